@@ -20,14 +20,16 @@ from threadpoolctl import threadpool_limits
 
 from results_data import SHORT, Recipe, recipes
 from stepcut.evaluation import score
-from stepcut.methods.default.method import LIGHT
-from stepcut.methods.default.restarts import PER_STEP, Search, choose_sigma
-from stepcut.methods.default.slow_features import centre, principal_directions
 from stepcut.methods.segmenter import fingerprint
+from stepcut.methods.stepcut.method import LIGHT
+from stepcut.methods.stepcut.restarts import PER_STEP, Search, choose_sigma
+from stepcut.methods.stepcut.slow_features import centre, principal_directions
 from stepcut.tables import Table
 
 NAMES = ("per step", "prior", "balance", "background")
-STARTS = tuple(product((4, 5, 6), (1.0, 2.0, 3.0), (0.0, 0.2)))  # what the starts depend on: the first three
+STARTS = tuple(
+    product((4, 5, 6), (1.0, 2.0, 3.0), (0.0, 0.2))
+)  # what the starts depend on: the first three
 BACKGROUND = (0.0, 0.7)  # what is done with them
 DEFAULT = (4, 2.0, 0.2, 0.7)
 
@@ -41,7 +43,9 @@ def shorten(recipe: Recipe) -> list[NDArray[np.float64]]:
     order = sorted(range(len(recipe.rows)), key=lambda i: fingerprint(recipe.rows[i]))
     recipe.rows, recipe.true = [recipe.rows[i] for i in order], [recipe.true[i] for i in order]
     centred = [centre(rows) for rows in recipe.rows]
-    directions = principal_directions(centred, float(np.median([len(rows) for rows in centred])) / LIGHT)
+    directions = principal_directions(
+        centred, float(np.median([len(rows) for rows in centred])) / LIGHT
+    )
     return [rows @ directions for rows in centred]
 
 
@@ -64,7 +68,10 @@ def table(known: dict[str, float], seeds: int) -> Table:
     settings = [(*start, background) for start in STARTS for background in BACKGROUND]
     f1 = np.array(
         [
-            [np.mean([known[json.dumps([recipe.key, seed, *one])] for seed in range(seeds)]) for recipe in found]
+            [
+                np.mean([known[json.dumps([recipe.key, seed, *one])] for seed in range(seeds)])
+                for recipe in found
+            ]
             for one in settings
         ]
     )
@@ -74,13 +81,19 @@ def table(known: dict[str, float], seeds: int) -> Table:
         return [name, *values, values[image].mean(), values[~image].mean()]
 
     columns = ["", *(recipe.key for recipe in found), "pe mean", "omnivore mean"]
-    rows = [row("default", f1[settings.index(DEFAULT)]), row("best on all of them", f1[f1.mean(axis=1).argmax()])]
+    rows = [
+        row("default", f1[settings.index(DEFAULT)]),
+        row("best on all of them", f1[f1.mean(axis=1).argmax()]),
+    ]
     chosen = []
     for place, recipe in enumerate(found):
         others = [i for i, other in enumerate(found) if other.name != recipe.name]
         best = int(f1[:, others].mean(axis=1).argmax())
         chosen.append(f1[best, place])
-        print(f"{SHORT[recipe.name]}: the others choose", dict(zip(NAMES, settings[best], strict=True)))
+        print(
+            f"{SHORT[recipe.name]}: the others choose",
+            dict(zip(NAMES, settings[best], strict=True)),
+        )
     rows.append(row("chosen on the other recipes", np.array(chosen)))
     for place, name in enumerate(NAMES):
         for value in dict.fromkeys(one[place] for one in settings):
@@ -98,10 +111,22 @@ def main() -> None:
     given = parser.parse_args()
     found.extend(recipes(given.data))
     short.extend(map(shorten, found))
-    known = dict(map(json.loads, given.keep.read_text().splitlines())) if given.keep.exists() else {}
-    tasks = [(place, seed, start) for seed in range(given.seeds) for start in STARTS for place in range(len(found))]
-    tasks = [t for t in tasks if json.dumps([found[t[0]].key, t[1], *t[2], BACKGROUND[-1]]) not in known]
-    with get_context("fork").Pool(given.jobs, threadpool_limits, (1,)) as pool, given.keep.open("a") as file:
+    known = (
+        dict(map(json.loads, given.keep.read_text().splitlines())) if given.keep.exists() else {}
+    )
+    tasks = [
+        (place, seed, start)
+        for seed in range(given.seeds)
+        for start in STARTS
+        for place in range(len(found))
+    ]
+    tasks = [
+        t for t in tasks if json.dumps([found[t[0]].key, t[1], *t[2], BACKGROUND[-1]]) not in known
+    ]
+    with (
+        get_context("fork").Pool(given.jobs, threadpool_limits, (1,)) as pool,
+        given.keep.open("a") as file,
+    ):
         for figures in pool.imap_unordered(learn, tasks):
             for name, f1 in figures:
                 known[name] = f1

@@ -26,14 +26,20 @@ RIVALS = ("kmeans", "subset", "asot", "uniform", "random")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="the folder of CaptainCook4D; toy features alone without it")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, help="the folder of CaptainCook4D; toy features alone without it"
+    )
     parser.add_argument("--quick", action="store_true", help="two toy tasks, three fuzzifiers")
     options = parser.parse_args()
     tasks = []
     for smooth in (0.0, 3.0):
         tasks += toy_tasks(2 if options.quick else 5, smooth)
-        tasks += recipe_tasks(options.data, smooth=smooth) if options.data and not options.quick else []
+        tasks += (
+            recipe_tasks(options.data, smooth=smooth) if options.data and not options.quick else []
+        )
     fuzzifiers = FUZZIFIERS[:3] if options.quick else FUZZIFIERS
 
     found: dict[tuple[float, float, str], list[float]] = defaultdict(list)
@@ -55,10 +61,16 @@ def main() -> None:
         rows = [[m, *(float(np.mean(found[m, s, group])) for s in SMOOTHNESS)] for m in fuzzifiers]
         count = sum(task.group == group for task in tasks)
         caption = f"{group}: F1 (strict) by fuzzifier and smoothness in seconds; mean of {count} tasks, seed 0"
-        print(f"{Table(['m', *(f'{s:g} s' for s in SMOOTHNESS)], [[f'{r[0]:g}', *r[1:]] for r in rows], caption)}\n")
+        print(
+            f"{Table(['m', *(f'{s:g} s' for s in SMOOTHNESS)], [[f'{r[0]:g}', *r[1:]] for r in rows], caption)}\n"
+        )
     rows = [[name, *(float(np.mean(rivals[name, group])) for group in groups)] for name in RIVALS]
     print(f"{Table(['rival', *groups], rows, 'The same tasks, F1 (strict), default settings')}\n")
-    mean = {(m, s): np.mean([np.mean(found[m, s, g]) for g in groups]) for m in fuzzifiers for s in SMOOTHNESS}
+    mean = {
+        (m, s): np.mean([np.mean(found[m, s, g]) for g in groups])
+        for m in fuzzifiers
+        for s in SMOOTHNESS
+    }
     m, smoothness = max(mean, key=lambda pair: (mean[pair], -pair[1]))
     print(
         f"stepcut {__version__}: best is m = {m:g}, smoothness = {smoothness:g} s, mean F1 {mean[m, smoothness]:.1f}."

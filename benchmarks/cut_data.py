@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from stepcut.datasets import load
-from stepcut.datasets.toy import toy_features
+from stepcut.paper.datasets import load
 from stepcut.timeline import Timeline
+from stepcut.toy import toy_features
 
 DIMENSIONS = 64
 
@@ -50,7 +50,9 @@ def recipe_tasks(root: Path, smooth: float = 0.0) -> list[Cuttable]:
     return tasks
 
 
-def make(name: str, rows: list[NDArray[Any]], timelines: list[Timeline], group: str, smooth: float) -> Cuttable:
+def make(
+    name: str, rows: list[NDArray[Any]], timelines: list[Timeline], group: str, smooth: float
+) -> Cuttable:
     pairs = zip(rows, timelines, strict=True)
     true = [timeline.labels(np.arange(len(video)) + 0.5) + 1 for video, timeline in pairs]
     return Cuttable(name, prepare(rows, smooth), true, timelines[0].steps, group)
@@ -59,7 +61,10 @@ def make(name: str, rows: list[NDArray[Any]], timelines: list[Timeline], group: 
 def prepare(rows: list[NDArray[Any]], smooth: float) -> list[NDArray[np.float32]]:
     """Every video centred on its own mean, smoothed over `smooth` seconds, at most 64 principal components."""
     centred = [video - video.mean(axis=0) for video in rows]
-    smoothed = [gaussian_filter1d(video, smooth, axis=0, mode="nearest") if smooth else video for video in centred]
+    smoothed = [
+        gaussian_filter1d(video, smooth, axis=0, mode="nearest") if smooth else video
+        for video in centred
+    ]
     joined = np.concatenate(smoothed)
     _, axes = np.linalg.eigh(joined.T @ joined)
     return [(video @ axes[:, -DIMENSIONS:]).astype(np.float32) for video in smoothed]

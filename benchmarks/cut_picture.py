@@ -27,13 +27,20 @@ def draw(labels: Any, y: int) -> str:
     for first, last in pairwise(edges):
         x, width = LEFT + WIDTH * first / len(labels), WIDTH * (last - first) / len(labels)
         fill = colour(int(labels[first]))
-        blocks.append(f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT}" fill="{fill}"/>')
+        blocks.append(
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT}" fill="{fill}"/>'
+        )
     return "".join(blocks)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "cut.svg")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(__file__).parents[1] / "docs" / "images" / "cut.svg",
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     task = toy_tasks(options.seed + 1, noise=NOISE)[options.seed]
@@ -53,7 +60,9 @@ def main() -> None:
     ]
     for number, (name, labels, figure) in enumerate(bars):
         y = GAP + number * (HEIGHT + GAP)
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 18}" text-anchor="end">{name}</text>{draw(labels, y)}')
+        parts.append(
+            f'<text x="{LEFT - 8}" y="{y + 18}" text-anchor="end">{name}</text>{draw(labels, y)}'
+        )
         parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{y + 18}">{figure}</text>')
     note = f"Toy video 0 of seed {options.seed}, noise {NOISE}; grey: background or no match; right: F1 (strict) of "
     note += f"all 8 videos, K = {len(task.steps)}; stepcut {__version__}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pages
-from stepcut.evaluation.experiments import Results, run_experiment
+from stepcut.paper.experiments import Results, run_experiment
 from stepcut.progress import Bar
 
 CLIPS = {"data": "captaincook4d", "features": "omnivore", "steps": "true", "seeds": 2}
@@ -36,7 +36,11 @@ RUNS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 def run(name: str, root: Path, out: Path, quick: bool, jobs: int | None) -> Results:
     """One experiment, or what is left of it."""
     experiment, settings, _ = RUNS[name]
-    data = settings["data"] if settings["data"] == "toy" else f"{settings['data']}:{root / settings['data']}"
+    data = (
+        settings["data"]
+        if settings["data"] == "toy"
+        else f"{settings['data']}:{root / settings['data']}"
+    )
     options = {**settings, "data": data}
     if quick:
         options["seeds"] = 1
@@ -48,23 +52,42 @@ def run(name: str, root: Path, out: Path, quick: bool, jobs: int | None) -> Resu
 
 def main() -> None:
     """Run, then print the tables or put them into the page between their marks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the folder that holds captaincook4d/ and egoprocel/")
-    parser.add_argument("--out", type=Path, default=Path("experiments-out"), help="finished work (default %(default)s)")
-    parser.add_argument("--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->")
-    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS), help="only these")
-    parser.add_argument("--jobs", type=int, help="cells at once (default: what cores and memory allow)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "data", type=Path, help="the folder that holds captaincook4d/ and egoprocel/"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("experiments-out"),
+        help="finished work (default %(default)s)",
+    )
+    parser.add_argument(
+        "--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=list(RUNS), default=list(RUNS), help="only these"
+    )
+    parser.add_argument(
+        "--jobs", type=int, help="cells at once (default: what cores and memory allow)"
+    )
     parser.add_argument("--quick", action="store_true", help="one task and one seed")
     args = parser.parse_args()
     for name in args.only:
         results = run(name, args.data, args.out, args.quick, args.jobs)
-        versions = ", ".join(f"{package} {number}" for package, number in results.record["versions"].items())
+        versions = ", ".join(
+            f"{package} {number}" for package, number in results.record["versions"].items()
+        )
         tables = [results.table(protocol).markdown() for protocol in RUNS[name][2]]
         text = "\n".join([*tables, f"({versions})"])
         if args.write is None:
             print(f"\n{name}\n{text}")
             continue
-        args.write.write_text(pages.fill(args.write.read_text(encoding="utf-8"), {name: text}), encoding="utf-8")
+        args.write.write_text(
+            pages.fill(args.write.read_text(encoding="utf-8"), {name: text}), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -36,19 +36,31 @@ from stepcut.features.video.sample import sample_frames
 
 FPS = 2
 ROOT = Path(__file__).resolve().parent.parent
-BOTTLE, KNOTS = (ROOT.parent / "shared" / "data" / name / "videos" for name in ("g1_bottle", "knot_tying"))
+BOTTLE, KNOTS = (
+    ROOT.parent / "shared" / "data" / name / "videos" for name in ("g1_bottle", "knot_tying")
+)
 GOALS = {"cpu": 0.90, "cuda": 0.85}
 MEMORY_GOAL = 1500
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("videos", nargs="*", help="folders or files; without any, films are made")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one round, short films, a minute of video for the memory")
-    parser.add_argument("--only", choices=["speed", "memory", "decode"], help="leave the others out")
-    parser.add_argument("--minutes", type=int, default=60, help="length of the video whose memory is measured")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one round, short films, a minute of video for the memory",
+    )
+    parser.add_argument(
+        "--only", choices=["speed", "memory", "decode"], help="leave the others out"
+    )
+    parser.add_argument(
+        "--minutes", type=int, default=60, help="length of the video whose memory is measured"
+    )
     parser.add_argument("--peak", nargs=2, metavar=("VIDEO", "DEVICE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.peak:
@@ -67,13 +79,25 @@ def main() -> int:
         for name, videos in sets.items() if args.only in ("speed", None) else ():
             measure_speed(name, videos, args.device, rounds)
         if not args.videos and KNOTS.is_dir() and BOTTLE.is_dir() and args.only in ("decode", None):
-            some = [video for place in (KNOTS, BOTTLE) for video in find_videos(place)[: 1 if args.quick else 8]]
-            sets["real pictures: 640x480 H.264"] = film_again(Path(folder, "real"), some, seconds=10)
+            some = [
+                video
+                for place in (KNOTS, BOTTLE)
+                for video in find_videos(place)[: 1 if args.quick else 8]
+            ]
+            sets["real pictures: 640x480 H.264"] = film_again(
+                Path(folder, "real"), some, seconds=10
+            )
         if not args.videos:
-            sets["made: a key frame a second"] = make_films(Path(folder, "second"), count=2, seconds=20, key=30)
-            sets["made: a key frame every 0.1 s"] = make_films(Path(folder, "dense"), count=2, seconds=20, key=3)
+            sets["made: a key frame a second"] = make_films(
+                Path(folder, "second"), count=2, seconds=20, key=30
+            )
+            sets["made: a key frame every 0.1 s"] = make_films(
+                Path(folder, "dense"), count=2, seconds=20, key=3
+            )
             if args.device == "cuda":
-                sets["made: 1080p"] = make_films(Path(folder, "large"), count=6, seconds=20, size=(1920, 1080))
+                sets["made: 1080p"] = make_films(
+                    Path(folder, "large"), count=6, seconds=20, size=(1920, 1080)
+                )
         for name, videos in sets.items() if args.only in ("decode", None) else ():
             measure_decoding(name, videos, args.device, rounds)
         if args.only in ("memory", None):
@@ -86,7 +110,9 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     best = load_backbone(device=device)
     plain = load_backbone(device=device, runtime="torch")
     on_gpu = getattr(best, "device", "cpu").startswith("cuda")
-    frames = np.stack([picture for video in videos[:4] for _, picture in sample_frames(video, FPS, best.size)])
+    frames = np.stack(
+        [picture for video in videos[:4] for _, picture in sample_frames(video, FPS, best.size)]
+    )
     frames = np.concatenate([frames] * (-(-512 // len(frames)) if on_gpu else 1))
     count = sum(1 for video in videos for _ in sample_frames(video, FPS, 16))
     ways: dict[str, tuple[Callable[[], float], int]] = {
@@ -106,18 +132,27 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
             busy = time.process_time()
             wall[way].append(run() / number)
             work[way].append((time.process_time() - busy) / number)
-    print(f"\n{name}: {len(videos)} videos, {count} frames sampled, {best!r}, {os.cpu_count()} cores, {rounds} rounds")
+    print(
+        f"\n{name}: {len(videos)} videos, {count} frames sampled, {best!r}, {os.cpu_count()} cores, {rounds} rounds"
+    )
     for way in ways:
         rate, cost = 1 / statistics.median(wall[way]), statistics.median(work[way])
         print(f"  {way:<20} {rate:8.1f} frames/s   {1000 * cost:6.1f} ms of CPU time per frame")
     goal = GOALS["cuda" if on_gpu else "cpu"]
     what = "the slower of decode and backbone" if on_gpu else "1 / (decode + backbone)"
     reached = ratios(wall, on_gpu)
-    print(f"  ratio to {what}: {statistics.median(reached):.2f} (goal {goal:.2f}; rounds {spread(reached)})")
+    print(
+        f"  ratio to {what}: {statistics.median(reached):.2f} (goal {goal:.2f}; rounds {spread(reached)})"
+    )
     if not on_gpu:
         thrift = ratios(work, on_gpu)
-        print(f"  the same in CPU time, less disturbed by others: {statistics.median(thrift):.2f} ({spread(thrift)})")
-        gains = [slow / fast for slow, fast in zip(wall["stepcut on torch"], wall["stepcut"], strict=True)]
+        print(
+            f"  the same in CPU time, less disturbed by others: {statistics.median(thrift):.2f} ({spread(thrift)})"
+        )
+        gains = [
+            slow / fast
+            for slow, fast in zip(wall["stepcut on torch"], wall["stepcut"], strict=True)
+        ]
         print(f"  ratio to plain torch: {statistics.median(gains):.2f} ({spread(gains)})")
 
 
@@ -134,7 +169,9 @@ def measure_decoding(name: str, videos: list[Path], device: str, rounds: int) ->
     print(f"\n{name}: decoding, {rounds} rounds, exact times over")
     for times, gpu in ways[1:]:
         pairs = zip(spent["exact", None], spent[times, gpu], strict=True)
-        clocks, cpus = zip(*((exact[0] / less[0], exact[1] / less[1]) for exact, less in pairs), strict=True)
+        clocks, cpus = zip(
+            *((exact[0] / less[0], exact[1] / less[1]) for exact, less in pairs), strict=True
+        )
         print(
             f"  {times:<6} {gpu or '':<5} CPU time {statistics.median(cpus):.2f} (rounds {spread(cpus)}), "
             f"by the clock {statistics.median(clocks):.2f}"
@@ -144,7 +181,11 @@ def measure_decoding(name: str, videos: list[Path], device: str, rounds: int) ->
 def ratios(times: dict[str, list[float]], on_gpu: bool) -> list[float]:
     """Per round, the limit's time per frame over that of stepcut."""
     rounds = zip(
-        times["decode side by side"], times["decode one by one"], times["backbone"], times["stepcut"], strict=True
+        times["decode side by side"],
+        times["decode one by one"],
+        times["backbone"],
+        times["stepcut"],
+        strict=True,
     )
     return [
         (max(min(side, one), backbone) if on_gpu else min(side, one) + backbone) / ours
@@ -156,13 +197,17 @@ def spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-def decode_all(videos: list[Path], side_by_side: bool, times: str = "exact", gpu: str | None = None) -> float:
+def decode_all(
+    videos: list[Path], side_by_side: bool, times: str = "exact", gpu: str | None = None
+) -> float:
     """Seconds to sample all videos at the backbone's size and do nothing with the frames."""
     cores = os.cpu_count() or 1
     workers = min(len(videos), cores) if side_by_side else 1
 
     def one(video: Path) -> None:
-        for _ in sample_frames(video, FPS, 224, threads=max(1, cores // workers), times=times, gpu=gpu):
+        for _ in sample_frames(
+            video, FPS, 224, threads=max(1, cores // workers), times=times, gpu=gpu
+        ):
             pass
 
     start = time.perf_counter()
@@ -194,7 +239,9 @@ def measure_memory(folder: Path, device: str, minutes: int) -> None:
     """Print the peak resident memory of extracting one long 1080p video, less that of torch and the engine alone."""
     film = make_long_film(folder / "long.mp4", minutes)
     alone, whole = peak("-", device), peak(str(film), device)
-    print(f"\npeak memory, {minutes} minutes of 1920x1080 H.264, {film.stat().st_size / 1e6:.0f} MB:")
+    print(
+        f"\npeak memory, {minutes} minutes of 1920x1080 H.264, {film.stat().st_size / 1e6:.0f} MB:"
+    )
     print(f"  {whole:.0f} MB, of which {alone:.0f} MB are torch, the engine and its weights")
     print(f"  {whole - alone:.0f} MB over that (goal: under {MEMORY_GOAL} MB)")
 
@@ -261,11 +308,15 @@ def drift(seed: int, count: int, width: int, height: int) -> Iterator[np.ndarray
         yield np.ascontiguousarray(texture[y : y + height, x : x + width])
 
 
-def write_film(path: Path, pictures: Iterator[np.ndarray], width: int, height: int, rate: int, key: int = 120) -> None:
+def write_film(
+    path: Path, pictures: Iterator[np.ndarray], width: int, height: int, rate: int, key: int = 120
+) -> None:
     import av
 
     with av.open(str(path), "w") as out:
-        stream: Any = out.add_stream("libx264", rate=rate, options={"preset": "veryfast", "crf": "28", "g": str(key)})
+        stream: Any = out.add_stream(
+            "libx264", rate=rate, options={"preset": "veryfast", "crf": "28", "g": str(key)}
+        )
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for number, picture in enumerate(pictures):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
@@ -274,7 +325,9 @@ def write_film(path: Path, pictures: Iterator[np.ndarray], width: int, height: i
         out.mux(stream.encode())
 
 
-def make_long_film(path: Path, minutes: int, rate: int = 5, width: int = 1920, height: int = 1080) -> Path:
+def make_long_film(
+    path: Path, minutes: int, rate: int = 5, width: int = 1920, height: int = 1080
+) -> Path:
     """One encoded minute at `rate` frames per second, its packets repeated to the wanted length."""
     import av
 
@@ -289,7 +342,11 @@ def make_long_film(path: Path, minutes: int, rate: int = 5, width: int = 1920, h
                 shift = int(Fraction(60 * number) / Fraction(given.time_base))
                 for packet in source.demux(given):
                     if packet.dts is not None:
-                        packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, stream
+                        packet.pts, packet.dts, packet.stream = (
+                            packet.pts + shift,
+                            packet.dts + shift,
+                            stream,
+                        )
                         out.mux(packet)
     return path
 

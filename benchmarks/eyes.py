@@ -37,7 +37,9 @@ Labels = NDArray[np.int64]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs="?", help="a folder with videos/ and gestures/")
     parser.add_argument("--kitchens", type=Path, help="a folder for toy kitchens")
     parser.add_argument("--layers", default="pooled,layout")
@@ -45,16 +47,24 @@ def main() -> int:
     parser.add_argument("--motion", action="store_true")
     parser.add_argument("--no-default", action="store_true", help="the classifier alone")
     args = parser.parse_args()
-    print(f"stepcut {__version__}, {RATE} rows a second, K = 6; F1 without labels, then with {LABELLED}", flush=True)
+    print(
+        f"stepcut {__version__}, {RATE} rows a second, K = 6; F1 without labels, then with {LABELLED}",
+        flush=True,
+    )
     for layer in args.layers.split(","):
         for times in args.times.split(","):
             spec = FeatureSpec(layer=None if layer == "pooled" else layer, times=times)
             if args.data is not None:
                 features, _ = extract(args.data / "videos", spec)
                 rows = [np.asarray(one.rows, np.float64) for one in features]
-                true = [gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows), RATE) for one in features]
+                true = [
+                    gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows), RATE)
+                    for one in features
+                ]
                 people = [one.name.split("_")[2] for one in features]
-                print(f"{layer:<8} {times:<6} knots, linear {linear(rows, true, people, [DIM], args.motion):.1f}")
+                print(
+                    f"{layer:<8} {times:<6} knots, linear {linear(rows, true, people, [DIM], args.motion):.1f}"
+                )
                 if not args.no_default:
                     print(f"{layer:<8} {times:<6} knots   ", *shown(taught(rows, true)), flush=True)
             if args.kitchens is not None:
@@ -78,22 +88,35 @@ def taught(rows: Sequence[Floats], true: Sequence[Labels]) -> list[float]:
             known = set(np.random.default_rng(draw).permutation(len(rows))[:count].tolist())
             method = StepCut(steps=6, rate=RATE, seed=0)
             method.start_from(plain[0])
-            method.fit(rows, labels=[cut - 1 if place in known else None for place, cut in enumerate(true)])
+            method.fit(
+                rows, labels=[cut - 1 if place in known else None for place, cut in enumerate(true)]
+            )
             others = [place for place in range(len(rows)) if place not in known]
-            scores.append(score([method.labels_[n] for n in others], [true[n] for n in others], "strict").f1)
+            scores.append(
+                score([method.labels_[n] for n in others], [true[n] for n in others], "strict").f1
+            )
         found.append(float(np.mean(scores)))
     return found
 
 
-def linear(rows: list[Floats], true: list[Labels], people: list[str], parts: list[int], motion: bool) -> float:
+def linear(
+    rows: list[Floats], true: list[Labels], people: list[str], parts: list[int], motion: bool
+) -> float:
     """Percent of labelled rows named rightly, each person by a classifier that never met them.
 
     With A = (X X' + n)^-1, the residuals of rows g left out together are (A_gg)^-1 (A Y)_g.
     """
-    pieces = [np.concatenate([video[:, at] for video in rows]) for at in cut(rows[0].shape[1], parts)]
+    pieces = [
+        np.concatenate([video[:, at] for video in rows]) for at in cut(rows[0].shape[1], parts)
+    ]
     if motion:
-        moved = [np.concatenate([video[1:], video[-1:]]) - np.concatenate([video[:1], video[:-1]]) for video in rows]
-        pieces += [np.concatenate([video[:, at] for video in moved]) for at in cut(rows[0].shape[1], parts)]
+        moved = [
+            np.concatenate([video[1:], video[-1:]]) - np.concatenate([video[:1], video[:-1]])
+            for video in rows
+        ]
+        pieces += [
+            np.concatenate([video[:, at] for video in moved]) for at in cut(rows[0].shape[1], parts)
+        ]
     y = np.concatenate(true)
     who = np.repeat(people, [len(video) for video in rows])[y > 0]
     x = np.concatenate([standard(piece[y > 0]) for piece in pieces], axis=1)

@@ -18,28 +18,38 @@ from pathlib import Path
 from typing import Any
 
 import stepcut as sc
-from stepcut.datasets.toy import make_kitchen
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.report import make_report
 from stepcut.show.viewer.server import Running
 from stepcut.show.viewer.state import Beside, Viewer
+from stepcut.toy import make_kitchen
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SEED = 0
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 
 
 def main() -> None:
     """Film, learn, draw, photograph, write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--method", default="stepcut")
     parser.add_argument("--set", default="{}", help="settings of the method, as JSON")
     parser.add_argument("--real", type=Path, help="a folder of real videos of one task")
     parser.add_argument("--real-steps", type=int, default=4)
     parser.add_argument("--work", type=Path, help="where to keep the kitchen and the procedures")
-    parser.add_argument("--out", type=Path, default=DOCS, help="the folder of docs (default: this project's)")
+    parser.add_argument(
+        "--out", type=Path, default=DOCS, help="the folder of docs (default: this project's)"
+    )
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
@@ -49,7 +59,11 @@ def main() -> None:
         same = {"steps": 6, "fps": 1, "seed": SEED, "progress": Bar()}
         options = {**same, "method": args.method, **json.loads(args.set)}
         toy = sc.learn(work / "kitchen" / "videos", output=work / "kitchen.proc", **options)
-        trained = toy if args.method == "cnc" else sc.learn(work / "kitchen" / "videos", **same, method="cnc")
+        trained = (
+            toy
+            if args.method == "cnc"
+            else sc.learn(work / "kitchen" / "videos", **same, method="cnc")
+        )
         images = args.out / "images"
         draw(toy, kitchen.annotations, images)
         plots.save(plots.loss(trained), images / "loss.svg")
@@ -58,9 +72,15 @@ def main() -> None:
         page = stack.enter_context(browser())
         photograph_report(page, work / "report.html", images)
         photograph_viewer(page, work / "kitchen.proc", images, "view")
-        photograph_beside(page, work / "kitchen.proc", Beside("annotations", kitchen.timelines), images)
+        photograph_beside(
+            page, work / "kitchen.proc", Beside("annotations", kitchen.timelines), images
+        )
         if args.real:
-            sc.learn(args.real, output=work / "real.proc", **{**options, "steps": args.real_steps, "fps": 2})
+            sc.learn(
+                args.real,
+                output=work / "real.proc",
+                **{**options, "steps": args.real_steps, "fps": 2},
+            )
             photograph_viewer(page, work / "real.proc", images, "view-real")
         (args.out / "gallery.md").write_text(gallery(toy, args))
 
@@ -128,7 +148,11 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
     learned = f"method `{args.method}`, settings `{args.set}`, seed {SEED}, 1 frame a second"
     what = f"{learned}, protocol strict, stepcut {version}"
     pictures = [
-        ("Timelines of all videos, the truth above", "readme.png", 'plots.timelines(proc, truth="annotations/")'),
+        (
+            "Timelines of all videos, the truth above",
+            "readme.png",
+            'plots.timelines(proc, truth="annotations/")',
+        ),
         (
             "Where frames lie: good steps are islands on the left and mixed on the right",
             "embedding.png",
@@ -167,10 +191,21 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         "",
         "![The report](images/report.jpg)",
     ]
-    lines += ["", "## The viewer", "`stepcut view P`; see [view.md](view.md).", "", "![The viewer](images/view.jpg)"]
+    lines += [
+        "",
+        "## The viewer",
+        "`stepcut view P`; see [view.md](view.md).",
+        "",
+        "![The viewer](images/view.jpg)",
+    ]
     lines += ["", "Beside labels or another procedure (`stepcut view P --beside OTHER`):", ""]
     lines += ["![Two timelines, one above the other](images/view-beside.jpg)"]
-    lines += ["", "One step in all videos, side by side:", "", "![One step in all videos](images/view-step.jpg)"]
+    lines += [
+        "",
+        "One step in all videos, side by side:",
+        "",
+        "![One step in all videos](images/view-step.jpg)",
+    ]
     if args.real or (args.out / "images" / "view-real.jpg").exists():
         lines += ["", "Real videos of a robot and a bottle (not in this repository):", ""]
         lines += [

@@ -28,11 +28,15 @@ def make(segments: int) -> Timeline:
 
 def main() -> None:
     """Write and read a file of each format."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("megabytes", type=float, nargs="?", default=60.0)
     parser.add_argument("formats", nargs="*", default=list(FORMATS))
     args = parser.parse_args()
-    table = Table(["format", "MB", "segments", "written in s", "read in s"], [], f"stepcut {__version__}")
+    table = Table(
+        ["format", "MB", "segments", "written in s", "read in s"], [], f"stepcut {__version__}"
+    )
     for name in args.formats:
         form = FORMATS[name]
         with tempfile.TemporaryDirectory() as folder:

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from stepcut.datasets import load
-from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
-from stepcut.methods.cnc.embedder import Embedder
-from stepcut.methods.cnc.network import centre_and_smooth
 from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.paper.cnc.embedder import Embedder
+from stepcut.paper.cnc.network import centre_and_smooth
+from stepcut.paper.datasets import load
 from stepcut.tables import Table
 from stepcut.timeline import Timeline
+from stepcut.toy import toy_features
 from stepcut.version import __version__
 
 Rows = list[NDArray[np.float32]]
@@ -105,14 +105,18 @@ def judge(given: Given, embedded: Rows, segmenter: str, seed: int) -> list[float
     found = SEGMENTERS[segmenter](steps=given.steps, rate=1.0, seed=seed).fit_predict(embedded)
     f1 = score(found, given.labels, protocol="strict").f1
     every = 4  # a quarter of the frames is enough for a share, in a sixteenth of the time
-    near = correspond([rows[::every] for rows in embedded], [rows[::every] for rows in given.labels])
+    near = correspond(
+        [rows[::every] for rows in embedded], [rows[::every] for rows in given.labels]
+    )
     return [*near, f1]
 
 
 def figures_of(row: str, given: Given, seed: int, quick: bool) -> list[float]:
     """What one row of the table has on one task with one seed."""
     if row == "uniform":
-        clock = [np.arange(len(rows), dtype=np.float32)[:, None] / len(rows) for rows in given.features]
+        clock = [
+            np.arange(len(rows), dtype=np.float32)[:, None] / len(rows) for rows in given.features
+        ]
         return judge(given, clock, "uniform", seed)
     if row == "features, untrained":
         return judge(given, given.features, "kmeans", seed)
@@ -124,11 +128,15 @@ def figures_of(row: str, given: Given, seed: int, quick: bool) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="the folder of CaptainCook4D")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="tasks by name, such as 'toy 0' '9 omnivore'")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="of the table, by name")
+    parser.add_argument(
+        "--rows", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="of the table, by name"
+    )
     parser.add_argument("--csv", type=Path, help="write every figure here")
     parser.add_argument("--quick", action="store_true", help="200 training steps")
     args = parser.parse_args()
@@ -139,13 +147,15 @@ def main() -> None:
             continue
         for name in args.rows:
             seeds = [
-                figures_of(name, given, seed, args.quick) for seed in range(1 if name == "uniform" else args.seeds)
+                figures_of(name, given, seed, args.quick)
+                for seed in range(1 if name == "uniform" else args.seeds)
             ]
             figures.rows += [[given.name, name, seed, *each] for seed, each in enumerate(seeds)]
             mean = np.mean(seeds, axis=0)
             spread = statistics.pstdev([each[2] for each in seeds])
             print(
-                f"{given.name:<16} {name:<22} {mean[0]:5.1f} {mean[1]:6.2f} {mean[2]:5.1f} ± {spread:.1f}", flush=True
+                f"{given.name:<16} {name:<22} {mean[0]:5.1f} {mean[1]:6.2f} {mean[2]:5.1f} ± {spread:.1f}",
+                flush=True,
             )
         if args.csv:
             write_text(args.csv, figures.csv())
@@ -157,8 +167,16 @@ def summary(figures: Table, seeds: int) -> Table:
     groups: dict[str, list[list[Any]]] = {"toy": [], "chosen on": [], "held out": []}
     for line in figures.rows:
         task = str(line[0])
-        groups["toy" if task.startswith("toy") else "chosen on" if task in CHOSE_SETTINGS else "held out"].append(line)
-    table = Table(["row"], [[name] for name in dict.fromkeys(str(line[1]) for line in figures.rows)])
+        groups[
+            "toy"
+            if task.startswith("toy")
+            else "chosen on"
+            if task in CHOSE_SETTINGS
+            else "held out"
+        ].append(line)
+    table = Table(
+        ["row"], [[name] for name in dict.fromkeys(str(line[1]) for line in figures.rows)]
+    )
     for group, lines in groups.items():
         if lines:
             table.columns += [f"{group}: same step", "tau", "F1"]

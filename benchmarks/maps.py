@@ -38,7 +38,13 @@ LOSSES: dict[str, dict[str, Any]] = {
     "TC3I, window 10 s": {**TC3I, "window": 10.0},
     "TC3I, gamma in frames": {**TC3I, "gamma_time": "frames"},
     "TC3I, no temperature": {**TC3I, "temperature": 1 / 128},
-    "as published": {**TC3I, "weight": 32.0, "window": 10.0, "gamma_time": "frames", "temperature": 1 / 128},
+    "as published": {
+        **TC3I,
+        "weight": 32.0,
+        "window": 10.0,
+        "gamma_time": "frames",
+        "temperature": 1 / 128,
+    },
 }
 CUTS = {"HC": "kmeans", "SS": "subset", "PCM": "procut"}
 PAPERS = tuple(LOSSES)[:4]
@@ -72,13 +78,23 @@ def plan(name: str, sets: list[str]) -> list[Run]:
     """The runs of one plan on those of its sets that are there, what matters most first."""
     if name == "losses":
         runs = [Run("knots", loss, seed) for seed in range(5) for loss in PAPERS]
-        runs += [Run(toy, loss, seed) for seed in range(5) for toy in sets if toy.startswith("toy") for loss in PAPERS]
+        runs += [
+            Run(toy, loss, seed)
+            for seed in range(5)
+            for toy in sets
+            if toy.startswith("toy")
+            for loss in PAPERS
+        ]
     elif name == "tuning":
         kinds = ((1000, True), (250, True), (250, False), (1000, False))
-        runs = [Run("knots", loss, seed, *kind) for seed in range(5) for kind in kinds for loss in BOTH]
+        runs = [
+            Run("knots", loss, seed, *kind) for seed in range(5) for kind in kinds for loss in BOTH
+        ]
     elif name == "readings":
         runs = [Run("knots", loss, seed, 1000) for seed in range(5) for loss in READINGS]
-        runs += [Run("toy-plain", loss, seed, 1000) for seed in range(5) for loss in (*BOTH, *READINGS)]
+        runs += [
+            Run("toy-plain", loss, seed, 1000) for seed in range(5) for loss in (*BOTH, *READINGS)
+        ]
     else:
         runs = [Run("robot", loss, seed, 1000) for seed in range(2) for loss in BOTH]
     return [run for run in runs if run.data in sets]
@@ -113,16 +129,27 @@ def unpack(file: Path) -> dict[str, NDArray[np.uint8]]:
     with ThreadPoolExecutor() as pool:
         for name in sorted({key.rpartition("/")[0] for key in packed}):
             parts = np.split(packed[f"{name}/jpeg"], np.cumsum(packed[f"{name}/sizes"])[:-1])
-            pictures = pool.map(lambda part: np.asarray(Image.open(io.BytesIO(part.tobytes())).convert("RGB")), parts)
+            pictures = pool.map(
+                lambda part: np.asarray(Image.open(io.BytesIO(part.tobytes())).convert("RGB")),
+                parts,
+            )
             found[name] = np.stack(list(pictures))
     return found
 
 
-def train(frames: Path, weights: Path, out: Path, plans: list[str], seconds: float, device: str, workers: int) -> None:
+def train(
+    frames: Path,
+    weights: Path,
+    out: Path,
+    plans: list[str],
+    seconds: float,
+    device: str,
+    workers: int,
+) -> None:
     """Maps of all frames, and embeddings of every run of the plans that time allows."""
     import torch
 
-    from stepcut.methods.cnc.tune import TunableBackbone
+    from stepcut.paper.cnc.tune import TunableBackbone
 
     begun = time.time()
     backbone = TunableBackbone(read_backbone(weights)).to(device).eval()
@@ -131,10 +158,19 @@ def train(frames: Path, weights: Path, out: Path, plans: list[str], seconds: flo
     for name, videos in pictures.items():
         maps = {}
         for video, each in videos.items():
-            with torch.inference_mode(), torch.autocast(device, dtype=torch.float16, enabled=device == "cuda"):
-                parts = [backbone(part.to(device)).half().cpu() for part in torch.from_numpy(each).split(256)]
+            with (
+                torch.inference_mode(),
+                torch.autocast(device, dtype=torch.float16, enabled=device == "cuda"),
+            ):
+                parts = [
+                    backbone(part.to(device)).half().cpu()
+                    for part in torch.from_numpy(each).split(256)
+                ]
             maps[video] = torch.cat(parts).numpy()
-        pooled = {video: rows.mean((2, 3), dtype=np.float32).astype(np.float16) for video, rows in maps.items()}
+        pooled = {
+            video: rows.mean((2, 3), dtype=np.float32).astype(np.float16)
+            for video, rows in maps.items()
+        }
         np.savez(out / f"{name}-pooled.npz", **pooled)
         np.save(out / f"{name}-maps.npy", np.concatenate(list(maps.values())))
         np.save(out / f"{name}-frames.npy", np.concatenate(list(videos.values())))
@@ -166,8 +202,8 @@ def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> 
     """Train one embedder, keep the embeddings of all videos, and say how it went."""
     import torch
 
-    from stepcut.methods.cnc.embedder import Embedder
-    from stepcut.methods.cnc.tune import TunableBackbone
+    from stepcut.paper.cnc.embedder import Embedder
+    from stepcut.paper.cnc.tune import TunableBackbone
 
     begun = time.time()
     if begun > until:
@@ -177,12 +213,24 @@ def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> 
         lengths = {video: len(pooled[video]) for video in pooled}
     stored = np.load(out / f"{run.data}-{'frames' if run.tuned else 'maps'}.npy", mmap_mode="r")
     given = np.split(stored, np.cumsum(list(lengths.values()))[:-1])
-    settings = {**LOSSES[run.loss], "rate": RATE, "seed": run.seed, "device": device, "iterations": run.iterations}
+    settings = {
+        **LOSSES[run.loss],
+        "rate": RATE,
+        "seed": run.seed,
+        "device": device,
+        "iterations": run.iterations,
+    }
     if run.tuned:
-        settings |= {"tune_backbone": True, "backbone": TunableBackbone(read_backbone(weights)), "chunk": 160}
+        settings |= {
+            "tune_backbone": True,
+            "backbone": TunableBackbone(read_backbone(weights)),
+            "chunk": 160,
+        }
     embedder = Embedder(**settings).fit(given)
     embedded = embedder.transform(given)
-    kept: dict[str, Any] = {video: rows.astype(np.float16) for video, rows in zip(lengths, embedded, strict=True)}
+    kept: dict[str, Any] = {
+        video: rows.astype(np.float16) for video, rows in zip(lengths, embedded, strict=True)
+    }
     np.savez(out / run.file, **kept)
     losses = [row[0] for row in embedder.curve_.values]
     del embedder
@@ -205,7 +253,9 @@ def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]
             spans = [(segment.start, segment.end, segment.step) for segment in given[name]]
         else:
             lines = [line.split() for line in (folder / f"{name}.txt").read_text().splitlines()]
-            spans = [((int(first) - 1) / 30, int(last) / 30, step) for first, last, step, *_ in lines]
+            spans = [
+                ((int(first) - 1) / 30, int(last) / 30, step) for first, last, step, *_ in lines
+            ]
         for begin, end, step in spans:
             labels[(times >= begin) & (times < end)] = number.setdefault(step, len(number) + 1)
         true.append(labels)
@@ -226,14 +276,21 @@ def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) ->
         _, loss, seed = file.stem.split("=")
         for short in (*CUTS, "published") if loss.startswith("as published") else CUTS:
             rows.setdefault(f"{loss} + {short}", []).append(int(seed))
-    rows = {row: seeds for row, seeds in rows.items() if not only or any(word in row for word in only)}
+    rows = {
+        row: seeds for row, seeds in rows.items() if not only or any(word in row for word in only)
+    }
     cells = [(row, seed, k) for row, seeds in rows.items() for seed in seeds for k in NUMBERS]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        figures = dict(zip(cells, pool.map(partial(figure, folder, name, labels), cells), strict=True))
+        figures = dict(
+            zip(cells, pool.map(partial(figure, folder, name, labels), cells), strict=True)
+        )
     table = Table(["row", "seeds", *(f"K = {k}" for k in NUMBERS)], [])
     for row, seeds in rows.items():
         found = np.array([[figures[row, seed, k] for k in NUMBERS] for seed in seeds])
-        means: list[Cell] = [Spread(*each) for each in zip(found.mean(0).tolist(), found.std(0).tolist(), strict=True)]
+        means: list[Cell] = [
+            Spread(*each)
+            for each in zip(found.mean(0).tolist(), found.std(0).tolist(), strict=True)
+        ]
         table.rows.append([row, len(seeds), *(means if len(seeds) > 1 else found[0].tolist())])
     table.caption = f"{name}: conv4c maps at {RATE} a second, strict F1, stepcut {__version__}"
     print(table.markdown(), flush=True)
@@ -245,8 +302,8 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
     from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
-    from stepcut.methods.cnc.method import AS_PUBLISHED
     from stepcut.methods.segmenters import SEGMENTERS
+    from stepcut.paper.cnc.method import AS_PUBLISHED
 
     row, seed, k = cell
     loss, _, short = row.rpartition(" + ")
@@ -255,7 +312,9 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     true = read_labels(labels, {video: len(rows) for video, rows in zip(kept, given, strict=True)})
     found: Any
     if loss:
-        segmenter, settings = ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
+        segmenter, settings = (
+            ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
+        )
         maker: Any = SEGMENTERS[segmenter]
         found = maker(steps=k, rate=RATE, seed=seed, **settings).fit_predict(given)
     elif row == "uniform":
@@ -270,24 +329,40 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
 
 def main() -> None:
     """Run one of the three steps."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("step", choices=["pack", "train", "cut"])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--set", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="pack: videos")
+    parser.add_argument(
+        "--set", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="pack: videos"
+    )
     parser.add_argument("--quality", type=int, default=75, help="pack: of JPEG")
     parser.add_argument("--weights", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("maps"))
-    parser.add_argument("--plan", nargs="+", choices=PLANS, default=list(PLANS), help="train: which runs")
+    parser.add_argument(
+        "--plan", nargs="+", choices=PLANS, default=list(PLANS), help="train: which runs"
+    )
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--workers", type=int, default=1, help="train, cut: processes at once")
-    parser.add_argument("--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth")
-    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="cut: rows whose name holds such a word")
+    parser.add_argument(
+        "--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="cut: rows whose name holds such a word",
+    )
     args = parser.parse_args()
     if args.step == "pack":
         pack(args.folder, [(name, Path(place)) for name, place in args.set], args.quality)
     elif args.step == "train":
-        train(args.folder, args.weights, args.out, args.plan, args.seconds, args.device, args.workers)
+        train(
+            args.folder, args.weights, args.out, args.plan, args.seconds, args.device, args.workers
+        )
     else:
         for name, place in args.labels:
             cut(args.folder, name, Path(place), args.only, args.workers)

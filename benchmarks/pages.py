@@ -12,5 +12,7 @@ def fill(page: str, tables: Mapping[str, str]) -> str:
         mark = re.compile(rf"(<!-- (?:table )?{name}\b[^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
         page, count = mark.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
         if not count:
-            raise SystemExit(f"the page has no place for {name}: <!-- table {name} --> ... <!-- end -->")
+            raise SystemExit(
+                f"the page has no place for {name}: <!-- table {name} --> ... <!-- end -->"
+            )
     return page

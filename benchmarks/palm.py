@@ -40,7 +40,9 @@ class Palm:
         self.see = load_backbone()
         self.dim, self.fingerprint = 2 * self.see.dim + 1, f"palm of {self.see.fingerprint}"
         grids = [(SIDE // 8, 2), (SIDE // 16, 6)]
-        self.anchors = np.concatenate([np.repeat(_centres(cells), each, axis=0) for cells, each in grids])
+        self.anchors = np.concatenate(
+            [np.repeat(_centres(cells), each, axis=0) for cells, each in grids]
+        )
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         """The whole (n, d), the crop (n, d), and how likely the palm is (n, 1), side by side."""
@@ -52,14 +54,18 @@ class Palm:
     def _crop(self, frame: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
         """The part of the frame around its most likely palm, and how likely that is."""
         answer = self.find(_scaled(frame, SIDE)[None].astype(np.float32) / 255)
-        boxes, scores = sorted((part[0] for part in answer.values()), key=lambda part: -part.shape[-1])
+        boxes, scores = sorted(
+            (part[0] for part in answer.values()), key=lambda part: -part.shape[-1]
+        )
         best = int(scores.argmax())
         x, y = self.anchors[best] + boxes[best, :2] / SIDE
         half = max(WIDER * float(boxes[best, 2:4].max()) / SIDE, LEAST) / 2
         half = min(half, 0.5)
         left, top = (round(FULL * min(max(at - half, 0.0), 1 - 2 * half)) for at in (x, y))
         side = round(2 * half * FULL)
-        return frame[top : top + side, left : left + side], float(1 / (1 + np.exp(-scores[best, 0])))
+        return frame[top : top + side, left : left + side], float(
+            1 / (1 + np.exp(-scores[best, 0]))
+        )
 
 
 def _centres(cells: int) -> NDArray[np.float64]:
@@ -74,20 +80,35 @@ def _scaled(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 def main() -> int:
     """Print the accuracies, and in how many frames of these and of other videos a palm is found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="a folder with videos/ and gestures/")
     parser.add_argument("detector", type=Path)
-    parser.add_argument("--others", type=Path, nargs="*", default=[], help="videos in which palms are looked for")
+    parser.add_argument(
+        "--others", type=Path, nargs="*", default=[], help="videos in which palms are looked for"
+    )
     args = parser.parse_args()
     palm = Palm(args.detector)
     features, _ = extract(args.data / "videos", backbone=palm)
     rows = [np.asarray(one.rows, np.float64) for one in features]
-    true = [gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows), RATE) for one in features]
+    true = [
+        gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows), RATE)
+        for one in features
+    ]
     people = [one.name.split("_")[2] for one in features]
     dim = palm.see.dim
-    for name, part in (("whole", slice(0, dim)), ("crop", slice(dim, 2 * dim)), ("both", slice(0, 2 * dim))):
-        print(f"{name:<6} {linear([video[:, part] for video in rows], true, people, [dim], motion=False):.1f}")
-    print(f"found in {100 * np.mean(np.concatenate([video[:, -1] for video in rows]) > 0.5):.0f} % of frames")
+    for name, part in (
+        ("whole", slice(0, dim)),
+        ("crop", slice(dim, 2 * dim)),
+        ("both", slice(0, 2 * dim)),
+    ):
+        print(
+            f"{name:<6} {linear([video[:, part] for video in rows], true, people, [dim], motion=False):.1f}"
+        )
+    print(
+        f"found in {100 * np.mean(np.concatenate([video[:, -1] for video in rows]) > 0.5):.0f} % of frames"
+    )
     for folder in args.others:
         seen, _ = extract(folder, backbone=palm)
         found = np.concatenate([np.asarray(one.rows)[:, -1] for one in seen]) > 0.5

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 import pages
-from stepcut.datasets import load
-from stepcut.datasets.egoprocel import TASKS
 from stepcut.evaluation import score
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.compare import baseline
-from stepcut.evaluation.experiments.results import read_published
+from stepcut.paper.datasets import load
+from stepcut.paper.datasets.egoprocel import TASKS
+from stepcut.paper.experiments.results import read_published
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
@@ -32,7 +32,11 @@ NUMBERS = (7, 10, 12, 15)
 def published(table: str, row: str, steps: int) -> dict[str, tuple[float, float]]:
     """Part -> F1 and IoU (0 where it was not printed) as the paper has them."""
     wanted = {"table": table, "row": row, "K": str(steps)}
-    found = [each for each in read_published() if all(each[key] == value for key, value in wanted.items())]
+    found = [
+        each
+        for each in read_published()
+        if all(each[key] == value for key, value in wanted.items())
+    ]
     return {each["column"]: (float(each["F1"]), float(each["IoU"] or 0)) for each in found}
 
 
@@ -46,7 +50,9 @@ def read_truth(root: str) -> dict[str, list[Labels]]:
     return parts
 
 
-def figures(tasks: list[Labels], row: str, steps: int, protocol: str, seeds: int = 1) -> tuple[float, float]:
+def figures(
+    tasks: list[Labels], row: str, steps: int, protocol: str, seeds: int = 1
+) -> tuple[float, float]:
     """F1 and IoU of a row of no video, the mean over tasks and seeds."""
     results = [
         score(baseline(row, true, steps, seed), true, protocol, rate=CLOCK, clusters=steps)
@@ -73,9 +79,15 @@ def head(*more: str) -> list[str]:
 def proof(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
     """The random row, ours and the paper's."""
     lines = head()
-    lines.append(line("random, K = 7, ours", [figures(parts[p], "random", 7, "paper", seeds) for p in PARTS]))
+    lines.append(
+        line("random, K = 7, ours", [figures(parts[p], "random", 7, "paper", seeds) for p in PARTS])
+    )
     lines.append(line("random, K = 7, published", list(published("main", "random", 7).values())))
-    lines += ["", "| F1 of random on CMU-MMAC | K = 7 | K = 10 | K = 12 | K = 15 |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| F1 of random on CMU-MMAC | K = 7 | K = 10 | K = 12 | K = 15 |",
+        "|---|---|---|---|---|",
+    ]
     ours = [figures(parts["CMU-MMAC"], "random", k, "paper", seeds)[0] for k in NUMBERS]
     lines.append("| ours | " + " | ".join(f"{value:.1f}" for value in ours) + " |")
     theirs = [published("steps", "random", k)["CMU-MMAC"][0] for k in NUMBERS]
@@ -98,18 +110,32 @@ def blind(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
 
 def fewer(parts: dict[str, list[Labels]]) -> list[str]:
     """Uniform with few and with many clusters."""
-    lines = ["| uniform, mean over the six parts | K = 1 | 2 | 3 | 5 | 7 | 10 | 15 |", "|---|" + "---|" * 7]
+    lines = [
+        "| uniform, mean over the six parts | K = 1 | 2 | 3 | 5 | 7 | 10 | 15 |",
+        "|---|" + "---|" * 7,
+    ]
     for protocol in ("paper", "strict"):
-        each = [np.mean([figures(parts[p], "uniform", k, protocol) for p in PARTS], 0) for k in (1, 2, 3, 5, 7, 10, 15)]
-        lines.append(f"| `{protocol}`, F1 / IoU | " + " | ".join(f"{f1:.1f} / {iou:.1f}" for f1, iou in each) + " |")
+        each = [
+            np.mean([figures(parts[p], "uniform", k, protocol) for p in PARTS], 0)
+            for k in (1, 2, 3, 5, 7, 10, 15)
+        ]
+        lines.append(
+            f"| `{protocol}`, F1 / IoU | "
+            + " | ".join(f"{f1:.1f} / {iou:.1f}" for f1, iou in each)
+            + " |"
+        )
     return lines
 
 
 def main() -> None:
     """Print the tables, or put them into a page between their marks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", help="the folder of the EgoProceL annotations")
-    parser.add_argument("--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->")
+    parser.add_argument(
+        "--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->"
+    )
     parser.add_argument("--quick", action="store_true", help="one seed for random in place of five")
     args = parser.parse_args()
     seeds = 1 if args.quick else 5
@@ -118,7 +144,9 @@ def main() -> None:
     made_of = {"proof": proof(parts, seeds), "blind": blind(parts, seeds), "fewer": fewer(parts)}
     tables = {name: "\n".join([*lines, "", made]) for name, lines in made_of.items()}
     if args.write:
-        args.write.write_text(pages.fill(args.write.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        args.write.write_text(
+            pages.fill(args.write.read_text(encoding="utf-8"), tables), encoding="utf-8"
+        )
     else:
         print("\n\n".join(f"{name}\n{text}" for name, text in tables.items()))
 

@@ -27,12 +27,12 @@ from scipy.stats import spearmanr
 from results_data import Kept, Recipe, knots, recipes
 from results_toy import KITCHENS
 from rounds import make_rounds
-from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.quality import RIGHT, measure_quality, shorten
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.tables import Table
+from stepcut.toy import STEPS, toy_features
 from stepcut.version import __version__
 
 FIGURES = ("score", "runs", "halves", "shared_beyond_chance", "clock", "regularity", "sharpness")
@@ -73,10 +73,17 @@ def nonsense(found: Sequence[Recipe], seed: int = 5) -> Iterator[Recipe]:
     orders = [rng.permutation(len(rows)) for rows in model.rows]
     noise = [rng.normal(size=(len(rows), 64)) for rows in model.rows]
     smoothed = [gaussian_filter1d(rows, SMOOTH, axis=0) for rows in noise]
-    made = {"random walks": [rows.cumsum(axis=0) for rows in noise], "noise": noise, "smoothed noise": smoothed}
+    made = {
+        "random walks": [rows.cumsum(axis=0) for rows in noise],
+        "noise": noise,
+        "smoothed noise": smoothed,
+    }
     for name, rows in made.items():
         yield Recipe("", name, [one.astype(np.float32) for one in rows], model.true, 12)
-    shuffled = [[part[order] for part, order in zip(all_, orders, strict=True)] for all_ in (model.rows, model.true)]
+    shuffled = [
+        [part[order] for part, order in zip(all_, orders, strict=True)]
+        for all_ in (model.rows, model.true)
+    ]
     yield Recipe("", "the first recipe, frames shuffled", *shuffled, 12)
     some = [(recipe, place) for place in (0, 1) for recipe in clips]
     axes = [shorten(recipe.rows) for recipe in clips]
@@ -92,7 +99,9 @@ def measure(recipe: Recipe) -> dict[str, Any]:
     quality = measure_quality(fitted, rows)
     assert quality is not None
     result, segments = score(fitted.labels_, recipe.true), []
-    for cut, shares, true in zip(fitted.labels_, fitted.memberships(rows), recipe.true, strict=True):
+    for cut, shares, true in zip(
+        fitted.labels_, fitted.probabilities(rows), recipe.true, strict=True
+    ):
         bounds = np.flatnonzero(np.diff(cut, prepend=-9))
         for first, last in zip(bounds, [*bounds[1:], len(cut)], strict=True):
             if (step := int(cut[first])) >= 0:
@@ -106,12 +115,19 @@ def measure(recipe: Recipe) -> dict[str, Any]:
 
 def rank_correlation(known: dict[str, dict[str, Any]]) -> float:
     """How far the score orders tasks as F1 does (Spearman)."""
-    return float(spearmanr([one["score"] for one in known.values()], [one["F1"] for one in known.values()]).statistic)
+    return float(
+        spearmanr(
+            [one["score"] for one in known.values()], [one["F1"] for one in known.values()]
+        ).statistic
+    )
 
 
 def quality_table(known: dict[str, dict[str, Any]]) -> Table:
     """What is said of the steps without labels, beside their F1."""
-    rows = [[name, one["F1"], one["uniform"], one["grade"], *(one[f] for f in FIGURES)] for name, one in known.items()]
+    rows = [
+        [name, one["F1"], one["uniform"], one["grade"], *(one[f] for f in FIGURES)]
+        for name, one in known.items()
+    ]
     rank = rank_correlation(known)
     title = f"Quality without labels, strict F1, seed 0, stepcut {__version__}"
     note = f"The rank correlation of score and F1 over the {len(known)} tasks is {rank:.2f}."
@@ -130,15 +146,30 @@ def confidence_table(tasks: Sequence[Recipe], known: dict[str, dict[str, Any]]) 
         line = np.polyfit(scores[others], shares[others], 1)
         said.append(sure[place] * np.clip(np.polyval(line, scores[place]), 0.05, 0.95))
     told, truth = np.concatenate(said), np.concatenate(right)
-    table = Table(["said", "segments", "mean said", "right"], [], "Confidences, each task by the others", digits=2)
+    table = Table(
+        ["said", "segments", "mean said", "right"],
+        [],
+        "Confidences, each task by the others",
+        digits=2,
+    )
     for low, high in pairwise(LEVELS):
         there = (told >= low) & (told < high)
         if there.any():
             table.rows.append(
-                [f"{low} to {high}", int(there.sum()), float(told[there].mean()), float(truth[there].mean())]
+                [
+                    f"{low} to {high}",
+                    int(there.sum()),
+                    float(told[there].mean()),
+                    float(truth[there].mean()),
+                ]
             )
     slope, start = np.polyfit(scores, shares, 1)
-    used = np.concatenate([a * np.clip(RIGHT[0] + RIGHT[1] * b, 0.05, 0.95) for a, b in zip(sure, scores, strict=True)])
+    used = np.concatenate(
+        [
+            a * np.clip(RIGHT[0] + RIGHT[1] * b, 0.05, 0.95)
+            for a, b in zip(sure, scores, strict=True)
+        ]
+    )
     table.notes = [
         f"Memberships say {np.concatenate(sure).mean():.2f} on average where {truth.mean():.2f} are right.",
         f"The mean difference is {difference(told, truth):.2f}; with the constants in use, {RIGHT[0]} + {RIGHT[1]} "
@@ -150,30 +181,48 @@ def confidence_table(tasks: Sequence[Recipe], known: dict[str, dict[str, Any]]) 
 def difference(told: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
     """The mean over segments of how far said and right lie apart in their level."""
     level = np.digitize(told, LEVELS)
-    apart = [abs(told[level == one].mean() - truth[level == one].mean()) * (level == one).sum() for one in set(level)]
+    apart = [
+        abs(told[level == one].mean() - truth[level == one].mean()) * (level == one).sum()
+        for one in set(level)
+    ]
     return float(sum(apart) / len(told))
 
 
 def name_of(recipe: Recipe) -> str:
     """The name of a row; those of recipes as in the other tables."""
-    return recipe.name if not recipe.backbone else f"toy {recipe.name}" if recipe.backbone == "toy" else recipe.key
+    return (
+        recipe.name
+        if not recipe.backbone
+        else f"toy {recipe.name}"
+        if recipe.backbone == "toy"
+        else recipe.key
+    )
 
 
 def main() -> None:
     """Measure what is not kept yet, and print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
-    parser.add_argument("more", type=Path, nargs="?", help="recipes that the method was not built on")
+    parser.add_argument(
+        "more", type=Path, nargs="?", help="recipes that the method was not built on"
+    )
     parser.add_argument("--knots", type=Path, help="the folder with videos/ and gestures/")
     parser.add_argument("--times", default="exact", help="of the knots: near or fast")
-    parser.add_argument("--fresh", action="store_true", help="tasks that nothing of the quality was found on")
+    parser.add_argument(
+        "--fresh", action="store_true", help="tasks that nothing of the quality was found on"
+    )
     parser.add_argument("--keep", type=Path, required=True)
     options = parser.parse_args()
     real = list(recipes(options.data, *([options.more] if options.more else [])))
     kept = Kept(options.keep)
     if options.fresh:
         third = list(recipes(options.data, backbones=["slowfast"]))
-        known = {name_of(task): kept.get(name_of(task), partial(measure, task)) for task in fresh(real, third)}
+        known = {
+            name_of(task): kept.get(name_of(task), partial(measure, task))
+            for task in fresh(real, third)
+        }
         table, names = quality_table(known), list(known)
         recorded = {name: known[name] for name in names[: len(third) + len(real)]}
         shared = {name: one for name, one in known.items() if one["score"] > 0}
@@ -185,7 +234,9 @@ def main() -> None:
         return
     made = [*toys(), *nonsense(real)]
     real += [knots(options.knots, times=options.times)] if options.knots else []
-    known = {name_of(task): kept.get(name_of(task), partial(measure, task)) for task in [*real, *made]}
+    known = {
+        name_of(task): kept.get(name_of(task), partial(measure, task)) for task in [*real, *made]
+    }
     print(f"{quality_table(known)}\n\n{confidence_table(real, known)}")
 
 

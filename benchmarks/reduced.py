@@ -27,7 +27,9 @@ def reduce_features(folders: Sequence[Path], directions: int) -> list[Path]:
         return list(folders)
     work = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, work)
-    return [_reduce(folder.resolve(), work / folder.resolve().name, directions) for folder in folders]
+    return [
+        _reduce(folder.resolve(), work / folder.resolve().name, directions) for folder in folders
+    ]
 
 
 def _reduce(folder: Path, into: Path, directions: int) -> Path:
@@ -36,13 +38,19 @@ def _reduce(folder: Path, into: Path, directions: int) -> Path:
         if path.name != "features":
             (into / path.name).symlink_to(path)
     for backbone in sorted((folder / "features").iterdir()):
-        rows = {path.name: np.load(path).astype(np.float32) for path in sorted(backbone.glob("*.npy"))}
+        rows = {
+            path.name: np.load(path).astype(np.float32) for path in sorted(backbone.glob("*.npy"))
+        }
         size = next(iter(rows.values())).shape[1]
-        if folder.name.endswith("_more"):  # there, columns are principal directions of each recipe already
+        if folder.name.endswith(
+            "_more"
+        ):  # there, columns are principal directions of each recipe already
             basis = np.eye(size, directions, dtype=np.float32)
         else:
             scatter = sum(one.T @ one for one in rows.values())
-            basis = np.linalg.eigh(np.asarray(scatter, dtype=np.float64))[1][:, ::-1][:, :directions].astype(np.float32)
+            basis = np.linalg.eigh(np.asarray(scatter, dtype=np.float64))[1][:, ::-1][
+                :, :directions
+            ].astype(np.float32)
         (into / "features" / backbone.name).mkdir(parents=True)
         for name, one in rows.items():
             np.save(into / "features" / backbone.name / name, (one @ basis).astype(np.float16))

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from results_data import BUILT_ON, SHORT, Kept, Labels, Recipe, knots, recipes
-from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.methods import CnC, StepCut
 from stepcut.methods.baselines.kmeans import find_means, smooth_embedding
 from stepcut.methods.segmenter import normalised_times
 from stepcut.methods.segmenters import SEGMENTERS, KMeans
 from stepcut.tables import Table
+from stepcut.toy import toy_features
 
 ABLATION: dict[str, dict[str, Any]] = {
     "stepcut": {},
@@ -40,16 +40,25 @@ ABLATION: dict[str, dict[str, Any]] = {
 
 def judge(cut: Labels, true: Labels) -> dict[str, float]:
     strict, paper = score(cut, true, protocol="strict"), score(cut, true, protocol="paper")
-    return {"strict": strict.f1, "strict iou": strict.iou, "paper": paper.f1, "paper iou": paper.iou}
+    return {
+        "strict": strict.f1,
+        "strict iou": strict.iou,
+        "paper": paper.f1,
+        "paper iou": paper.iou,
+    }
 
 
 def baseline(name: str) -> Callable[[Recipe, int], Labels]:
-    return lambda recipe, seed: SEGMENTERS[name](steps=recipe.steps, seed=seed).fit_predict(recipe.rows)
+    return lambda recipe, seed: SEGMENTERS[name](steps=recipe.steps, seed=seed).fit_predict(
+        recipe.rows
+    )
 
 
 def method(**settings: Any) -> Callable[[Recipe, int], Labels]:
     return lambda recipe, seed: (
-        StepCut(steps=recipe.steps, rate=recipe.rate, seed=seed, **settings).fit(recipe.rows).labels_
+        StepCut(steps=recipe.steps, rate=recipe.rate, seed=seed, **settings)
+        .fit(recipe.rows)
+        .labels_
     )
 
 
@@ -57,7 +66,9 @@ ROWS: dict[str, Callable[[Recipe, int], Labels]] = {
     "random": baseline("random"),
     "one-cluster": baseline("one-cluster"),
     "uniform": baseline("uniform"),
-    "kmeans": lambda recipe, seed: KMeans(steps=recipe.steps, seed=seed, restarts=1).fit_predict(recipe.rows),
+    "kmeans": lambda recipe, seed: KMeans(steps=recipe.steps, seed=seed, restarts=1).fit_predict(
+        recipe.rows
+    ),
     "smooth": lambda recipe, seed: KMeans(recipe.steps, seed=seed, normalise=False).fit_predict(
         smooth_embedding(recipe.rows)
     ),
@@ -71,17 +82,26 @@ def main_table(found: list[Recipe], kept: Kept, seeds: int, figure: str, rows: l
     columns = ["", *(recipe.key for recipe in found), "built on", "held back", "sd"]
     table = Table(columns, [], f"{figure} F1, K = true number of steps, {seeds} seeds")
     for row in rows:
-        table.rows.append([row, *summary(found, kept, row, ROWS[row], 1 if row == "cnc" else seeds, figure)])
+        table.rows.append(
+            [row, *summary(found, kept, row, ROWS[row], 1 if row == "cnc" else seeds, figure)]
+        )
     return table
 
 
 def summary(
-    found: list[Recipe], kept: Kept, row: str, cut: Callable[[Recipe, int], Labels], seeds: int, figure: str
+    found: list[Recipe],
+    kept: Kept,
+    row: str,
+    cut: Callable[[Recipe, int], Labels],
+    seeds: int,
+    figure: str,
 ) -> list[float]:
     grid = np.array(
         [
             [
-                kept.get(f"{row} {recipe.key} {seed}", lambda r=recipe, s=seed: judge(cut(r, s), r.true))[figure]
+                kept.get(
+                    f"{row} {recipe.key} {seed}", lambda r=recipe, s=seed: judge(cut(r, s), r.true)
+                )[figure]
                 for seed in range(seeds)
             ]
             for recipe in found
@@ -93,7 +113,10 @@ def summary(
 def means(found: list[Recipe], figures: np.ndarray) -> list[float]:
     """The figures, then their mean over the recipes built on, and over those held back."""
     built = np.array([recipe.name in BUILT_ON for recipe in found])
-    return [*figures, *(float(figures[some].mean()) if some.any() else 0.0 for some in (built, ~built))]
+    return [
+        *figures,
+        *(float(figures[some].mean()) if some.any() else 0.0 for some in (built, ~built)),
+    ]
 
 
 def ablation_table(found: list[Recipe], kept: Kept) -> Table:
@@ -113,7 +136,11 @@ def ablation_table(found: list[Recipe], kept: Kept) -> Table:
 
 def auto_table(found: list[Recipe], kept: Kept) -> Table:
     """The number of steps chosen without labels, and what it costs."""
-    table = Table(["", "true K", "chosen", "F1 at true K", "F1 at chosen"], [], "strict F1, steps='auto', seed 0")
+    table = Table(
+        ["", "true K", "chosen", "F1 at true K", "F1 at chosen"],
+        [],
+        "strict F1, steps='auto', seed 0",
+    )
     for recipe in found:
 
         def compute(recipe: Recipe = recipe) -> dict[str, float]:
@@ -121,8 +148,12 @@ def auto_table(found: list[Recipe], kept: Kept) -> Table:
             return {**judge(fitted.labels_, recipe.true), "steps": fitted.steps_}
 
         auto = kept.get(f"auto {recipe.key}", compute)
-        at_true = kept.get(f"stepcut {recipe.key} 0", lambda r=recipe: judge(method()(r, 0), r.true))
-        table.rows.append([recipe.key, recipe.steps, int(auto["steps"]), at_true["strict"], auto["strict"]])
+        at_true = kept.get(
+            f"stepcut {recipe.key} 0", lambda r=recipe: judge(method()(r, 0), r.true)
+        )
+        table.rows.append(
+            [recipe.key, recipe.steps, int(auto["steps"]), at_true["strict"], auto["strict"]]
+        )
     return table
 
 
@@ -131,12 +162,20 @@ def usual_table(found: list[Recipe]) -> Table:
     rows, timelines = toy_features(videos=8, seed=4)
     toy = Recipe("made", "toy kitchens", rows, [], len({s.step for one in timelines for s in one}))
     tasks = [*found, toy]
-    seconds = np.log([float(np.median([len(rows) for rows in task.rows])) / task.rate for task in tasks])
+    seconds = np.log(
+        [float(np.median([len(rows) for rows in task.rows])) / task.rate for task in tasks]
+    )
     steps = np.log([task.steps for task in tasks])
-    table = Table(["", "seconds", "true K", "usual K by the others"], [], "K = a seconds^b, a and b without the task")
+    table = Table(
+        ["", "seconds", "true K", "usual K by the others"],
+        [],
+        "K = a seconds^b, a and b without the task",
+    )
     for place, task in enumerate(tasks):
         others = [i for i, other in enumerate(tasks) if other.name != task.name]
-        once = [1 / sum(tasks[j].name == tasks[i].name for j in others) for i in others]  # every task counts once
+        once = [
+            1 / sum(tasks[j].name == tasks[i].name for j in others) for i in others
+        ]  # every task counts once
         slope, start = np.polyfit(seconds[others], steps[others], 1, w=np.sqrt(once))
         usual = float(np.exp(start + slope * seconds[place]))
         key = task.key if task.name in SHORT else task.name
@@ -146,7 +185,11 @@ def usual_table(found: list[Recipe]) -> Table:
 
 def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
     """A recording that was not learned from: learn without it, cut it; against the same recordings learned from."""
-    table = Table(["", "learned from", "new"], [], f"strict F1, leave one recording out ({most} recordings a recipe)")
+    table = Table(
+        ["", "learned from", "new"],
+        [],
+        f"strict F1, leave one recording out ({most} recordings a recipe)",
+    )
     for recipe in found:
 
         def compute(recipe: Recipe = recipe) -> dict[str, float]:
@@ -176,16 +219,28 @@ def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
 def named_f1(cut: Labels, true: Labels) -> float:
     """Mean F1 over the steps that occur, of labels that are already numbered as the true ones."""
     a, b = np.concatenate(cut), np.concatenate(true)
-    each = [2 * ((a == s) & (b == s)).sum() / ((a == s).sum() + (b == s).sum()) for s in set(b.tolist()) - {0}]
+    each = [
+        2 * ((a == s) & (b == s)).sum() / ((a == s).sum() + (b == s).sum())
+        for s in set(b.tolist()) - {0}
+    ]
     return 100 * float(np.mean(each))
 
 
 def oracle_table(found: list[Recipe], kept: Kept) -> Table:
     """Where the loss is: the same embedding with the true boundaries, with the true steps, and with true background."""
-    table = Table(["", "stepcut", "true background", "true boundaries", "true steps"], [], "strict F1, oracles, seed 0")
+    table = Table(
+        ["", "stepcut", "true background", "true boundaries", "true steps"],
+        [],
+        "strict F1, oracles, seed 0",
+    )
     for recipe in found:
         figures = kept.get(f"oracles {recipe.key}", lambda r=recipe: oracles(r))
-        table.rows.append([recipe.key, *(figures[name] for name in ("found", "background", "boundaries", "steps"))])
+        table.rows.append(
+            [
+                recipe.key,
+                *(figures[name] for name in ("found", "background", "boundaries", "steps")),
+            ]
+        )
     return table
 
 
@@ -193,7 +248,9 @@ def oracles(recipe: Recipe) -> dict[str, float]:
     fitted = StepCut(steps=recipe.steps).fit(recipe.rows)
     views = [view.astype(np.float64) for view in fitted.embed(recipe.rows)]
     everything = StepCut(steps=recipe.steps, background=0.0).fit(recipe.rows).labels_
-    silent = [np.where(true > 0, cut, -1) for cut, true in zip(everything, recipe.true, strict=True)]
+    silent = [
+        np.where(true > 0, cut, -1) for cut, true in zip(everything, recipe.true, strict=True)
+    ]
     means, lengths, cut = [], [], [np.full(len(true), -1) for true in recipe.true]
     for view, true in zip(views, recipe.true, strict=True):
         bounds = [0, *(np.flatnonzero(np.diff(true)) + 1), len(true)]
@@ -211,7 +268,14 @@ def oracles(recipe: Recipe) -> dict[str, float]:
     known = sorted(set(np.concatenate(recipe.true).tolist()) - {0})
     true_centres = np.array(
         [
-            np.mean([v[t == s].mean(axis=0) for v, t in zip(views, recipe.true, strict=True) if (t == s).any()], axis=0)
+            np.mean(
+                [
+                    v[t == s].mean(axis=0)
+                    for v, t in zip(views, recipe.true, strict=True)
+                    if (t == s).any()
+                ],
+                axis=0,
+            )
             for s in known
         ]
     )
@@ -223,12 +287,16 @@ def oracles(recipe: Recipe) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data", type=Path)
-    parser.add_argument("more", type=Path, nargs="?", help="recipes that the method was not built on")
+    parser.add_argument(
+        "more", type=Path, nargs="?", help="recipes that the method was not built on"
+    )
     parser.add_argument("--knots", type=Path)
     parser.add_argument("--keep", type=Path, default=Path("results.jsonl"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="strict,paper,usual,auto,ablation,new,oracles")
-    parser.add_argument("--rows", default=",".join(ROWS), help="of the first two tables; cnc is slow (one seed)")
+    parser.add_argument(
+        "--rows", default=",".join(ROWS), help="of the first two tables; cnc is slow (one seed)"
+    )
     given = parser.parse_args()
     found, kept = list(recipes(given.data, *([given.more] if given.more else []))), Kept(given.keep)
     if given.knots is not None:

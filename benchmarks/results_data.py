@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.datasets import load
 from stepcut.features.extract import extract
 from stepcut.features.spec import FeatureSpec
+from stepcut.paper.datasets import load
 from stepcut.rate import as_rate
 
 Labels = list[NDArray[np.int64]]
@@ -63,14 +63,20 @@ def recipes(*roots: Path, backbones: Iterable[str] = tuple(BACKBONES)) -> Iterat
         tasks = [task for task in load("captaincook4d", root) if task.name in SHORT]
         for backbone in backbones:
             for task in tasks:
-                videos = [video for video in task.with_features(backbone) if video.timeline is not None]
+                videos = [
+                    video for video in task.with_features(backbone) if video.timeline is not None
+                ]
                 rows = [video.read_features(backbone) for video in videos]
                 true = [np.zeros(len(features), dtype=np.int64) for features in rows]
                 for labels, video in zip(true, videos, strict=True):
                     for segment in video.timeline or ():
-                        labels[round(segment.start) : round(segment.end)] = task.steps.index(segment.step) + 1
+                        labels[round(segment.start) : round(segment.end)] = (
+                            task.steps.index(segment.step) + 1
+                        )
                 if videos:
-                    yield Recipe(backbone, task.name, rows, true, len(set(np.concatenate(true)) - {0}))
+                    yield Recipe(
+                        backbone, task.name, rows, true, len(set(np.concatenate(true)) - {0})
+                    )
 
 
 def knots(root: Path, rate: float = 2.0, times: str = "exact") -> Recipe:
@@ -78,8 +84,12 @@ def knots(root: Path, rate: float = 2.0, times: str = "exact") -> Recipe:
     spec = FeatureSpec(fps=as_rate(rate), times=None if times == "exact" else times)
     features, failures = extract(sorted((root / "videos").iterdir()), spec)
     assert not failures, failures
-    true = [gestures(root / "gestures" / f"{one.name}.txt", len(one.rows), rate) for one in features]
-    return Recipe("default", "Knot tying", [one.rows for one in features], true, len(GESTURES), rate)
+    true = [
+        gestures(root / "gestures" / f"{one.name}.txt", len(one.rows), rate) for one in features
+    ]
+    return Recipe(
+        "default", "Knot tying", [one.rows for one in features], true, len(GESTURES), rate
+    )
 
 
 def gestures(file: Path, count: int, rate: float) -> NDArray[np.int64]:
@@ -87,7 +97,9 @@ def gestures(file: Path, count: int, rate: float) -> NDArray[np.int64]:
     labels, times = np.zeros(count, dtype=np.int64), np.arange(count) / rate
     for line in file.read_text().splitlines():
         first, last, name = line.split()[:3]
-        labels[(times >= (int(first) - 1) / 30) & (times < int(last) / 30)] = GESTURES.index(name) + 1
+        labels[(times >= (int(first) - 1) / 30) & (times < int(last) / 30)] = (
+            GESTURES.index(name) + 1
+        )
     return labels
 
 
@@ -97,7 +109,9 @@ class Kept:
     def __init__(self, path: Path) -> None:
         self.path = path
         lines = path.read_text().splitlines() if path.exists() else []
-        self.known: dict[str, dict[str, Any]] = {line["name"]: line["figures"] for line in map(json.loads, lines)}
+        self.known: dict[str, dict[str, Any]] = {
+            line["name"]: line["figures"] for line in map(json.loads, lines)
+        }
 
     def get(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         if name not in self.known:
@@ -106,10 +120,16 @@ class Kept:
             self.add(name, {**figures, "cpu": time.process_time() - started})
         return self.known[name]
 
-    def fill(self, work: Callable[..., dict[str, Any]], todo: Mapping[str, tuple[Any, ...]], workers: int) -> None:
+    def fill(
+        self, work: Callable[..., dict[str, Any]], todo: Mapping[str, tuple[Any, ...]], workers: int
+    ) -> None:
         """`work(*given)` for each of `todo`, by name, that is not known yet, in processes of their own."""
         with ProcessPoolExecutor(workers) as pool:
-            names = {pool.submit(work, *given): name for name, given in todo.items() if name not in self.known}
+            names = {
+                pool.submit(work, *given): name
+                for name, given in todo.items()
+                if name not in self.known
+            }
             for future in as_completed(names):
                 self.add(names[future], future.result())
 

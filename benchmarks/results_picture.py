@@ -32,14 +32,18 @@ def renamed(cut: list[NDArray[np.int64]], recipe: Recipe) -> list[NDArray[np.int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data", type=Path)
-    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parents[1] / "docs/images/results.svg")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(__file__).parents[1] / "docs/images/results.svg"
+    )
     given = parser.parse_args()
     lines, y = [], 4
     for recipe in recipes(given.data):
         if recipe.key not in SHOWN:
             continue
         found = renamed(method()(recipe, 0), recipe)
-        uniform = renamed(SEGMENTERS["uniform"](steps=recipe.steps).fit_predict(recipe.rows), recipe)
+        uniform = renamed(
+            SEGMENTERS["uniform"](steps=recipe.steps).fit_predict(recipe.rows), recipe
+        )
         own = [named_f1([cut], [true]) for cut, true in zip(found, recipe.true, strict=True)]
         middle = int(np.argsort(own)[len(own) // 2])
         lines.append(
@@ -54,7 +58,9 @@ def main() -> None:
     style = 'font-family="sans-serif" font-size="13" fill="#444"'
     note = f"<!-- stepcut {__version__}, benchmarks/results_picture.py, seed 0 -->"
     given.output.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{note}\n' + "\n".join(lines) + "\n</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{note}\n'
+        + "\n".join(lines)
+        + "\n</svg>\n"
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets.toy import make_kitchen
 from stepcut.evaluation import score
 from stepcut.features.extract import extract
 from stepcut.features.spec import DEFAULT, FeatureSpec
@@ -23,6 +22,7 @@ from stepcut.methods import StepCut
 from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
 from stepcut.progress import Bar
 from stepcut.tables import Table
+from stepcut.toy import make_kitchen
 
 RATE = 2.0
 KITCHENS: dict[str, dict[str, Any]] = {
@@ -45,7 +45,9 @@ def see(
     kitchen = make_kitchen(work / f"{name} {seed}", seed=seed, progress=Bar(), **plan)
     features, failures = extract(list(kitchen.videos), spec, cache=work / "cache", progress=Bar())
     assert not failures, failures
-    true = [kitchen.timelines[one.name].labels(np.arange(len(one.rows)) / RATE) + 1 for one in features]
+    true = [
+        kitchen.timelines[one.name].labels(np.arange(len(one.rows)) / RATE) + 1 for one in features
+    ]
     return [one.rows for one in features], true
 
 
@@ -53,11 +55,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--seeds", type=int, default=4, help="kitchens of each kind")
-    parser.add_argument("--first", type=int, default=4, help="the first; 0 to 3 were looked at to choose settings")
+    parser.add_argument(
+        "--first", type=int, default=4, help="the first; 0 to 3 were looked at to choose settings"
+    )
     given = parser.parse_args()
     columns = ["", "uniform", "smooth", *SETTINGS, "steps chosen", "F1 with them"]
     numbers = range(given.first, given.first + given.seeds)
-    title = f"strict F1, K = 6, toy videos, kitchens {numbers[0]} to {numbers[-1]} of each kind, seed 0"
+    title = (
+        f"strict F1, K = 6, toy videos, kitchens {numbers[0]} to {numbers[-1]} of each kind, seed 0"
+    )
     table = Table(columns, [], title)
     with tempfile.TemporaryDirectory() as folder:
         for name, plan in KITCHENS.items():
@@ -65,9 +71,14 @@ def main() -> None:
             for seed in numbers:
                 features, true = see(given.work or Path(folder), name, seed, plan)
                 uniform = [np.arange(len(video)) * 6 // len(video) for video in features]
-                smooth = KMeans(6, RATE, normalise=False).fit_predict(smooth_embedding(features, RATE))
+                smooth = KMeans(6, RATE, normalise=False).fit_predict(
+                    smooth_embedding(features, RATE)
+                )
                 cuts = [uniform, smooth]
-                cuts += [StepCut(steps=6, rate=RATE, **one).fit(features).labels_ for one in SETTINGS.values()]
+                cuts += [
+                    StepCut(steps=6, rate=RATE, **one).fit(features).labels_
+                    for one in SETTINGS.values()
+                ]
                 auto = StepCut(rate=RATE).fit(features)
                 chosen.append(str(auto.steps_))
                 rows.append([score(cut, true).f1 for cut in (*cuts, auto.labels_)])

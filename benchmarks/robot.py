@@ -55,28 +55,42 @@ def judge(embedded: Videos, states: Videos) -> tuple[float, float, float]:
             apart.append(every[np.arange(len(u)), nearest].mean())
             chance.append(every.mean())
             taus.append(kendalltau(np.arange(len(u)), nearest).statistic)
-    labels = SEGMENTERS["procut"](steps=STEPS, rate=RATE, seed=0).fit_predict(list(embedded.values()))
-    orders = Counter(tuple(each[np.flatnonzero(np.diff(each, prepend=-1))].tolist()) for each in labels)
-    return float(np.sum(apart) / np.sum(chance)), float(np.mean(taus)), orders.most_common(1)[0][1] / len(labels)
+    labels = SEGMENTERS["procut"](steps=STEPS, rate=RATE, seed=0).fit_predict(
+        list(embedded.values())
+    )
+    orders = Counter(
+        tuple(each[np.flatnonzero(np.diff(each, prepend=-1))].tolist()) for each in labels
+    )
+    return (
+        float(np.sum(apart) / np.sum(chance)),
+        float(np.mean(taus)),
+        orders.most_common(1)[0][1] / len(labels),
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--states", type=Path, required=True)
     args = parser.parse_args()
     rows: dict[str, Videos] = {}
     for file in [args.folder / "robot-pooled.npz", *sorted(args.folder.glob("robot=*.npz"))]:
         with np.load(file) as kept:
-            name = "pooled maps, untrained" if "=" not in file.stem else ", seed ".join(file.stem.split("=")[1:])
+            name = (
+                "pooled maps, untrained"
+                if "=" not in file.stem
+                else ", seed ".join(file.stem.split("=")[1:])
+            )
             rows[name] = {video: kept[video].astype(np.float32) for video in kept}
     lengths = {video: len(each) for video, each in next(iter(rows.values())).items()}
-    clock = {name: np.linspace(0, 1, count, dtype=np.float32)[:, None] for name, count in lengths.items()}
+    clock = {
+        name: np.linspace(0, 1, count, dtype=np.float32)[:, None] for name, count in lengths.items()
+    }
     states = read_states(args.states, lengths)
     table = Table(["row", "joints", "tau", f"one order (K = {STEPS})"], [], digits=2)
-    table.caption = (
-        f"robot: {len(lengths)} videos, {sum(lengths.values())} rows at {RATE} a second, stepcut {__version__}"
-    )
+    table.caption = f"robot: {len(lengths)} videos, {sum(lengths.values())} rows at {RATE} a second, stepcut {__version__}"
     for name, embedded in {"clock": clock, "the joints themselves": states, **rows}.items():
         table.rows.append([name, *judge(embedded, states)])
     print(table.markdown())

@@ -20,10 +20,10 @@ from sklearn.cluster import KMeans
 from stepcut import learn
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
-from stepcut.methods.default.consensus import overlap, pair_steps
-from stepcut.methods.default.restarts import choose_sigma
-from stepcut.methods.default.slow_features import centre
 from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods.stepcut.consensus import overlap, pair_steps
+from stepcut.methods.stepcut.restarts import choose_sigma
+from stepcut.methods.stepcut.slow_features import centre
 from stepcut.tables import Table
 from stepcut.version import __version__
 
@@ -52,9 +52,13 @@ def make_rounds(
     looks, rows, true = rng.normal(size=(STEPS, DIM)), [], []
     for change in changes:
         walk = CHANGES[change]([0, *[1, 2, 3, 4] * rounds, 5])
-        labels = np.repeat(walk, np.maximum(1, RATE * SECONDS * rng.lognormal(0, 0.4, len(walk))).astype(np.int64))
+        labels = np.repeat(
+            walk, np.maximum(1, RATE * SECONDS * rng.lognormal(0, 0.4, len(walk))).astype(np.int64)
+        )
         drift = gaussian_filter1d(rng.normal(size=(len(labels), DIM)), 8, axis=0) * 2.7
-        video = looks[labels] + rng.normal(size=DIM) + noise * (rng.normal(size=drift.shape) + drift)
+        video = (
+            looks[labels] + rng.normal(size=DIM) + noise * (rng.normal(size=drift.shape) + drift)
+        )
         rows.append(video.astype(np.float32))
         true.append(labels + 1)
     return rows, true
@@ -86,7 +90,9 @@ def use(rounds: int, noise: float, seed: int, learned: int = 16, new: int = 8) -
     found = np.concatenate(procedure.method.predict(rows[:learned]))
     names = match(found, np.concatenate(true[:learned]) - 1)
     right = []
-    for video, labels in zip(rows[learned : learned + new], true[learned : learned + new], strict=True):
+    for video, labels in zip(
+        rows[learned : learned + new], true[learned : learned + new], strict=True
+    ):
         guide = procedure.guide()
         states = [guide.push(number / RATE, row) for number, row in enumerate(video)]
         for end in np.flatnonzero(np.diff(labels)):
@@ -103,10 +109,20 @@ def match(found: NDArray[np.int64], true: NDArray[np.int64]) -> dict[int, int]:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=4)
     seeds = range(parser.parse_args().seeds)
-    columns = ["rounds", "noise", "uniform", "k-means", "as if each came once", "default", f"{FEW} videos"]
+    columns = [
+        "rounds",
+        "noise",
+        "uniform",
+        "k-means",
+        "as if each came once",
+        "default",
+        f"{FEW} videos",
+    ]
     title = f"strict F1, K = {STEPS}, made features, seeds 0 to {seeds[-1]}, stepcut {__version__}"
     table = Table(columns, [], title)
     for rounds in (1, 2, 4, 8):
@@ -115,7 +131,11 @@ def main() -> None:
             table.rows.append([rounds, noise, *figures.tolist()])
     print(table.markdown())
     columns = ["rounds", *CHANGES, "next is right"]
-    table = Table(columns, [], f"percent called wrong, learned from 16 videos, noise 0.5, seeds 0 to {seeds[-1]}")
+    table = Table(
+        columns,
+        [],
+        f"percent called wrong, learned from 16 videos, noise 0.5, seeds 0 to {seeds[-1]}",
+    )
     for rounds in (1, 2, 4, 8):
         figures = 100 * np.mean([use(rounds, 0.5, seed) for seed in seeds], axis=0)
         table.rows.append([rounds, *figures.tolist()])

@@ -44,17 +44,27 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="one round, short films")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--costs", type=Path, metavar="FILE", help="keep the costs here; other entries stay")
+    parser.add_argument(
+        "--costs", type=Path, metavar="FILE", help="keep the costs here; other entries stay"
+    )
     parser.add_argument("--docs", type=Path, metavar="FILE", help="put the tables into this page")
-    parser.add_argument("--tables", type=Path, metavar="FILE", help="measure nothing: the tables from these costs")
+    parser.add_argument(
+        "--tables", type=Path, metavar="FILE", help="measure nothing: the tables from these costs"
+    )
     args = parser.parse_args()
     if args.tables:
         costs = json.loads(args.tables.read_text())
     else:
-        kept = args.costs if args.costs and args.costs.exists() else Path(__file__).with_name("scale_costs.json")
+        kept = (
+            args.costs
+            if args.costs and args.costs.exists()
+            else Path(__file__).with_name("scale_costs.json")
+        )
         costs = json.loads(kept.read_text())
         costs |= measure(args.quick, 1 if args.quick else args.rounds)
         if args.costs:
@@ -107,13 +117,21 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
         engine.threads = 1
         before = {child.pid for child in multiprocessing.active_children()}
         engine.map(pin if name != "2 free" else wait, range(engine.workers))
-        processes[name] = [c.pid for c in multiprocessing.active_children() if c.pid and c.pid not in before]
+        processes[name] = [
+            c.pid for c in multiprocessing.active_children() if c.pid and c.pid not in before
+        ]
     others = set(descendants())
     begin = time.perf_counter()
     engines["2 on Ray"] = Ray(2)
     start = time.perf_counter() - begin
     for name, engine in engines.items():  # a film for each worker loads the backbones
-        extract(films[: engine.workers], fps=FPS, cache=folder / f"warm-{name}", device="cpu", engine=engine)
+        extract(
+            films[: engine.workers],
+            fps=FPS,
+            cache=folder / f"warm-{name}",
+            device="cpu",
+            engine=engine,
+        )
     processes["2 on Ray"] = [pid for pid in descendants() if pid not in others]
 
     seconds: dict[str, list[float]] = {name: [] for name in engines}
@@ -123,12 +141,17 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
     for turn in range(rounds):
         for name, engine in engines.items():
             watch = Watch(processes[name])
-            features, _ = extract(films, fps=FPS, cache=folder / f"{turn}-{name}", device="cpu", engine=engine)
+            features, _ = extract(
+                films, fps=FPS, cache=folder / f"{turn}-{name}", device="cpu", engine=engine
+            )
             took, spent, _ = watch.read()
             seconds[name].append(took)
             cpu[name].append(spent)
             frames = sum(len(one.rows) for one in features)
-            print(f"  round {turn + 1}, workers {name:<8} {frames / took:6.1f} frames/s", file=sys.stderr)
+            print(
+                f"  round {turn + 1}, workers {name:<8} {frames / took:6.1f} frames/s",
+                file=sys.stderr,
+            )
     foreign = whole.read()[2]
     for engine in engines.values():
         engine.close()
@@ -157,7 +180,11 @@ class Watch:
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.pids = [os.getpid(), *pids]
-        self.clock, self.spent, self.busy = time.perf_counter(), cpu_seconds(self.pids), busy_seconds()
+        self.clock, self.spent, self.busy = (
+            time.perf_counter(),
+            cpu_seconds(self.pids),
+            busy_seconds(),
+        )
 
     def read(self) -> tuple[float, float, float]:
         """Seconds by the clock, CPU seconds of the processes, share of the cores that others took."""
@@ -248,13 +275,17 @@ def measure_step(steps: int) -> float:
     """CPU seconds of one training step on vectors of 1,280 numbers, on one core."""
     import torch
 
-    from stepcut.methods.cnc.embedder import Embedder
+    from stepcut.paper.cnc.embedder import Embedder
 
     torch.set_num_threads(1)
     random = np.random.default_rng(0)
     features = [random.normal(size=(600, 1280)).astype(np.float32) for _ in range(5)]
     took = []
-    for count in (5, steps, 2 * steps):  # the first compiles; the difference of the others leaves preparing out
+    for count in (
+        5,
+        steps,
+        2 * steps,
+    ):  # the first compiles; the difference of the others leaves preparing out
         begin = time.process_time()
         Embedder(device="cpu", iterations=count, patience=count, rate=2).fit(features)
         took.append(time.process_time() - begin)

@@ -29,12 +29,18 @@ from stepcut.version import __version__
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("videos", nargs="+", help="folders or files")
     parser.add_argument("--device", default="cuda", help="cuda (default) or cpu")
-    parser.add_argument("--actors", type=int, help="how many hold a backbone (default: one for each GPU)")
+    parser.add_argument(
+        "--actors", type=int, help="how many hold a backbone (default: one for each GPU)"
+    )
     parser.add_argument("--fps", default="2", help="rows per second of video (default 2)")
-    parser.add_argument("--piece", type=float, default=600.0, help="seconds of video that a worker sees at a time")
+    parser.add_argument(
+        "--piece", type=float, default=600.0, help="seconds of video that a worker sees at a time"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
 
@@ -46,7 +52,9 @@ def main() -> int:
     if not isinstance(there, HeldBackbone):
         raise SystemExit("no actor holds the backbone; give --actors 1 where there is no GPU.")
     here = load_backbone(device=args.device)
-    print(f"stepcut {__version__}, {count_cores()} cores, {len(there.held.actors)} actor(s): {there.fingerprint}")
+    print(
+        f"stepcut {__version__}, {count_cores()} cores, {len(there.held.actors)} actor(s): {there.fingerprint}"
+    )
     ways: dict[str, tuple[Any, Ray | None]] = {"one process": (here, None), "Ray": (there, engine)}
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     found: dict[str, list[Features]] = {}
@@ -55,7 +63,9 @@ def main() -> int:
             for way, (backbone, where) in ways.items():
                 begin = time.perf_counter()
                 cache = Path(folder, f"{turn}-{way}")
-                found[way], failures = extraction.extract(args.videos, backbone, args.fps, cache, engine=where)
+                found[way], failures = extraction.extract(
+                    args.videos, backbone, args.fps, cache, engine=where
+                )
                 seconds[way] += [time.perf_counter() - begin] if turn else []
                 assert not failures, failures
         pairs = list(zip(found["one process"], found["Ray"], strict=True))
@@ -63,11 +73,20 @@ def main() -> int:
         worst = max(float(np.abs(np.float32(a.rows) - np.float32(b.rows)).max()) for a, b in pairs)
         frames = sum(len(one.rows) for one, _ in pairs)
     engine.close()
-    print(f"{len(pairs)} videos, {frames} frames at {args.fps} per second, {args.rounds} rounds, medians")
+    print(
+        f"{len(pairs)} videos, {frames} frames at {args.fps} per second, {args.rounds} rounds, medians"
+    )
     for way, took in seconds.items():
         print(f"  {way:<12} {frames / statistics.median(took):8.1f} frames/s")
-    over = statistics.median(b / a for a, b in zip(seconds["one process"], seconds["Ray"], strict=True)) - 1
-    print(f"  Ray over one process: {over:+.1%} (starting Ray and its actors, left out here: {start:.1f} s)")
+    over = (
+        statistics.median(
+            b / a for a, b in zip(seconds["one process"], seconds["Ray"], strict=True)
+        )
+        - 1
+    )
+    print(
+        f"  Ray over one process: {over:+.1%} (starting Ray and its actors, left out here: {start:.1f} s)"
+    )
     print(f"  features identical: {'yes' if same else f'no, by up to {worst:.3g}'}")
     return 0 if same else 1
 

@@ -54,7 +54,9 @@ def unit_costs(costs: Costs) -> str:
             f"{1000 * costs['gpu_frame']:.2f} ms; decoding sets the pace"
         ),
     }
-    return "\n".join(["| | |", "|---|---|", *(f"| {what} | {cost} |" for what, cost in rows.items())])
+    return "\n".join(
+        ["| | |", "|---|---|", *(f"| {what} | {cost} |" for what, cost in rows.items())]
+    )
 
 
 def plan(costs: Costs) -> str:
@@ -63,7 +65,10 @@ def plan(costs: Costs) -> str:
     Seeing on GPUs takes as long as the slower of decoding (on all cores) and the backbone (on all GPUs). Tasks are
     learned side by side.
     """
-    lines = ["| data | hardware | seeing | learning | cost | the next bottleneck |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| data | hardware | seeing | learning | cost | the next bottleneck |",
+        "|---|---|---|---|---|---|",
+    ]
     for data, hours in HOURS.items():
         frames, tasks = hours * 3600 * FPS, TASKS[data]
         for name, gpus, cores in SIZES:
@@ -72,11 +77,24 @@ def plan(costs: Costs) -> str:
             see = frames * max(decode, network)
             step, steps = (costs["gpu_step"], 10_000) if gpus else (costs["cpu_step"], 1_000)
             learn = -(-tasks // (gpus or cores)) * steps * step
-            limit = "the backbone on the CPUs" if not gpus else "decoding" if decode > network else "the backbone"
+            limit = (
+                "the backbone on the CPUs"
+                if not gpus
+                else "decoding"
+                if decode > network
+                else "the backbone"
+            )
             if learn > see:
                 limit = "training: one GPU for each task"
             price = (see + learn) / 3600 * (gpus * costs["gpu_price"] + cores * costs["cpu_price"])
-            cells = (f"{data}, {hours:,} h", name, duration(see), duration(learn), f"${price:,.2f}", limit)
+            cells = (
+                f"{data}, {hours:,} h",
+                name,
+                duration(see),
+                duration(learn),
+                f"${price:,.2f}",
+                limit,
+            )
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -25,10 +25,20 @@ def lines_by_folder() -> Table:
     counted: dict[str, int] = {}
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).parts
-        room = "/".join(parts[:2]) if parts[0] == "methods" and len(parts) > 2 else parts[0] if len(parts) > 1 else "."
+        room = (
+            "/".join(parts[:2])
+            if parts[0] == "methods" and len(parts) > 2
+            else parts[0]
+            if len(parts) > 1
+            else "."
+        )
         counted[room] = counted.get(room, 0) + len(path.read_text(encoding="utf-8").splitlines())
     rows: list[list[Cell]] = [[room, count] for room, count in sorted(counted.items())]
-    return Table(["folder", "lines"], [*rows, ["all", sum(counted.values())]], "lines of Python in src/stepcut")
+    return Table(
+        ["folder", "lines"],
+        [*rows, ["all", sum(counted.values())]],
+        "lines of Python in src/stepcut",
+    )
 
 
 def house() -> Table:
@@ -53,11 +63,20 @@ def times(repeats: int = 5) -> Table:
     for _ in range(repeats):
         for name, words in commands.items():
             start = time.perf_counter()
-            subprocess.run([sys.executable, *words], check=True, capture_output=True, cwd=ROOT / "src")
+            subprocess.run(
+                [sys.executable, *words], check=True, capture_output=True, cwd=ROOT / "src"
+            )
             taken[name].append(time.perf_counter() - start)
     bare = statistics.median(taken["python"])
-    rows: list[list[Cell]] = [[name, statistics.median(t), statistics.median(t) / bare] for name, t in taken.items()]
-    return Table(["what", "seconds", "times bare Python"], rows, f"time to start, median of {repeats}", digits=2)
+    rows: list[list[Cell]] = [
+        [name, statistics.median(t), statistics.median(t) / bare] for name, t in taken.items()
+    ]
+    return Table(
+        ["what", "seconds", "times bare Python"],
+        rows,
+        f"time to start, median of {repeats}",
+        digits=2,
+    )
 
 
 def weights() -> Table:
@@ -76,11 +95,17 @@ def weights() -> Table:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--install", action="store_true", help="weigh an install as well (minutes)")
     args = parser.parse_args()
     tables = [lines_by_folder(), house(), times()] + ([weights()] if args.install else [])

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import stepcut as sc
-from stepcut.datasets.toy import make_kitchen
+from stepcut.toy import make_kitchen
 
 READERS = 50
 
@@ -38,7 +38,12 @@ def task(seed: int, videos: int) -> list[np.ndarray]:
     random_ = np.random.default_rng(seed)
     centres = np.random.default_rng(1).normal(size=(6, 16))
     return [
-        np.concatenate([centres[k] + 0.3 * random_.normal(size=(random_.integers(8, 20), 16)) for k in range(6)])
+        np.concatenate(
+            [
+                centres[k] + 0.3 * random_.normal(size=(random_.integers(8, 20), 16))
+                for k in range(6)
+            ]
+        )
         for _ in range(videos)
     ]
 
@@ -62,7 +67,10 @@ def soak_guide(seconds: float, _: Path) -> dict[str, Any]:
     grown = memory[-1] - memory[min(5, len(memory) - 1)]
     return {
         "hours of stream": round(pushed / rate / 3600, 1),
-        "microseconds of CPU an update, first tenth and last": [round(1e6 * first), round(1e6 * last)],
+        "microseconds of CPU an update, first tenth and last": [
+            round(1e6 * first),
+            round(1e6 * last),
+        ],
         "memory grown, MB": round(grown, 1),
         "failed": int(grown > 50),
     }
@@ -87,7 +95,11 @@ def soak_learn(seconds: float, folder: Path) -> dict[str, Any]:
         place = folder / f"p{runs}.proc"
         run = stepcut("learn", films, "-k", "6", "-o", place, "--quiet", "--seed", runs)
         named = run.stdout.count("-broken: ")
-        if run.returncode != 2 or named != broken or len(sc.load(place).timelines) != count - broken:
+        if (
+            run.returncode != 2
+            or named != broken
+            or len(sc.load(place).timelines) != count - broken
+        ):
             wrong.append([run.returncode, named, run.stderr[-300:]])
         runs += 1
     return {"films": count, "broken": broken, "runs": runs, "wrong": wrong, "failed": len(wrong)}
@@ -98,7 +110,9 @@ def soak_view(seconds: float, folder: Path) -> dict[str, Any]:
     place = folder / "view.proc"
     sc.learn(task(0, 30), steps=6, seed=0, output=place)
     server = subprocess.Popen(
-        [sys.executable, "-m", "stepcut", "view", str(place), "--no-browser"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "stepcut", "view", str(place), "--no-browser"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert server.stdout is not None
     address = server.stdout.readline().strip().split("#")[0].rstrip("/")
@@ -151,7 +165,18 @@ def soak_kills(seconds: float, folder: Path) -> dict[str, Any]:
     while kills == 0 or time.monotonic() < end:
         place = folder / "killed.proc"
         shutil.rmtree(place, ignore_errors=True)
-        words = [sys.executable, "-m", "stepcut", "learn", str(features), "-k", "6", "-o", str(place), "--quiet"]
+        words = [
+            sys.executable,
+            "-m",
+            "stepcut",
+            "learn",
+            str(features),
+            "-k",
+            "6",
+            "-o",
+            str(place),
+            "--quiet",
+        ]
         run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0, length))
         run.kill()
@@ -159,7 +184,11 @@ def soak_kills(seconds: float, folder: Path) -> dict[str, Any]:
         kills += 1
         again = subprocess.run(words, capture_output=True, text=True, check=False)
         same = again.returncode == 0 and sc.load(place).timelines == sc.load(whole).timelines
-        same = same and (place / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+        same = (
+            same
+            and (place / "model.safetensors").read_bytes()
+            == (whole / "model.safetensors").read_bytes()
+        )
         wrong += not same
     return {"kills": kills, "ended otherwise": wrong, "failed": wrong}
 
@@ -170,7 +199,10 @@ PARTS = {"guide": soak_guide, "learn": soak_learn, "view": soak_view, "kills": s
 def stepcut(*words: object) -> subprocess.CompletedProcess[str]:
     """Run a command."""
     return subprocess.run(
-        [sys.executable, "-m", "stepcut", *map(str, words)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "stepcut", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -182,11 +214,17 @@ def resident(pid: int) -> float:
 
 def main() -> int:
     """Run the parts that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("seconds", type=float, nargs="?", default=600.0)
     parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS))
     args = parser.parse_args()
-    figures: dict[str, Any] = {"version": sc.__version__, "seconds": args.seconds, "cores": os.cpu_count()}
+    figures: dict[str, Any] = {
+        "version": sc.__version__,
+        "seconds": args.seconds,
+        "cores": os.cpu_count(),
+    }
     for name in args.only:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["STEPCUT_CACHE"] = str(Path(folder) / "cache")

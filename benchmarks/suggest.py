@@ -44,24 +44,39 @@ def table(results: list[dict[str, Any]]) -> Table:
     keys = sorted({result["key"] for result in results})
     rows: list[list[Any]] = []
     for number in DRAWS:
-        found = {key: [_ahead(result, number) for result in results if result["key"] == key] for key in keys}
+        found = {
+            key: [_ahead(result, number) for result in results if result["key"] == key]
+            for key in keys
+        }
         means = np.array([np.mean(own, axis=0) for own in found.values()])
         names = ("strict", "named", "gain")
-        rows += [[number, name, *own.tolist(), float(own.mean())] for name, own in zip(names, means.T, strict=True)]
+        rows += [
+            [number, name, *own.tolist(), float(own.mean())]
+            for name, own in zip(names, means.T, strict=True)
+        ]
     seeds = len({result["seed"] for result in results})
     title = f"`suggest` less random draws, F1, {seeds} seeds, stepcut {__version__}"
-    return Table(["labelled", "", *keys, "mean"], rows, title, ["gain: over no labels on the same recordings."])
+    return Table(
+        ["labelled", "", *keys, "mean"],
+        rows,
+        title,
+        ["gain: over no labels on the same recordings."],
+    )
 
 
 def _ahead(result: dict[str, Any], number: int) -> list[float]:
     """Strict, named and gain of `suggest` less those of random draws."""
-    strict, named, before = np.subtract(result[f"suggest {number}"], result[f"drawn {number}"]).tolist()
+    strict, named, before = np.subtract(
+        result[f"suggest {number}"], result[f"drawn {number}"]
+    ).tolist()
     return [strict, named, strict - before]
 
 
 def main() -> None:
     """Measure what is not kept yet, in processes of their own, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
     parser.add_argument("--keep", type=Path, required=True)

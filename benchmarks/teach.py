@@ -29,14 +29,14 @@ from stepcut import __version__
 from stepcut.evaluation import score
 from stepcut.features.files import load_features
 from stepcut.methods import OPEN, StepCut
-from stepcut.methods.default import method as default
-from stepcut.methods.default import teaching
-from stepcut.methods.default.forward_backward import forward_backward
-from stepcut.methods.default.found import strongest
-from stepcut.methods.default.slow_features import centre, principal_directions, smooth
-from stepcut.methods.default.suggest import suggest
-from stepcut.methods.default.taught import Taught
-from stepcut.methods.default.teaching import labelled_videos, match_found, share_right
+from stepcut.methods.stepcut import method as default
+from stepcut.methods.stepcut import teaching
+from stepcut.methods.stepcut.forward_backward import forward_backward
+from stepcut.methods.stepcut.found import strongest
+from stepcut.methods.stepcut.slow_features import centre, principal_directions, smooth
+from stepcut.methods.stepcut.suggest import suggest
+from stepcut.methods.stepcut.taught import Taught
+from stepcut.methods.stepcut.teaching import labelled_videos, match_found, share_right
 from stepcut.tables import Table
 
 Labels = NDArray[np.int64]
@@ -60,8 +60,12 @@ class Column:
 
 def recipes(roots: Sequence[Path]) -> Iterator[Column]:
     """The columns of CaptainCook4D, image features first."""
-    for recipe in sorted(results_data.recipes(*roots), key=lambda one: list(BACKBONES).index(one.backbone)):
-        seen = np.unique(np.concatenate([[0], *recipe.true]))  # 0 is background; the others are numbered without gaps
+    for recipe in sorted(
+        results_data.recipes(*roots), key=lambda one: list(BACKBONES).index(one.backbone)
+    ):
+        seen = np.unique(
+            np.concatenate([[0], *recipe.true])
+        )  # 0 is background; the others are numbered without gaps
         true = [np.searchsorted(seen, labels) - 1 for labels in recipe.true]
         key = f"{BACKBONES[recipe.backbone]} {SHORT[recipe.name]}"
         yield Column(key, recipe.name not in BUILT_ON, recipe.rate, recipe.rows, true, recipe.steps)
@@ -70,8 +74,12 @@ def recipes(roots: Sequence[Path]) -> Iterator[Column]:
 def knots(features: Path, labels: Path) -> Column:
     """The knot-tying videos, from the folders of their features and of their gestures."""
     read = load_features(sorted(features.glob("*.safetensors")))
-    true = [gestures(labels / f"{one.name}.txt", len(one.rows), float(one.rate)) - 1 for one in read]
-    return Column("knots", True, float(read[0].rate), [one.rows for one in read], true, len(GESTURES))
+    true = [
+        gestures(labels / f"{one.name}.txt", len(one.rows), float(one.rate)) - 1 for one in read
+    ]
+    return Column(
+        "knots", True, float(read[0].rate), [one.rows for one in read], true, len(GESTURES)
+    )
 
 
 class Bench:
@@ -94,15 +102,25 @@ class Bench:
 
     def model(self, labelled: Sequence[int], honest: bool = False) -> Taught:
         """The default method taught by these recordings; `honest` calibrates its confidences too."""
-        known, cut, steps, rate = self.known(labelled), self.without.labels_, self.column.steps, self.column.rate
+        known, cut, steps, rate = (
+            self.known(labelled),
+            self.without.labels_,
+            self.column.steps,
+            self.column.rate,
+        )
         learned = teaching.teach(self.videos, rate, cut, known, steps)
         surest = 1.0
         if honest:
-            shares = [self.found.memberships(video) for video in self.videos]
+            shares = [self.found.probabilities(video) for video in self.videos]
             doubt, right, _ = teaching.calibrate(self.videos, rate, cut, shares, known, steps)
             learned = learned.on_features(np.eye(self.videos[0].shape[1]), doubt)
             surest = share_right(cut, known, steps) if right is None else 1.0
-        return Taught(learned, self.found.renumbered(match_found(cut, known, steps)), labelled_videos(known), surest)
+        return Taught(
+            learned,
+            self.found.renumbered(match_found(cut, known, steps)),
+            labelled_videos(known),
+            surest,
+        )
 
     def linear(self, labelled: Sequence[int]) -> dict[int, Labels]:
         """Linear discriminant analysis of the labelled recordings alone, then forward-backward as a chain."""
@@ -114,11 +132,16 @@ class Bench:
         hot = (y[:, None] == states).astype(np.float64)
         means = hot.T @ x / np.maximum(hot.sum(axis=0), 1)[:, None]
         within = (x - means[y]).T @ (x - means[y]) / len(x)
-        weights = np.linalg.solve(within + np.trace(within) / len(within) * np.eye(len(within)), means.T)
+        weights = np.linalg.solve(
+            within + np.trace(within) / len(within) * np.eye(len(within)), means.T
+        )
         bias = np.where(hot.any(axis=0), -0.5 * (means.T * weights).sum(axis=0), -1e6)
         warmth = max(1.0, lesson.lasts / 8)
         return {
-            i: strongest(forward_backward((rows[i] @ weights + bias) / warmth, lesson.stay), self.column.steps)
+            i: strongest(
+                forward_backward((rows[i] @ weights + bias) / warmth, lesson.stay),
+                self.column.steps,
+            )
             for i in self.others(labelled)
         }
 
@@ -127,7 +150,7 @@ class Bench:
         model = self.model(labelled, honest=True)
         found = []
         for i in self.others(labelled):
-            cut, share = model.predict(self.videos[i]), model.memberships(self.videos[i])
+            cut, share = model.predict(self.videos[i]), model.probabilities(self.videos[i])
             bounds = np.flatnonzero(np.diff(cut, prepend=-9))
             for first, last in zip(bounds, [*bounds[1:], len(cut)], strict=True):
                 if cut[first] >= 0:
@@ -149,7 +172,9 @@ class Bench:
 
     def known(self, labelled: Sequence[int]) -> list[Labels]:
         true = self.column.true
-        return [labels if i in labelled else np.full_like(labels, OPEN) for i, labels in enumerate(true)]
+        return [
+            labels if i in labelled else np.full_like(labels, OPEN) for i, labels in enumerate(true)
+        ]
 
     def others(self, labelled: Sequence[int]) -> list[int]:
         return [i for i in range(len(self.column.true)) if i not in labelled]
@@ -169,13 +194,21 @@ def measure(column: Column, draws: int) -> dict[str, Any]:
     """All rows of one column."""
     bench = Bench(column)
     count = len(column.rows)
-    orders = [np.random.default_rng(1000 + draw).permutation(count).tolist() for draw in range(draws)]
+    orders = [
+        np.random.default_rng(1000 + draw).permutation(count).tolist() for draw in range(draws)
+    ]
     advice = bench.advice(max(NUMBERS))
-    whole = score(bench.without.labels_, [labels + 1 for labels in column.true], protocol="strict").f1
+    whole = score(
+        bench.without.labels_, [labels + 1 for labels in column.true], protocol="strict"
+    ).f1
     figures: dict[str, Any] = {"no labels": [whole]}
     for number in NUMBERS:
-        figures[f"{number}"] = np.mean([bench.judge(bench.taught(o[:number])) for o in orders], axis=0).tolist()
-        figures[f"{number} linear"] = np.mean([bench.judge(bench.linear(o[:number])) for o in orders], axis=0).tolist()
+        figures[f"{number}"] = np.mean(
+            [bench.judge(bench.taught(o[:number])) for o in orders], axis=0
+        ).tolist()
+        figures[f"{number} linear"] = np.mean(
+            [bench.judge(bench.linear(o[:number])) for o in orders], axis=0
+        ).tolist()
         figures[f"{number} suggest"] = bench.judge(bench.taught(advice[:number]))
     folds = range(count) if count <= 20 else range(0, count, 3)
     for row, learn in (("all", bench.taught), ("all linear", bench.linear)):
@@ -184,7 +217,8 @@ def measure(column: Column, draws: int) -> dict[str, Any]:
             cuts |= learn([j for j in range(count) if j != i])
         figures[row] = bench.judge(cuts)
     figures["segments"] = {
-        str(number): [row for order in orders[:2] for row in bench.confidences(order[:number])] for number in (1, 3, 5)
+        str(number): [row for order in orders[:2] for row in bench.confidences(order[:number])]
+        for number in (1, 3, 5)
     }
     return {"key": column.key, "held": column.held, "version": __version__, "figures": figures}
 
@@ -192,22 +226,44 @@ def measure(column: Column, draws: int) -> dict[str, Any]:
 def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
     """The table of scores, strict and named, and that of confidences."""
     rows = [f"{number}{kind}" for kind in ("", " linear", " suggest") for number in NUMBERS]
-    rows = [*rows[: len(NUMBERS)], "all", *rows[len(NUMBERS) : 2 * len(NUMBERS)], "all linear", *rows[-len(NUMBERS) :]]
+    rows = [
+        *rows[: len(NUMBERS)],
+        "all",
+        *rows[len(NUMBERS) : 2 * len(NUMBERS)],
+        "all linear",
+        *rows[-len(NUMBERS) :],
+    ]
     for place, protocol in enumerate(("strict", "named")):
-        columns = ["labelled", *(result["key"] for result in results), "chosen", "held back", "mean", "gain"]
-        table = Table(columns, [], f"{protocol} F1 on the recordings without labels, stepcut {__version__}")
+        columns = [
+            "labelled",
+            *(result["key"] for result in results),
+            "chosen",
+            "held back",
+            "mean",
+            "gain",
+        ]
+        table = Table(
+            columns, [], f"{protocol} F1 on the recordings without labels, stepcut {__version__}"
+        )
         for row in ["no labels", *rows] if place == 0 else rows:
             grid = np.array([result["figures"][row][place] for result in results])
             held = np.array([result["held"] for result in results])
             before = np.array([result["figures"][row][-1] for result in results])
-            means = [float(part.mean()) if len(part) else float("nan") for part in (grid[~held], grid[held], grid)]
+            means = [
+                float(part.mean()) if len(part) else float("nan")
+                for part in (grid[~held], grid[held], grid)
+            ]
             table.rows.append([row, *grid.tolist(), *means, float((grid - before).mean())])
         yield table
     table = Table(
-        ["labelled", "called", "segments", "mean confidence", "time right", "mostly right"], [], "Confidences"
+        ["labelled", "called", "segments", "mean confidence", "time right", "mostly right"],
+        [],
+        "Confidences",
     )
     for number in ("1", "3", "5"):
-        sure, right, _ = np.array([row for r in results for row in r["figures"]["segments"][number]]).T
+        sure, right, _ = np.array(
+            [row for r in results for row in r["figures"]["segments"][number]]
+        ).T
         for low, high in LEVELS:
             there = (sure >= low) & (sure < high)
             if there.any():
@@ -233,11 +289,15 @@ def time_teaching(column: Column) -> Table:
 
 def main() -> None:
     """Measure what is not kept yet, in processes of their own, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
     parser.add_argument("--keep", type=Path, help="a file for what is known")
-    parser.add_argument("--time", metavar="COLUMN", help="only how long teaching takes, on this column")
+    parser.add_argument(
+        "--time", metavar="COLUMN", help="only how long teaching takes, on this column"
+    )
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     add_reduce(parser)

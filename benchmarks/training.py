@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.methods.cnc.embedder import Embedder
+from stepcut.paper.cnc.embedder import Embedder
 from stepcut.version import __version__
 
 
@@ -24,7 +24,12 @@ def measure(kind: str, loss: str, device: str, iterations: int) -> float:
     shape = (1024, 14, 14) if kind == "maps" else (1024,)
     features = [random.normal(size=(100, *shape)).astype(np.float32) for _ in range(6)]
     stamps: list[tuple[float, float]] = []
-    given: dict[str, Any] = {"loss": loss, "rate": 2.0, "patience": 10 * iterations, "device": device}
+    given: dict[str, Any] = {
+        "loss": loss,
+        "rate": 2.0,
+        "patience": 10 * iterations,
+        "device": device,
+    }
     given["iterations"] = iterations
     embedder = Embedder(**given)
     embedder.fit(features, progress=lambda event: stamps.append((event.done, time.perf_counter())))
@@ -35,7 +40,9 @@ def measure(kind: str, loss: str, device: str, iterations: int) -> float:
 
 def main() -> None:
     """Print a row per loss."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--kinds", nargs="+", default=["vectors"], help="vectors, maps")
     parser.add_argument("--losses", nargs="+", default=["tc3i", "tcc", "lav", "lav+tcc"])
@@ -44,7 +51,10 @@ def main() -> None:
     print(f"stepcut {__version__}, {args.device}, ms an iteration")
     for kind in args.kinds:
         for loss in args.losses:
-            print(f"{kind:8} {loss:8} {measure(kind, loss, args.device, args.iterations):.2f}", flush=True)
+            print(
+                f"{kind:8} {loss:8} {measure(kind, loss, args.device, args.iterations):.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from stepcut.files.atomic import whole_file
-from stepcut.methods.cnc.embedder import Embedder
-from stepcut.methods.cnc.tune import TunableBackbone
+from stepcut.paper.cnc.embedder import Embedder
+from stepcut.paper.cnc.tune import TunableBackbone
 
 
 def decode(videos: list[Path], out: Path, rate: float) -> None:
@@ -25,7 +25,9 @@ def decode(videos: list[Path], out: Path, rate: float) -> None:
 
     frames = {}
     for video in videos:
-        frames[video.stem] = np.stack([picture for _, picture in sample_frames(video, fps=rate, size=224)])
+        frames[video.stem] = np.stack(
+            [picture for _, picture in sample_frames(video, fps=rate, size=224)]
+        )
         print(f"{video.name}: {len(frames[video.stem])} frames")
     with whole_file(out) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, rate=np.array(rate), **frames)
@@ -52,12 +54,22 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
         patience=10 * iterations,
         device=device,
     )
-    embedder.fit(frames, progress=lambda event: stamps.append(time.perf_counter()) if event.values else None)
+    embedder.fit(
+        frames, progress=lambda event: stamps.append(time.perf_counter()) if event.values else None
+    )
     losses = np.array([row[0] for row in embedder.curve_.values])
-    first, last = losses[: max(1, iterations // 10)].mean(), losses[-max(1, iterations // 10) :].mean()
+    first, last = (
+        losses[: max(1, iterations // 10)].mean(),
+        losses[-max(1, iterations // 10) :].mean(),
+    )
     print(f"loss {first:.3f} in the first tenth, {last:.3f} in the last")
-    moved = embedder.network_.state_dict()["backbone.weights.0"].cpu() - backbone.state_dict()["weights.0"]
-    print(f"the first convolution of the backbone moved by {float(moved.abs().mean()):.2e} on average")
+    moved = (
+        embedder.network_.state_dict()["backbone.weights.0"].cpu()
+        - backbone.state_dict()["weights.0"]
+    )
+    print(
+        f"the first convolution of the backbone moved by {float(moved.abs().mean()):.2e} on average"
+    )
     if len(stamps) > 1:
         read = iterations / len(stamps)
         print(f"{(stamps[-1] - stamps[0]) / (len(stamps) - 1) / read * 1000:.0f} ms a step")
@@ -67,7 +79,9 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     decoding = verbs.add_parser("decode")
     decoding.add_argument("videos", nargs="+", type=Path)

@@ -21,12 +21,22 @@ from typing import Any
 import numpy as np
 
 from reduced import add_reduce, reduce_features
-from stepcut.datasets import Task, load
 from stepcut.order import learn_graph
+from stepcut.paper.datasets import Task, load
 from stepcut.tables import Cell, Table
 from stepcut.version import __version__
 from use_check import FOLDS, Trial, judge
-from use_figures import area, count_edges, f1, is_wrong, next_hits, random_task, true_edges, true_sequence, with_ends
+from use_figures import (
+    area,
+    count_edges,
+    f1,
+    is_wrong,
+    next_hits,
+    random_task,
+    true_edges,
+    true_sequence,
+    with_ends,
+)
 
 PARTS = ("graph", "next", "toys", "recipes")
 REDUCED = 160
@@ -56,7 +66,10 @@ def graph_table(tasks: Sequence[Task]) -> Table:
         clean = [true_sequence(task, video) for video in task if not is_wrong(video)]
         cells: list[Cell] = [task.name, len(every), len(clean)]
         for sequences in (every, clean):
-            for edges in (learn_graph(sequences).edges, count_edges(sequences, len(task.steps), 1.0)):
+            for edges in (
+                learn_graph(sequences).edges,
+                count_edges(sequences, len(task.steps), 1.0),
+            ):
                 cells += [f1(edges, true), f1(with_ends(edges, steps), with_ends(true, steps))]
         rows.append(cells)
     columns = [
@@ -80,13 +93,20 @@ def random_table() -> Table:
             ours = [f1(learn_graph(sequences).edges, true) for sequences, true in made]
             counted = [f1(count_edges(sequences, 10, 1.0), true) for sequences, true in made]
             rows.append([errors, videos, float(np.mean(ours)), float(np.mean(counted))])
-    return Table(["sequences with errors", "sequences", "ours", "all"], rows, "Random orders of ten steps, edge F1", [])
+    return Table(
+        ["sequences with errors", "sequences", "ours", "all"],
+        rows,
+        "Random orders of ten steps, edge F1",
+        [],
+    )
 
 
 def next_table(tasks: Sequence[Task]) -> Table:
     """Top-1 and top-3 of the next step."""
     hits = [(task.name, next_hits(task)) for task in tasks]
-    rows: list[list[Cell]] = [[name, *own["ours"], *own["most frequent next"]] for name, own in hits]
+    rows: list[list[Cell]] = [
+        [name, *own["ours"], *own["most frequent next"]] for name, own in hits
+    ]
     columns = ["recipe", "ours top-1", "ours top-3", "frequent top-1", "frequent top-3"]
     note = "Leaving one recording out; frequent: the step that most often followed the last one."
     return _mean(Table(columns, rows, "The next step from true sequences, percent right", [note]))
@@ -104,14 +124,27 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
         task = name[0] + (", true cut" if name[1] == "true cut" else "")
         cells: list[Cell] = [task, _share([r["learned"] for r in mine])]
         for kind, forecast in kinds.items():
-            cells.append(100 * _share([hit for r in mine for what, hit in r["planted"] if what == kind]))
+            cells.append(
+                100 * _share([hit for r in mine for what, hit in r["planted"] if what == kind])
+            )
             if forecast:
                 said = [r for r in mine if forecast in r["forecast"]]
                 low, high = (_share([r["ranges"][forecast][side] for r in said]) for side in (0, 1))
                 within += [low <= float(cells[-1]) / 100 <= high] if said else []
                 cells.append(100 * _share([r["forecast"][forecast] for r in said]))
         rows.append(cells)
-    columns = ["task", "videos", "false alarms", "half", "(said)", "third", "step out", "(said)", "exchange", "(said)"]
+    columns = [
+        "task",
+        "videos",
+        "false alarms",
+        "half",
+        "(said)",
+        "third",
+        "step out",
+        "(said)",
+        "exchange",
+        "(said)",
+    ]
     return Table(columns, rows, "Check: percent called wrong, 5 % false alarms asked for", [
         "promised is 1 / (videos + 1) where that is more than 5 %; (said): the forecast made at learning.",
         f"what is found lies in the range that was said, which nine of ten should, in {sum(within)} of {len(within)}.",
@@ -126,8 +159,23 @@ def marked_table(results: Sequence[dict[str, Any]]) -> Table:
         planted = [one for r in mine for one in r["planted"]]
         kinds = ("normal", "half", "third", "step out", "exchange")
         odd = [100 * _share([one for r in mine for one in r["odd"][:count]]) for count in (1, None)]
-        rows.append([how, *(100 * _share([hit for what, hit in planted if what == kind]) for kind in kinds), *odd])
-    columns = ["learned from", "false alarms", "half", "third", "step out", "exchange", "oddest wrong", "odd wrong"]
+        rows.append(
+            [
+                how,
+                *(100 * _share([hit for what, hit in planted if what == kind]) for kind in kinds),
+                *odd,
+            ]
+        )
+    columns = [
+        "learned from",
+        "false alarms",
+        "half",
+        "third",
+        "step out",
+        "exchange",
+        "oddest wrong",
+        "odd wrong",
+    ]
     return Table(columns, rows, "Check: percent called wrong, where recordings with mistakes are learned from", [
         "marked: a person says which recordings hold mistakes; 3 marked: which of the three that stray most do.",
         "oddest, odd: how many of those that stray most, and of all that were looked at, hold mistakes.",
@@ -158,7 +206,9 @@ def alarm_table(results: Sequence[dict[str, Any]], hows: Sequence[str]) -> Table
         dated = [r for r in known if r["wrong"] and r["alarm"] and "near" in r]
         near = [100 * _share([r[key] for r in dated]) for key in ("near", "near by chance")]
         promised = _share([r["promised"] for r in known])
-        swapped, named = (sum(r[key] for r in known) for key in ("order errors", "order errors named"))
+        swapped, named = (
+            sum(r[key] for r in known) for key in ("order errors", "order errors named")
+        )
         cells: list[Cell] = [100 * x for x in (promised, *map(_share, alarms))]
         rows.append([how, *cells, len(dated), *near, swapped, 100 * named / max(swapped, 1)])
     columns = ["learned from", "promised", "normal called wrong", "wrong found", "true alarms with a time", "near",
@@ -175,9 +225,14 @@ def other_table(results: Sequence[dict[str, Any]]) -> Table:
     for how, name in dict.fromkeys((r["how"], r["trial"].task) for r in results if r["others"]):
         folds = [r for r in results if (r["how"], r["trial"].task) == (how, name) and r["others"]]
         parts = [([record["distance"] for record in r["records"]], r["others"]) for r in folds]
-        areas = [area(own + others, [False] * len(own) + [True] * len(others)) for own, others in parts]
+        areas = [
+            area(own + others, [False] * len(own) + [True] * len(others)) for own, others in parts
+        ]
         mean = float(np.average(areas, weights=[len(own) * len(others) for own, others in parts]))
-        called = [100 * _share([one > 1 for part in side for one in part]) for side in zip(*parts, strict=True)]
+        called = [
+            100 * _share([one > 1 for part in side for one in part])
+            for side in zip(*parts, strict=True)
+        ]
         rows.append([how, name, mean, *called])
     columns = ["learned from", "recipe", "area", "own called other", "others called other"]
     return Table(columns, rows, "Another task, percent", [
@@ -191,7 +246,9 @@ def guide_table(results: Sequence[dict[str, Any]]) -> Table:
     rows: list[list[Cell]] = []
     for name in dict.fromkeys(r["trial"].task for r in results if r["trial"].source):
         known, calm = _records(results, "all", name), _records(results, "normal", name)
-        right = [100 * _share([record[key] for record in known]) for key in ("guide right", "cut right")]
+        right = [
+            100 * _share([record[key] for record in known]) for key in ("guide right", "cut right")
+        ]
         alarms = [record["guide alarms"] > 0 for record in calm if not record["wrong"]]
         rows.append([name, *right, None if not alarms else 100 * _share(alarms)])
     return _mean(Table(["recipe", "guide right", "cut right", "normal with an alarm"], rows, "The guide, percent", [
@@ -202,17 +259,23 @@ def guide_table(results: Sequence[dict[str, Any]]) -> Table:
 
 def sure_table(results: Sequence[dict[str, Any]]) -> Table:
     """How often the guide is right where it is so sure."""
-    sure, right = np.concatenate([np.empty((0, 2)), *(r["seconds"] for r in _records(results, "all"))]).T
+    sure, right = np.concatenate(
+        [np.empty((0, 2)), *(r["seconds"] for r in _records(results, "all"))]
+    ).T
     rows: list[list[Cell]] = []
     for low, high in pairwise(SURE):
         there = (sure >= low) & (sure < high)
-        rows.append([f"{low:.1f} to {min(high, 1.0):.1f}", int(there.sum()), 100 * _share(right[there])])
+        rows.append(
+            [f"{low:.1f} to {min(high, 1.0):.1f}", int(there.sum()), 100 * _share(right[there])]
+        )
     return Table(["confidence", "seconds", "right"], rows, "The guide's confidence, percent right", [
         "seconds that belong to a step, of held-out recordings; learned from all others.",
     ])  # fmt: skip
 
 
-def _records(results: Sequence[dict[str, Any]], how: str, task: str | None = None) -> list[dict[str, Any]]:
+def _records(
+    results: Sequence[dict[str, Any]], how: str, task: str | None = None
+) -> list[dict[str, Any]]:
     chosen = [r for r in results if r["how"] == how and task in (None, r["trial"].task)]
     return [record for r in chosen for record in r["records"]]
 
@@ -232,31 +295,65 @@ def _mean(table: Table) -> Table:
 
 def main() -> None:
     """Print the tables that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
     parser.add_argument("--quick", action="store_true", help="one recipe, one kitchen")
-    parser.add_argument("--kitchens", type=int, nargs=2, metavar=("FIRST", "LAST"), help="seeds of toy kitchens")
+    parser.add_argument(
+        "--kitchens", type=int, nargs=2, metavar=("FIRST", "LAST"), help="seeds of toy kitchens"
+    )
     parser.set_defaults(kitchens=(KITCHENS[0], KITCHENS[-1]))
     parser.add_argument("--jobs", type=int, default=2, help="fits at once, a core each")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--draw", type=int, default=0, metavar="SEED", help="which recordings are held out together")
-    parser.add_argument("--learned-from", nargs="+", choices=HOWS, default=HOWS, metavar="HOW", help="see use_check.py")
+    parser.add_argument(
+        "--draw", type=int, default=0, metavar="SEED", help="which recordings are held out together"
+    )
+    parser.add_argument(
+        "--learned-from",
+        nargs="+",
+        choices=HOWS,
+        default=HOWS,
+        metavar="HOW",
+        help="see use_check.py",
+    )
     add_reduce(parser, REDUCED)
     args = parser.parse_args()
     folders = map(str, reduce_features(args.data, args.reduce))
-    sources = [(folder, task) for folder in folders for task in load("captaincook4d", folder) if task.graph is not None]
+    sources = [
+        (folder, task)
+        for folder in folders
+        for task in load("captaincook4d", folder)
+        if task.graph is not None
+    ]
     sources = sources[1:2] if args.quick else sources
     tasks = [task for _, task in sources]
     how = f"seed 0, draw {args.draw}" + (f", {args.reduce} directions" if args.reduce else "")
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes, {how}")
-    os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    os.environ.update(
+        OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"
+    )
     seeds = range(args.kitchens[0], args.kitchens[0 if args.quick else 1] + 1)
-    toys = [Trial("", f"toy kitchen, {n} videos", (f"{n} videos",), seed) for n in (4, 8, 16) for seed in seeds]
-    groups = [
-        tuple(how for how in args.learned_from if how.split()[0] == kind) for kind in ("all", "normal", "true", "same")
+    toys = [
+        Trial("", f"toy kitchen, {n} videos", (f"{n} videos",), seed)
+        for n in (4, 8, 16)
+        for seed in seeds
     ]
-    folds = [(hows, f) for hows in groups if hows for f in range(1 if args.quick or hows[0] == "same" else FOLDS)]
-    recipes = [Trial(folder, task.name, hows, fold, args.draw) for hows, fold in folds for folder, task in sources]
+    groups = [
+        tuple(how for how in args.learned_from if how.split()[0] == kind)
+        for kind in ("all", "normal", "true", "same")
+    ]
+    folds = [
+        (hows, f)
+        for hows in groups
+        if hows
+        for f in range(1 if args.quick or hows[0] == "same" else FOLDS)
+    ]
+    recipes = [
+        Trial(folder, task.name, hows, fold, args.draw)
+        for hows, fold in folds
+        for folder, task in sources
+    ]
     if "graph" in args.only:
         print(f"\n{graph_table(tasks)}\n\n{random_table()}", flush=True)
     if "next" in args.only:
@@ -266,7 +363,10 @@ def main() -> None:
         results = []
         for number, (trial, found) in enumerate(zip(todo, pool.map(judge, todo), strict=True), 1):
             results += found
-            print(f"{number} of {len(todo)}: {trial.task}, {', '.join(trial.hows)}, {trial.fold}", file=sys.stderr)
+            print(
+                f"{number} of {len(todo)}: {trial.task}, {', '.join(trial.hows)}, {trial.fold}",
+                file=sys.stderr,
+            )
     if results:
         print(f"\n{check_table(results)}", flush=True)
     if "recipes" in args.only:

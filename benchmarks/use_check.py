@@ -24,12 +24,12 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Report
-from stepcut.datasets import Task, TaskVideo, load
-from stepcut.datasets.toy import EDGES, STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.guidance.guide import Guide
 from stepcut.methods import leave_out
-from stepcut.methods.default.method import StepCut
+from stepcut.methods.stepcut.method import StepCut
+from stepcut.paper.datasets import Task, TaskVideo, load
+from stepcut.toy import EDGES, STEPS, toy_features
 from use_figures import Labels, backbone_of, closed_edges, is_wrong, true_edges, true_labels
 
 Rows = NDArray[Any]
@@ -71,7 +71,7 @@ class Learned:
         self.expectations: Expectations = learn_expectations(
             left_out.labels if labels is None else self.method.labels_,
             rate,
-            memberships=self.method.memberships(rows),
+            probabilities=self.method.probabilities(rows),
             left_out=left_out,
             embeddings=self.method.embed(rows),
             recut=lambda place, kept: self._cut(rows[place][kept]),
@@ -85,14 +85,21 @@ class Learned:
         return told
 
     def _cut(self, rows: Rows) -> tuple[Labels, Rows, Rows, Rows]:
-        """The steps, memberships, novelty and embedding of a new video."""
+        """The steps, probabilities, novelty and embedding of a new video."""
         one, method = [rows], self.method
-        return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0], method.embed(one)[0]
+        return (
+            method.predict(one)[0],
+            method.probabilities(one)[0],
+            method.novelty(one)[0],
+            method.embed(one)[0],
+        )
 
     def check(self, rows: Rows) -> Report:
         """What `proc.check` says."""
         labels, shares, novelty, embedding = self._cut(rows)
-        return check_labels(labels, self.rate, self.expectations, shares, novelty, embedding=embedding)
+        return check_labels(
+            labels, self.rate, self.expectations, shares, novelty, embedding=embedding
+        )
 
     def follow(self, rows: Rows) -> tuple[Labels, NDArray[np.float64], int]:
         """The step of each row as the guide sees it, how sure it is of each, and how many alarms it raises."""
@@ -100,7 +107,11 @@ class Learned:
         guide = Guide(self.method.online, self.rate, self.expectations, names)
         states = [guide.push(float(time), row) for time, row in enumerate(rows)]
         sure = np.array([state.confidence for state in states])
-        return np.array([state.step for state in states]), sure, sum(len(state.alerts) for state in states)
+        return (
+            np.array([state.step for state in states]),
+            sure,
+            sum(len(state.alerts) for state in states),
+        )
 
 
 class TrueCut:
@@ -125,7 +136,11 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
     order = np.random.default_rng(trial.draw).permutation(len(videos))
     held = videos if same else [videos[place] for place in sorted(order[trial.fold :: FOLDS])]
     own = [video for video in videos if same or video not in held]
-    own = [video for video in own if not (trial.hows[0].startswith(("normal", "true")) and is_wrong(video))]
+    own = [
+        video
+        for video in own
+        if not (trial.hows[0].startswith(("normal", "true")) and is_wrong(video))
+    ]
     if len(own) < FEWEST:
         return [_nothing(trial, how, len(own)) for how in trial.hows]
     before = closed_edges(true_edges(task), len(task.steps))
@@ -138,7 +153,9 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
     for how in trial.hows:
         learned, seen = first, []
         if "marked" in how:
-            odd = [int(name) for name in first.expectations.oddest[: 3 if "3 marked" in how else None]]
+            odd = [
+                int(name) for name in first.expectations.oddest[: 3 if "3 marked" in how else None]
+            ]
             mistakes = [place for place in odd if is_wrong(own[place])]
             if len(own) - len(mistakes) < FEWEST:
                 found.append(_nothing(trial, how, len(own) - len(mistakes)))
@@ -146,29 +163,48 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
             learned, seen = first.marked(mistakes), [place in mistakes for place in odd]
         if "labels" in how:
             chosen = drawn[: 3 if "3 labels" in how else None]
-            labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
+            labels = [
+                true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)
+            ]
             learned = Learned(rows, len(task.steps), labels, before=first)
         found.append(_nothing(trial, how, len(own)) | _said(learned) | {"odd": seen})
         truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
-        matching = np.full(learned.method.steps_ + 1, -2)  # the last one is asked for as -1, background
-        for step, true in score(learned.method.labels_, [labels + 1 for labels in truth], "strict").matching.items():
+        matching = np.full(
+            learned.method.steps_ + 1, -2
+        )  # the last one is asked for as -1, background
+        for step, true in score(
+            learned.method.labels_, [labels + 1 for labels in truth], "strict"
+        ).matching.items():
             matching[step] = true - 1
         for place, video in enumerate(held):
             x = video.read_features(backbone)
             record = _record(learned, task, video, x, matching, guided=how in ("all", "normal"))
             found[-1]["records"].append(record | {"promised": learned.expectations.promised})
             if how in PLANTED and not is_wrong(video):
-                found[-1]["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
-        comparable = not trial.source.rstrip("/").endswith("_more")  # there, each recipe has features of its own
+                found[-1]["planted"] += planted(
+                    learned, x, true_labels(video, len(x)), before, place
+                )
+        comparable = not trial.source.rstrip("/").endswith(
+            "_more"
+        )  # there, each recipe has features of its own
         if comparable and how in ("all", "normal"):
-            others = [video for other in tasks if other is not task for video in list(other)[trial.fold :: 9]]
+            others = [
+                video
+                for other in tasks
+                if other is not task
+                for video in list(other)[trial.fold :: 9]
+            ]
             some = [video.read_features(backbone) for video in others if backbone in video.features]
             found[-1]["others"] = [learned.check(x).task_distance for x in some]
     return found
 
 
 def _judge_true_cut(
-    trial: Trial, task: Task, own: Sequence[TaskVideo], held: Sequence[TaskVideo], before: NDArray[np.bool_]
+    trial: Trial,
+    task: Task,
+    own: Sequence[TaskVideo],
+    held: Sequence[TaskVideo],
+    before: NDArray[np.bool_],
 ) -> dict[str, Any]:
     """Check what was held out where every cut is true; learned from `own`; `before`: what must precede what, (K, K)."""
     learned = TrueCut([true_labels(video) for video in own])
@@ -204,7 +240,9 @@ def _said(learned: Learned | TrueCut) -> dict[str, Any]:
 def _judge_kitchen(trial: Trial) -> dict[str, Any]:
     how = trial.hows[0]
     count = int(how.split()[0])
-    rows, timelines = toy_features(videos=count + 6, seed=trial.fold, duration=120.0, skip=0.0, repeat=0.0)
+    rows, timelines = toy_features(
+        videos=count + 6, seed=trial.fold, duration=120.0, skip=0.0, repeat=0.0
+    )
     learned = Learned(list(rows[:count]), len(STEPS))
     before = closed_edges({(STEPS.index(a), STEPS.index(b)) for a, b in EDGES}, len(STEPS))
     found: list[tuple[str, bool]] = []
@@ -214,7 +252,12 @@ def _judge_kitchen(trial: Trial) -> dict[str, Any]:
 
 
 def _record(
-    learned: Learned | TrueCut, task: Task, video: TaskVideo, rows: Rows, matching: Labels, guided: bool
+    learned: Learned | TrueCut,
+    task: Task,
+    video: TaskVideo,
+    rows: Rows,
+    matching: Labels,
+    guided: bool,
 ) -> dict[str, Any]:
     """The figures of one held-out recording, by a `matching` of found steps to true ones; `guided`: the guide's too."""
     report = learned.check(rows)
@@ -226,8 +269,14 @@ def _record(
         start, lasts = named[0].start, named[0].end - named[0].start
         places = np.linspace(0.0, max(len(rows) - lasts, 0.0), 200)
         record["near"] = is_near(start, lasts, times)
-        record["near by chance"] = float(np.mean([is_near(place, lasts, times) for place in places]))
-    exchanged = {task.steps.index(name) for name, what in video.errors if what == "order error" and name in task.steps}
+        record["near by chance"] = float(
+            np.mean([is_near(place, lasts, times) for place in places])
+        )
+    exchanged = {
+        task.steps.index(name)
+        for name, what in video.errors
+        if what == "order error" and name in task.steps
+    }
     told = {int(matching[one.step]) for one in report.misordered if one.step is not None}
     record |= {"order errors": len(exchanged), "order errors named": len(exchanged & told)}
     if guided and isinstance(learned, Learned):
@@ -249,15 +298,22 @@ def error_times(task: Task, video: TaskVideo) -> list[tuple[float, float]]:
     """When steps are done that are annotated as misordered; for a missing one, from the last that must precede it to
     the first that must follow it."""
     before, found = closed_edges(true_edges(task), len(task.steps)), []
-    done = [(task.steps.index(segment.step), segment.start, segment.end) for segment in video.timeline or ()]
+    done = [
+        (task.steps.index(segment.step), segment.start, segment.end)
+        for segment in video.timeline or ()
+    ]
     for name, what in video.errors:
         step = task.steps.index(name) if name in task.steps else -1
         own = [(start, end) for other, start, end in done if other == step]
         if what == "order error":
             found += own
         elif what == "missing step" and step >= 0 and not own:
-            late = min((start for other, start, _ in done if before[step, other]), default=done[-1][2])
-            early = max((end for other, _, end in done if before[other, step] and end <= late), default=0.0)
+            late = min(
+                (start for other, start, _ in done if before[step, other]), default=done[-1][2]
+            )
+            early = max(
+                (end for other, _, end in done if before[other, step] and end <= late), default=0.0
+            )
             found.append((early, late))
     return found
 
@@ -269,11 +325,15 @@ def planted(
     rng, length = np.random.default_rng(seed), len(rows)
     made = [("normal", rows), ("half", rows[: length // 2])]
     made.append(("third", np.concatenate([rows[: length // 3], rows[2 * length // 3 :]])))
-    made += [("step out", rows[true != step]) for step in rng.permutation(np.unique(true[true >= 0]))[:3]]
+    made += [
+        ("step out", rows[true != step]) for step in rng.permutation(np.unique(true[true >= 0]))[:3]
+    ]
     bounds = [0, *(np.flatnonzero(np.diff(true)) + 1).tolist(), length]
     parts = [(int(true[a]), a, b) for a, b in pairwise(bounds) if true[a] >= 0]
     pairs = [(one, two) for one, two in pairwise(parts) if before[one[0], two[0]]]
     for place in rng.permutation(len(pairs))[:3]:
         (_, a, b), (_, c, d) = pairs[place]
-        made.append(("exchange", np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]])))
+        made.append(
+            ("exchange", np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]]))
+        )
     return [(what, not learned.check(changed).ok) for what, changed in made]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from stepcut.datasets import Task, TaskVideo
 from stepcut.evaluation.compare import reduce_edges
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.likelihood import close_order, count_first, insert_relations, reduce_order
+from stepcut.paper.datasets import Task, TaskVideo
 
 BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
 WRONG = {"missing step", "order error"}
@@ -46,7 +46,10 @@ def is_wrong(video: TaskVideo) -> bool:
 
 def true_edges(task: Task) -> Edges:
     """The edges of the true graph between steps, transitively reduced; START and END are left out."""
-    return {(task.steps.index(before), task.steps.index(after)) for before, after in reduce_edges(task.graph or ())}
+    return {
+        (task.steps.index(before), task.steps.index(after))
+        for before, after in reduce_edges(task.graph or ())
+    }
 
 
 def closed_edges(edges: Edges, steps: int) -> NDArray[np.bool_]:
@@ -75,7 +78,9 @@ def count_edges(sequences: Sequence[Sequence[int]], steps: int, share: float) ->
     total = counts + counts.T
     sure = np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
     # Of equally kept relations the better supported first; a hair's breadth, so that the order of shares is unchanged.
-    closed = insert_relations(np.where((sure >= share) & (sure > 0.5), sure + 1e-6 * counts, 0.0), 0.0)
+    closed = insert_relations(
+        np.where((sure >= share) & (sure > 0.5), sure + 1e-6 * counts, 0.0), 0.0
+    )
     return {(a, b) for a, b in np.argwhere(reduce_order(closed)).tolist()}
 
 
@@ -92,7 +97,13 @@ def random_task(seed: int, videos: int, steps: int, errors: float) -> tuple[list
     for _ in range(videos):
         left, walk = set(range(steps)), []
         while left:
-            walk.append(int(rng.choice([one for one in left if not any(closed[other, one] for other in left)])))
+            walk.append(
+                int(
+                    rng.choice(
+                        [one for one in left if not any(closed[other, one] for other in left)]
+                    )
+                )
+            )
             left.remove(walk[-1])
         if rng.random() < errors:
             for _ in range(rng.integers(1, 4)):
@@ -110,7 +121,9 @@ def random_task(seed: int, videos: int, steps: int, errors: float) -> tuple[list
 def most_frequent(graph: ProcedureGraph, done: Sequence[int]) -> list[int]:
     """The baseline: steps by how often they followed the last one, then by how often they occur."""
     last = done[-1] if done else -1
-    return sorted(graph.steps, key=lambda s: (-graph.transitions.get((last, s), 0), -graph.occurs[s], s))
+    return sorted(
+        graph.steps, key=lambda s: (-graph.transitions.get((last, s), 0), -graph.occurs[s], s)
+    )
 
 
 def next_hits(task: Task) -> dict[str, tuple[float, float]]:

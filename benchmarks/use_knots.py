@@ -25,14 +25,18 @@ KINDS = ("normal", "half", "third", "step out", "exchange")
 
 def main() -> None:
     """Print what is found of planted deviations, and how well another task is told."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("features", type=Path)
     parser.add_argument("gestures", type=Path)
     parser.add_argument("--others", type=Path)
     args = parser.parse_args()
     column = knots(args.features, args.gestures)
     rows, true, steps = column.rows, column.true, column.steps
-    graph = learn_graph([cut[np.flatnonzero(np.diff(cut, prepend=-9))].tolist() for cut in map(_known, true)])
+    graph = learn_graph(
+        [cut[np.flatnonzero(np.diff(cut, prepend=-9))].tolist() for cut in map(_known, true)]
+    )
     before = closed_edges(graph.edges, steps)
     others = [one.rows for one in load_features(args.others)] if args.others else []
     columns = [
@@ -40,7 +44,11 @@ def main() -> None:
         *KINDS,
         *(["another task, area", "own called other", "others called other"] if others else []),
     ]
-    table = Table(columns, [], f"Knot tying, percent called wrong, 5 % asked for, seed 0, stepcut {__version__}")
+    table = Table(
+        columns,
+        [],
+        f"Knot tying, percent called wrong, 5 % asked for, seed 0, stepcut {__version__}",
+    )
     searches: list[Learned] = []
     for labelled in (0, 3):
         found: list[tuple[str, bool]] = []
@@ -48,7 +56,9 @@ def main() -> None:
         for fold in range(FOLDS):
             learned_from = [place for place in range(len(rows)) if place % FOLDS != fold]
             chosen = np.random.default_rng(fold).permutation(learned_from)[:labelled]
-            labels: list[Labels | None] = [true[place] if place in chosen else None for place in learned_from]
+            labels: list[Labels | None] = [
+                true[place] if place in chosen else None for place in learned_from
+            ]
             given = [rows[n] for n in learned_from]
             if labelled:
                 learned = Learned(given, steps, labels, column.rate, searches[fold])
@@ -59,7 +69,9 @@ def main() -> None:
                 found += planted(learned, rows[place], true[place], before, place)
                 own.append(learned.check(rows[place]).task_distance)
             far += [learned.check(one).task_distance for one in others]
-        cells = [100 * float(np.mean([hit for what, hit in found if what == kind])) for kind in KINDS]
+        cells = [
+            100 * float(np.mean([hit for what, hit in found if what == kind])) for kind in KINDS
+        ]
         if others:
             cells.append(area(own + far, [False] * len(own) + [True] * len(far)))
             cells += [100 * float(np.mean([one > 1 for one in part])) for part in (own, far)]

@@ -34,12 +34,16 @@ def behaviour_tree(plan: dict[str, Any]) -> str:
     for layer in layers(plan):
         parent = sequence
         if len(layer) > 1:
-            parent = ElementTree.SubElement(sequence, "Parallel", success_count="-1", failure_count="1")
+            parent = ElementTree.SubElement(
+                sequence, "Parallel", success_count="-1", failure_count="1"
+            )
         for step in layer:
             place = ElementTree.SubElement(parent, "ForceSuccess") if step["optional"] else parent
             length = step["duration"]
             seconds = {} if length is None else {"usual_seconds": f"{length['median']:.1f}"}
-            ElementTree.SubElement(place, "Action", ID="DoStep", step=step["id"], name=step["name"], **seconds)
+            ElementTree.SubElement(
+                place, "Action", ID="DoStep", step=step["id"], name=step["name"], **seconds
+            )
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -44,9 +44,13 @@ def labelled_video() -> Callable[..., tuple[Timeline, NDArray[np.float64]]]:
     """A function that makes up the timeline of one video, steps of `least` to 19 seconds, and features of six numbers
     a second that tell the step."""
 
-    def make(random: np.random.Generator, steps: tuple[str, ...], least: int) -> tuple[Timeline, NDArray[np.float64]]:
+    def make(
+        random: np.random.Generator, steps: tuple[str, ...], least: int
+    ) -> tuple[Timeline, NDArray[np.float64]]:
         cuts = np.cumsum([0, *random.integers(least, 20, size=len(steps))])
-        segments = [Segment(float(a), float(b), s) for (a, b), s in zip(pairwise(cuts), steps, strict=True)]
+        segments = [
+            Segment(float(a), float(b), s) for (a, b), s in zip(pairwise(cuts), steps, strict=True)
+        ]
         timeline = Timeline(segments, duration=float(cuts[-1]), steps=steps)
         labels = timeline.labels(np.arange(round(timeline.end)) + 0.5)
         return timeline, np.eye(6)[labels] + 0.05 * random.normal(size=(len(labels), 6))

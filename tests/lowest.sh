@@ -22,6 +22,6 @@ cd "$root"
 OMP_NUM_THREADS=1 "$work/env/bin/python" -m pytest -q -p no:cacheprovider -o filterwarnings=ignore \
   -k "not interrupted_training" tests/test_light.py tests/test_timeline.py \
   tests/features/test_features_sample.py tests/features/test_features_features.py tests/files/test_addresses.py \
-  tests/formats/test_formats_round_trip.py tests/methods/default tests/procedure/test_learning.py \
+  tests/formats/test_formats_round_trip.py tests/methods/stepcut tests/procedure/test_learning.py \
   tests/show/test_show_server.py tests/show/test_show_plots.py
 echo "lowest: $(tr '\n' ' ' < "$work/lowest.txt")passed"

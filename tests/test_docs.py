@@ -45,7 +45,9 @@ def test_code_uses_no_name_that_its_page_does_not_make(page: Path) -> None:
             known.add(node.arg)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             known.add(node.id)
-    used = {node.id for node in ast.walk(ast.parse("\n".join(blocks))) if isinstance(node, ast.Name)}
+    used = {
+        node.id for node in ast.walk(ast.parse("\n".join(blocks))) if isinstance(node, ast.Name)
+    }
     assert used <= known, used - known
 
 
@@ -54,6 +56,8 @@ def test_constants_of_the_default_method_are_listed_with_where_they_were_set() -
     table = page.split("## Constants, and where they were set")[1].split("\n## ")[0]
     methods = ROOT / "src" / "stepcut" / "methods"
     for file in [*(methods / "default").glob("*.py"), methods / "quality.py"]:
-        names = re.findall(r"^([A-Z][A-Z_, ]*) = [(\d]", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        names = re.findall(
+            r"^([A-Z][A-Z_, ]*) = [(\d]", file.read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
         for name in (each.strip() for some in names for each in some.split(",")):
             assert f"`{name}`" in table, f"{file.name}: {name}"

@@ -8,7 +8,11 @@ from stepcut import errors
 
 
 def test_every_error_is_in_the_tree_and_drawn_at_the_top() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
     for kind in kinds:
         assert issubclass(kind, errors.StepcutError)
         assert kind.__name__ in str(errors.__doc__)
@@ -17,7 +21,10 @@ def test_every_error_is_in_the_tree_and_drawn_at_the_top() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_list() -> None:
     with pytest.raises(errors.OptionError) as caught:
         errors.choose("segmenter", "procutt", {"procut": 1, "kmeans": 2})
-    assert str(caught.value) == "segmenter='procutt' is unknown; did you mean 'procut'? Choose from procut, kmeans."
+    assert (
+        str(caught.value)
+        == "segmenter='procutt' is unknown; did you mean 'procut'? Choose from procut, kmeans."
+    )
 
 
 def test_nothing_near_gives_the_list_alone() -> None:

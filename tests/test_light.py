@@ -26,7 +26,9 @@ importlib.util.find_spec = lambda name, *rest: None if name in {absent} else rea
 def run(code: str, *absent: str, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     code = BLOCK.format(absent=absent) + code
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=given, check=False
+    )
 
 
 def test_learn_check_guide_and_view_load_no_torch(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ for number, row in enumerate(videos[0]):
     guide.push(float(number), row)
 np.save({str(tmp_path / "v.npy")!r}, videos[0])
 assert main(["check", {str(tmp_path / "p.proc")!r}, {str(tmp_path / "v.npy")!r}, "--quiet"]) in (0, 1)
-heavy = [name for name in sys.modules if name == "torch" or name.startswith("stepcut.methods.cnc.method")]
+heavy = [name for name in sys.modules if name == "torch" or name.startswith("stepcut.paper.cnc.method")]
 print("loaded", heavy)
 """
     )
@@ -57,7 +59,11 @@ def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=30, rate=10)
     words = ["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc"), "--quiet"]
-    done = run(f"from stepcut.cli.main import main; sys.exit(main({words!r}))", "torch", STEPCUT_CACHE=str(tmp_path))
+    done = run(
+        f"from stepcut.cli.main import main; sys.exit(main({words!r}))",
+        "torch",
+        STEPCUT_CACHE=str(tmp_path),
+    )
     assert done.returncode == 0, done.stderr
     done = run(
         f"from stepcut.cli.main import main; sys.exit(main({[*words, '--fps', '1']!r}))",
@@ -66,9 +72,16 @@ def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
         STEPCUT_CACHE=str(tmp_path),
     )
     assert done.returncode == 2
-    assert "needs openvino or torch, and none is installed. Run: pip install openvino" in done.stderr
+    assert (
+        "needs openvino or torch, and none is installed. Run: pip install openvino" in done.stderr
+    )
 
 
 def test_the_papers_method_names_its_extra() -> None:
-    done = run("import numpy as np, stepcut as sc\nsc.learn([np.eye(9)] * 2, 2, method='cnc')", "torch")
-    assert "ExtraNeeded: cnc needs torch, which is not installed. Run: pip install 'stepcut[cnc]'" in done.stderr
+    done = run(
+        "import numpy as np, stepcut as sc\nsc.learn([np.eye(9)] * 2, 2, method='cnc')", "torch"
+    )
+    assert (
+        "ExtraNeeded: cnc needs torch, which is not installed. Run: pip install 'stepcut[cnc]'"
+        in done.stderr
+    )

@@ -11,7 +11,9 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.ip
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning"
+)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,5 +22,7 @@ def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     source = str(Path(__file__).resolve().parents[1] / "src")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]))
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     assert any(cell.get("outputs") for cell in notebook.cells)

@@ -32,14 +32,18 @@ def test_a_module_in_the_current_folder_is_found_and_hides_nothing(
 
 def test_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("mine", "pathlib:PurePosixPath", "stepcut.methods")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == "stepcut.methods" else [])
+    monkeypatch.setattr(
+        plugins, "entry_points", lambda group: [point] if group == "stepcut.methods" else []
+    )
     made = plugins.find("method", "mine", OURS)
     assert getattr(made, "__name__", "") == "PurePosixPath"
     with pytest.raises(OptionError, match="mine"):
         plugins.find("method", "mein", OURS)
 
 
-@pytest.mark.parametrize("name", ["nowhere.at.all:Thing", "pathlib:Nothing", "stepcat", "a b:c", ""])
+@pytest.mark.parametrize(
+    "name", ["nowhere.at.all:Thing", "pathlib:Nothing", "stepcat", "a b:c", ""]
+)
 def test_what_is_not_there(name: str) -> None:
     with pytest.raises(OptionError, match="package.module:Class"):
         plugins.find("method", name, OURS)

@@ -91,7 +91,9 @@ def test_a_bar_on_a_terminal_redraws_its_line(monkeypatch: pytest.MonkeyPatch) -
     bar = Bar(stream := Terminal())
     bar(Event("check", 1, 2))
     bar.clear()
-    assert stream.getvalue().rstrip("\r ").endswith("1/2")  # blanks over the line, and back to its start
+    assert (
+        stream.getvalue().rstrip("\r ").endswith("1/2")
+    )  # blanks over the line, and back to its start
     assert stream.getvalue().endswith(" \r")
 
 
@@ -105,6 +107,10 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 def test_the_first_estimate_does_not_count_preparation() -> None:
-    slow_start = Event("features", 2, 102, elapsed=33.0, begun=(1, 31.0))  # 31 s to load a backbone, then 2 s a frame
+    slow_start = Event(
+        "features", 2, 102, elapsed=33.0, begun=(1, 31.0)
+    )  # 31 s to load a backbone, then 2 s a frame
     assert slow_start.left == 200
-    assert Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None  # nothing to go by yet
+    assert (
+        Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None
+    )  # nothing to go by yet

@@ -13,17 +13,28 @@ import numpy as np
 import pytest
 
 import stepcut
-from stepcut.datasets import load as load_tasks
-from stepcut.datasets.toy import make_kitchen, toy_features, write_script
 from stepcut.errors import FeatureError, OptionError
 from stepcut.evaluation import score
-from stepcut.evaluation.experiments import run_experiment
 from stepcut.formats import losses, read_folder, write_folder
+from stepcut.paper.datasets import load as load_tasks
+from stepcut.paper.experiments import run_experiment
+from stepcut.toy import make_kitchen, toy_features, write_script
 
 
 def test_the_public_names_are_exactly_these() -> None:
     assert sorted(stepcut.__all__) == sorted(
-        ["Procedure", "Segment", "Timeline", "__version__", "evaluate", "learn", "load", "read", "view", "write"]
+        [
+            "Procedure",
+            "Segment",
+            "Timeline",
+            "__version__",
+            "evaluate",
+            "learn",
+            "load",
+            "read",
+            "view",
+            "write",
+        ]
     )
 
 
@@ -38,7 +49,11 @@ def test_every_parameter_of_a_public_name_is_documented() -> None:
         thing = getattr(stepcut, name)
         for verb, part in inspect.getmembers(thing) if inspect.isclass(thing) else [(name, thing)]:
             if (inspect.isfunction(part) or inspect.ismethod(part)) and not verb.startswith("_"):
-                lost = [each for each in inspect.signature(part).parameters if each not in (inspect.getdoc(part) or "")]
+                lost = [
+                    each
+                    for each in inspect.signature(part).parameters
+                    if each not in (inspect.getdoc(part) or "")
+                ]
                 assert set(lost) <= {"self"}, f"{name}, {verb}: {lost}"
 
 
@@ -49,7 +64,9 @@ def test_a_name_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("words", [["-c", "import stepcut"], ["-m", "stepcut.cli.main", "-h"]])
 def test_neither_import_nor_help_loads_torch(words: list[str]) -> None:
-    run = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True
+    )
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert not loaded & {"torch", "numpy", "av", "sklearn", "numba"}
 

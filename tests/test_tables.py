@@ -12,7 +12,10 @@ from stepcut.errors import OptionError
 from stepcut.tables import Table
 
 TABLE = Table(
-    ["row", "F1", "steps"], [["uniform & more", 26.44, 7], ["50 % <b>", None, 12]], "strict, K_7", ["A note."]
+    ["row", "F1", "steps"],
+    [["uniform & more", 26.44, 7], ["50 % <b>", None, 12]],
+    "strict, K_7",
+    ["A note."],
 )
 
 
@@ -32,7 +35,9 @@ def test_csv_keeps_every_digit() -> None:
 
 
 def test_csv_holds_no_formula() -> None:
-    lines = list(csv.reader(io.StringIO(Table(["@a", "F1"], [["=HYPERLINK(1)", -1.5], ["'=1", None]]).csv())))
+    lines = list(
+        csv.reader(io.StringIO(Table(["@a", "F1"], [["=HYPERLINK(1)", -1.5], ["'=1", None]]).csv()))
+    )
     assert lines == [["'@a", "F1"], ["'=HYPERLINK(1)", "-1.5"], ["''=1", ""]]
 
 

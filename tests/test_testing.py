@@ -33,9 +33,9 @@ class Wrong:
         self._inner.fit(features, **options)
         return None if self._spoil == "fit" else self
 
-    def memberships(self, features: Any) -> Any:
-        shares = self._inner.memberships(features)
-        return [2 * share for share in shares] if self._spoil == "memberships" else shares
+    def probabilities(self, features: Any) -> Any:
+        shares = self._inner.probabilities(features)
+        return [2 * share for share in shares] if self._spoil == "probabilities" else shares
 
     def novelty(self, features: Any) -> Any:
         far = self._inner.novelty(features)
@@ -47,7 +47,12 @@ class Wrong:
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
-    [("fit", "returns the method itself"), ("memberships", "sum to 1"), ("novelty", "0 or more"), ("state", "arrays")],
+    [
+        ("fit", "returns the method itself"),
+        ("probabilities", "sum to 1"),
+        ("novelty", "0 or more"),
+        ("state", "arrays"),
+    ],
 )
 def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
     method: Any = Wrong(spoil)
@@ -56,9 +61,11 @@ def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
 
 
 class Given(BaseMethod):
-    """A method of one's own whose memberships are what a test says."""
+    """A method of one's own whose probabilities are what a test says."""
 
-    def __init__(self, steps: int = 3, rate: float = 1.0, seed: int = 0, what: str = "right") -> None:
+    def __init__(
+        self, steps: int = 3, rate: float = 1.0, seed: int = 0, what: str = "right"
+    ) -> None:
         super().__init__(steps, rate, seed)
         self.what = what
 
@@ -67,7 +74,12 @@ class Given(BaseMethod):
 
     def shares(self, rows: Any) -> Any:
         right = np.full((len(rows), self.steps), 1 / self.steps)
-        wrong = {"list": right.tolist(), "wide": np.ones((len(rows), 5)) / 5, "flat": right[:, 0], "none": None}
+        wrong = {
+            "list": right.tolist(),
+            "wide": np.ones((len(rows), 5)) / 5,
+            "flat": right[:, 0],
+            "none": None,
+        }
         return {**wrong, "right": right, "nan": right * np.nan, "double": 2 * right}[self.what]
 
 
@@ -91,21 +103,26 @@ def test_a_method_that_chooses_no_number_is_given_one() -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("wide", r"Given: memberships of a video of \d+ rows are \(\d+, 5\); they must be \(\d+, 3\)"),
-        ("flat", r"Given: memberships of a video of \d+ rows are \(\d+,\); they must be"),
-        ("none", r"Given: memberships of a video of \d+ rows are \(\); they must be"),
-        ("nan", "Given: memberships of row 0 sum to nan"),
-        ("double", "Given: memberships of row 0 sum to 2"),
+        (
+            "wide",
+            r"Given: probabilities of a video of \d+ rows are \(\d+, 5\); they must be \(\d+, 3\)",
+        ),
+        ("flat", r"Given: probabilities of a video of \d+ rows are \(\d+,\); they must be"),
+        ("none", r"Given: probabilities of a video of \d+ rows are \(\); they must be"),
+        ("nan", "Given: probabilities of row 0 sum to nan"),
+        ("double", "Given: probabilities of row 0 sum to 2"),
     ],
 )
-def test_memberships_that_make_no_sense_are_told_wherever_the_method_is_used(what: str, said: str) -> None:
+def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(
+    what: str, said: str
+) -> None:
     with pytest.raises(OptionError, match=said):
         check_method(Given(what=what))
     with pytest.raises(OptionError, match=said):
         sc.learn(made_up_videos(), method=Given(what=what))
 
 
-def test_memberships_may_be_a_list() -> None:
+def test_probabilities_may_be_a_list() -> None:
     assert check_method(Given(what="list")) == check_method(Given())
 
 
@@ -132,8 +149,14 @@ class Careless(Given):
     ("method", "said"),
     [
         (Given, "method=Given is a class; hand over an object of it, Given"),
-        (3, "method=3 has no fit, embed, memberships, predict, novelty, online, settings, state, restore"),
-        (Forgetful(), "Forgetful: __init__ takes width and does not store it; write self.width = width"),
+        (
+            3,
+            "method=3 has no fit, embed, probabilities, predict, novelty, online, settings, state, restore",
+        ),
+        (
+            Forgetful(),
+            "Forgetful: __init__ takes width and does not store it; write self.width = width",
+        ),
         (Careless(), "restore.settings, state. predicts the same; got .*no attribute 'kept'"),
     ],
 )
@@ -145,7 +168,9 @@ def test_what_a_method_lacks_is_told(method: Any, said: str) -> None:
 def test_a_setting_that_cannot_be_written_down_is_told_before_the_work(tmp_path: Path) -> None:
     odd = Given()
     vars(odd)["what"] = print
-    with pytest.raises(OutputError, match=r"own.proc: a setting of method Given .*not JSON serializable"):
+    with pytest.raises(
+        OutputError, match=r"own.proc: a setting of method Given .*not JSON serializable"
+    ):
         sc.learn(made_up_videos(), method=odd, output=tmp_path / "own.proc")
 
 

@@ -58,7 +58,9 @@ def test_names_in_the_vocabulary_must_differ() -> None:
         Timeline([], steps=["a", "a"])
 
 
-@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.sampled_from([1.0, 2.0, 29.97, 0.5]))
+@given(
+    st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.sampled_from([1.0, 2.0, 29.97, 0.5])
+)
 def test_labels_survive_the_way_through_segments(labels: list[int], rate: float) -> None:
     timeline = Timeline.from_labels(labels, rate, ["a", "b", "c", "d"])
     again = timeline.labels(np.arange(len(labels)) / rate)
@@ -77,7 +79,10 @@ def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path: Path)
 
 
 def test_the_end_of_a_segment_is_no_longer_part_of_it() -> None:
-    assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).labels([1.999, 2.0]).tolist() == [0, 1]
+    assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).labels([1.999, 2.0]).tolist() == [
+        0,
+        1,
+    ]
 
 
 def test_where_segments_overlap_the_later_start_wins_and_it_is_reported() -> None:
@@ -114,7 +119,9 @@ def test_a_timeline_draws_itself_and_a_name_is_text_never_markup() -> None:
     assert "<script>" not in drawing
 
 
-@pytest.mark.parametrize("end", [9, 600, 36_000, 90_000, 1.7e12])  # the last: milliseconds since 1970
+@pytest.mark.parametrize(
+    "end", [9, 600, 36_000, 90_000, 1.7e12]
+)  # the last: milliseconds since 1970
 def test_an_axis_has_ten_marks_at_most(end: float) -> None:
     assert 5 < draw_axis(end).count("<text") <= 11
 
@@ -125,7 +132,8 @@ def test_confidence_is_the_mean_over_the_frames_of_a_segment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5"), (-1, "-00:00:01.0")]
+    ("seconds", "text"),
+    [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5"), (-1, "-00:00:01.0")],
 )
 def test_clock(seconds: float, text: str) -> None:
     assert clock(seconds) == text

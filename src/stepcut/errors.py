@@ -86,12 +86,17 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in "\n\t" else "".join(f"%{b:02X}" for b in _bytes(c)) for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "".join(f"%{b:02X}" for b in _bytes(c))
+        for c in text
+    )
 
 
 def _bytes(letter: str) -> bytes:
     """A letter as UTF-8; half a surrogate pair as the byte of a file name that it stands for, or as it is."""
-    return letter.encode(errors="surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass")
+    return letter.encode(
+        errors="surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"
+    )
 
 
 def in_words(error: Exception) -> str:

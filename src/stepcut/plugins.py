@@ -55,8 +55,12 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
     if name in installed:
         return cast(T, installed[name].load())
     if not is_own(name):
-        raise OptionError(unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class.")
-    if os.getcwd() not in sys.path:  # a module that lies where the user is; last, so that it hides nothing installed
+        raise OptionError(
+            unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class."
+        )
+    if (
+        os.getcwd() not in sys.path
+    ):  # a module that lies where the user is; last, so that it hides nothing installed
         sys.path.append(os.getcwd())
     try:
         return cast(T, resolve_name(name))
@@ -66,13 +70,17 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
         ) from error
 
 
-def check_part(kind: str, name: object, part: object, needed: Iterable[str], ours: Iterable[str]) -> None:
+def check_part(
+    kind: str, name: object, part: object, needed: Iterable[str], ours: Iterable[str]
+) -> None:
     """Refuse a `part` of one's own that lacks some of the names that are `needed` of its `kind`, beside `ours`.
 
     `name`: how it was given, a name, or the part itself, which must then be an object and no class.
     """
     if name is part and isinstance(part, type):
-        raise OptionError(f"{kind}={part.__name__} is a class; hand over an object of it, {part.__name__}(...).")
+        raise OptionError(
+            f"{kind}={part.__name__} is a class; hand over an object of it, {part.__name__}(...)."
+        )
     if missing := [each for each in needed if not hasattr(part, each)]:
         raise OptionError(
             f"{kind}={name!r} has no {', '.join(missing)}. Give a name ({', '.join(ours)}) or such an object; see "
@@ -99,7 +107,9 @@ def find_saved(kind: str, name: str, ours: Mapping[str, T]) -> T:
     try:
         return find(kind, name, ours)
     except OptionError as error:
-        raise ProcedureError(f"its {kind} {name} cannot be found ({error}). Install it first.") from error
+        raise ProcedureError(
+            f"its {kind} {name} cannot be found ({error}). Install it first."
+        ) from error
 
 
 def is_own(name: str) -> bool:

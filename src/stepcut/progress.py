@@ -46,7 +46,9 @@ class Event:
         """Seconds left at the rate since work began, when that and the total are known."""
         done, elapsed = self.done - self.begun[0], self.elapsed - self.begun[1]
         return (
-            (self.total - self.done) * elapsed / done if self.total is not None and done > 0 and elapsed > 1 else None
+            (self.total - self.done) * elapsed / done
+            if self.total is not None and done > 0 and elapsed > 1
+            else None
         )
 
 
@@ -95,12 +97,26 @@ class Stage:
         if kind is None:
             self._tell(finished=True)
 
-    def _tell(self, item: str = "", values: Mapping[str, float] | None = None, finished: bool = False) -> None:
+    def _tell(
+        self, item: str = "", values: Mapping[str, float] | None = None, finished: bool = False
+    ) -> None:
         elapsed = time.perf_counter() - self._start
         if self.done and self._begun is None:
             self._begun = (self.done, elapsed)
         begun = self._begun or (0.0, 0.0)
-        self.hook(Event(self.name, self.done, self.total, self.unit, item, values or {}, elapsed, finished, begun))
+        self.hook(
+            Event(
+                self.name,
+                self.done,
+                self.total,
+                self.unit,
+                item,
+                values or {},
+                elapsed,
+                finished,
+                begun,
+            )
+        )
 
 
 class Bar:
@@ -156,7 +172,11 @@ class JsonLog:
             return
         self._last = now
         names = ("stage", "done", "total", "unit", "item", "elapsed", "finished")
-        record = {**{name: getattr(event, name) for name in names}, "elapsed": round(event.elapsed, 3), **event.values}
+        record = {
+            **{name: getattr(event, name) for name in names},
+            "elapsed": round(event.elapsed, 3),
+            **event.values,
+        }
         self.stream.write(json.dumps(record) + "\n")
         self.stream.flush()
 

@@ -22,11 +22,15 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     """
     try:
         exact = fraction_of(value) if isinstance(value, str) else value
-        rate = Fraction(exact if isinstance(exact, Rational) else float(exact)).limit_denominator(10_000)
+        rate = Fraction(exact if isinstance(exact, Rational) else float(exact)).limit_denominator(
+            10_000
+        )
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         rate = Fraction(0)
     if not 0 < rate <= most:
-        raise OptionError(f"{setting}={value!r} is not a rate; give a number above 0 and at most {most}, per second.")
+        raise OptionError(
+            f"{setting}={value!r} is not a rate; give a number above 0 and at most {most}, per second."
+        )
     for ntsc in _NTSC:
         if abs(rate - ntsc) < Fraction(1, 200) and rate.denominator != 1:
             return ntsc

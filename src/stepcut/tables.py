@@ -62,14 +62,23 @@ class Table:
     def text(self) -> str:
         """Aligned columns: words to the left, figures to the right."""
         body = [[self.show(cell) for cell in row] for row in self.rows]
-        widths = [max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))]
+        widths = [
+            max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))
+        ]
         right = [self._numeric(i) for i in range(len(self.columns))]
 
         def line(cells: Sequence[str]) -> str:
-            parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+            parts = [
+                c.rjust(w) if r else c.ljust(w)
+                for c, w, r in zip(cells, widths, right, strict=True)
+            ]
             return "  ".join(parts).rstrip()
 
-        lines = [line(self.columns), line(["-" * w for w in widths]), *(line(cells) for cells in body)]
+        lines = [
+            line(self.columns),
+            line(["-" * w for w in widths]),
+            *(line(cells) for cells in body),
+        ]
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
@@ -78,7 +87,9 @@ class Table:
         writer = csv.writer(out, lineterminator="\n")
         columns, rows = self._plain()
         writer.writerow(map(guarded, columns))
-        writer.writerows([guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+        writer.writerows(
+            [guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+        )
         return out.getvalue()
 
     def latex(self) -> str:
@@ -104,9 +115,17 @@ class Table:
     def json(self) -> str:
         """One JSON object: caption, columns, a list of rows as objects, notes."""
         columns, plain = self._plain()
-        finite = [[None if isinstance(c, float) and not math.isfinite(c) else c for c in row] for row in plain]
+        finite = [
+            [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
+            for row in plain
+        ]
         rows = [dict(zip(columns, row, strict=True)) for row in finite]
-        record: dict[str, Any] = {"caption": self.caption, "columns": columns, "rows": rows, "notes": self.notes}
+        record: dict[str, Any] = {
+            "caption": self.caption,
+            "columns": columns,
+            "rows": rows,
+            "notes": self.notes,
+        }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
@@ -127,7 +146,8 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(self.show(cell))}</td>" for cell in row) + "</tr>" for row in self.rows
+            "<tr>" + "".join(f"<td>{escape(self.show(cell))}</td>" for cell in row) + "</tr>"
+            for row in self.rows
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         caption = f"<caption>{escape(self.caption)}</caption>"
@@ -135,12 +155,20 @@ class Table:
 
     def _plain(self) -> tuple[list[str], list[list[str | int | float | None]]]:
         """Columns and rows for machines: a column that holds spreads becomes two, `F1` and `F1 sd`."""
-        spread = [any(isinstance(row[i], Spread) for row in self.rows) for i in range(len(self.columns))]
-        columns = [c for name, two in zip(self.columns, spread, strict=True) for c in ([name, f"{name} sd"][: 1 + two])]
+        spread = [
+            any(isinstance(row[i], Spread) for row in self.rows) for i in range(len(self.columns))
+        ]
+        columns = [
+            c
+            for name, two in zip(self.columns, spread, strict=True)
+            for c in ([name, f"{name} sd"][: 1 + two])
+        ]
         rows: list[list[str | int | float | None]] = []
         for row in self.rows:
             pairs = [cell if isinstance(cell, Spread) else (cell, None) for cell in row]
-            rows.append([part for pair, two in zip(pairs, spread, strict=True) for part in pair[: 1 + two]])
+            rows.append(
+                [part for pair, two in zip(pairs, spread, strict=True) for part in pair[: 1 + two]]
+            )
         return columns, rows
 
     def _numeric(self, place: int) -> bool:
@@ -164,7 +192,9 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ExtraNeeded("to_pandas() needs pandas, which is not installed. Run: pip install pandas") from error
+        raise ExtraNeeded(
+            "to_pandas() needs pandas, which is not installed. Run: pip install pandas"
+        ) from error
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 

@@ -22,7 +22,9 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
     check_part("method", method, method, VERBS, METHODS)
     videos = made_up_videos() if videos is None else videos
     if len(videos) < 2:
-        raise OptionError(f"{len(videos)} videos; give at least two, of which the last is tried as a new one.")
+        raise OptionError(
+            f"{len(videos)} videos; give at least two, of which the last is tried as a new one."
+        )
     known, new = videos[:-1], videos[-1:]
     kept = []
 
@@ -32,31 +34,58 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
         kept.append(what)
 
     settings = method.settings()
-    expect(isinstance(attempt(json.dumps, settings), str), "settings() gives what JSON can hold", settings)
+    expect(
+        isinstance(attempt(json.dumps, settings), str),
+        "settings() gives what JSON can hold",
+        settings,
+    )
     fitted = method.fit(known)
     expect(fitted is method, "fit() returns the method itself", fitted)
     first = [labels.copy() for labels in method.labels_]
-    expect([len(one) for one in first] == [len(one) for one in known], "labels_ has a label for every row", first)
+    expect(
+        [len(one) for one in first] == [len(one) for one in known],
+        "labels_ has a label for every row",
+        first,
+    )
     steps = method.steps_
     valid = all(one.dtype.kind == "i" and one.min() >= -1 and one.max() < steps for one in first)
     expect(valid, "labels are numbers from 0 to steps_ - 1, or -1 for background", first[0])
     method.fit(known)
     same = all(np.array_equal(a, b) for a, b in zip(first, method.labels_, strict=True))
     expect(same, "fit twice equals fit once", "other labels")
-    (labels,), (shares,), (novelty,) = method.predict(new), method.memberships(new), method.novelty(new)
+    (labels,), (shares,), (novelty,) = (
+        method.predict(new),
+        method.probabilities(new),
+        method.novelty(new),
+    )
     expect(labels.shape == (len(new[0]),), "predict() gives (T,)", labels.shape)
-    expect(shares.shape == (len(new[0]), steps), "memberships() gives (T, K)", shares.shape)
-    expect(bool(np.allclose(shares.sum(axis=1), 1, atol=1e-4)), "memberships of a row sum to 1", shares.sum(axis=1))
-    expect(novelty.shape == (len(new[0]),) and bool((novelty >= 0).all()), "novelty() gives (T,), 0 or more", novelty)
+    expect(shares.shape == (len(new[0]), steps), "probabilities() gives (T, K)", shares.shape)
+    expect(
+        bool(np.allclose(shares.sum(axis=1), 1, atol=1e-4)),
+        "probabilities of a row sum to 1",
+        shares.sum(axis=1),
+    )
+    expect(
+        novelty.shape == (len(new[0]),) and bool((novelty >= 0).all()),
+        "novelty() gives (T,), 0 or more",
+        novelty,
+    )
     online = method.online()
     pushed = np.stack([online.push(row) for row in new[0][:5]])
     expect(pushed.shape == (5, steps), "online().push(row) gives (K,)", pushed.shape)
     state = method.state()
-    arrays = all(isinstance(array, np.ndarray) and array.dtype != object for array in state.values())
+    arrays = all(
+        isinstance(array, np.ndarray) and array.dtype != object for array in state.values()
+    )
     expect(arrays, "state() gives plain arrays by name", sorted(state))
     again: object
     try:
-        again = type(method).restore(json.loads(json.dumps(method.settings())), state).predict(new)[0].tolist()
+        again = (
+            type(method)
+            .restore(json.loads(json.dumps(method.settings())), state)
+            .predict(new)[0]
+            .tolist()
+        )
     except Exception as error:
         again = error
     expect(again == labels.tolist(), "restore(settings, state) predicts the same", again)

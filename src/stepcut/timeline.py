@@ -30,12 +30,20 @@ def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """
     array = np.asarray(labels, dtype=np.int64)
     starts = np.flatnonzero(np.diff(array, prepend=array[:1] - 1))
-    return np.stack([array[starts], starts, np.append(starts[1:], len(array))[: len(starts)]], axis=1)
+    return np.stack(
+        [array[starts], starts, np.append(starts[1:], len(array))[: len(starts)]], axis=1
+    )
 
 
 def _plain(value: Any) -> Any:
     """A number of numpy, or a fraction such as a frame number by a rate, as a plain one, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else float(value) if isinstance(value, Fraction) else value
+    return (
+        value.item()
+        if isinstance(value, np.generic)
+        else float(value)
+        if isinstance(value, Fraction)
+        else value
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,7 +64,10 @@ class Segment:
     def __post_init__(self) -> None:
         for name in ("start", "end", "confidence"):
             object.__setattr__(self, name, _plain(getattr(self, name)))
-        seconds = all(isinstance(time, int | float) and abs(time) <= _LONGEST for time in (self.start, self.end))
+        seconds = all(
+            isinstance(time, int | float) and abs(time) <= _LONGEST
+            for time in (self.start, self.end)
+        )
         if not seconds or not isinstance(self.step, str):
             what = f"start {self.start!r} and end {self.end!r} must be finite seconds, and the step a name"
             raise AnnotationError(f"segment {self.step!r}: {what}.")
@@ -100,14 +111,18 @@ class Timeline:
         steps: Sequence[str] = (),
         video: str = "",
     ) -> None:
-        ordered = tuple(sorted(as_items("segments", segments, Segment, "a list of Segment(start, end, step)")))
+        ordered = tuple(
+            sorted(as_items("segments", segments, Segment, "a list of Segment(start, end, step)"))
+        )
         vocabulary = dict.fromkeys(names := as_items("steps", steps, str, "a list of names"))
         if len(vocabulary) != len(names):
             raise AnnotationError(f"step names must differ from one another; got {names}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
         length = _plain(duration)
         if length is not None and not (isinstance(length, int | float) and 0 <= length <= _LONGEST):
-            raise OptionError(f"duration={duration!r} is not allowed; give the length of the video in seconds.")
+            raise OptionError(
+                f"duration={duration!r} is not allowed; give the length of the video in seconds."
+            )
         vars(self).update(segments=ordered, duration=length, steps=tuple(vocabulary), video=video)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -140,7 +155,9 @@ class Timeline:
         order = np.argsort(at, axis=None, kind="stable")
         labels = np.full(at.size, BACKGROUND, dtype=np.int64)
         number = {step: k for k, step in enumerate(names)}
-        ends = np.searchsorted(at.ravel()[order], [(s.start, s.end) for s in self.segments]).reshape(-1, 2)
+        ends = np.searchsorted(
+            at.ravel()[order], [(s.start, s.end) for s in self.segments]
+        ).reshape(-1, 2)
         for segment, (first, last) in zip(self.segments, ends.tolist(), strict=True):
             labels[order[first:last]] = number.get(segment.step, BACKGROUND)
         return labels.reshape(at.shape)
@@ -166,14 +183,20 @@ class Timeline:
         """
         numbers = np.asarray(labels)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
-            raise OptionError(f"labels={labels!r}; give a step number for each sampled time, -1 for none.")
+            raise OptionError(
+                f"labels={labels!r}; give a step number for each sampled time, -1 for none."
+            )
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
-            raise AnnotationError(f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0.")
+            raise AnnotationError(
+                f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0."
+            )
         length = len(numbers) / rate if duration is None else duration
         segments = []
         for step, first, last in (run for run in runs(numbers).tolist() if run[0] >= 0):
-            sure = None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
+            sure = (
+                None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
+            )
             end = min(last / rate, length) if last == len(numbers) else last / rate
             segments.append(Segment(first / rate, max(end, first / rate), steps[step], sure))
         return cls(segments, duration=length, steps=steps, video=video)
@@ -230,7 +253,11 @@ class Timeline:
         return "\n".join([repr(self), *lines])
 
     def to_svg(
-        self, colours: Mapping[str, str] | None = None, end: float | None = None, height: int = 26, label: str = ""
+        self,
+        colours: Mapping[str, str] | None = None,
+        end: float | None = None,
+        height: int = 26,
+        label: str = "",
     ) -> str:
         """A bar with a coloured block per segment, as SVG text; names, times and confidence appear on hover.
 
@@ -246,10 +273,19 @@ class Timeline:
         check_kind("end", end, (Real, type(None)), "seconds")
         check_kind("height", height, Real, "a number of pixels")
         whole = end or self.end or 1.0
-        known = {step: colour(number) for number, step in enumerate(self.steps)} if colours is None else colours
-        blocks = [f'<rect width="{self.end / whole * _WIDTH:.1f}" height="{height}" fill="{EMPTY_COLOUR}"/>']
+        known = (
+            {step: colour(number) for number, step in enumerate(self.steps)}
+            if colours is None
+            else colours
+        )
+        blocks = [
+            f'<rect width="{self.end / whole * _WIDTH:.1f}" height="{height}" fill="{EMPTY_COLOUR}"/>'
+        ]
         for segment in self.segments:
-            left, width = segment.start / whole * _WIDTH, max(segment.duration / whole * _WIDTH, 1.0)
+            left, width = (
+                segment.start / whole * _WIDTH,
+                max(segment.duration / whole * _WIDTH, 1.0),
+            )
             sure = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
             tip = f"{escape(segment.step)}, {clock(segment.start)} to {clock(segment.end)}{sure}"
             shape = f'x="{left:.1f}" width="{width:.1f}" height="{height}"'
@@ -264,13 +300,17 @@ class Timeline:
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row per segment: video, step, start, end, duration, confidence."""
         columns = ("video", "step", "start", "end", "duration", "confidence")
-        rows = [(self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments]
+        rows = [
+            (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments
+        ]
         return data_frame(columns, rows)
 
     def _repr_html_(self) -> str:
         """The names on their colours, the bar and its axis, for notebooks."""
         used = set(self.sequence())
-        chips = legend({step: colour(number) for number, step in enumerate(self.steps) if step in used})
+        chips = legend(
+            {step: colour(number) for number, step in enumerate(self.steps) if step in used}
+        )
         return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{self.to_svg()}{draw_axis(self.end)}</div>"
 
 

@@ -18,20 +18,30 @@ from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
-from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, total_worth, worths, worths_beside
+from stepcut.checking.score import (
+    BELIEVED,
+    find_limit,
+    learn_scales,
+    promised_rate,
+    total_worth,
+    worths,
+    worths_beside,
+)
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.usual import learn_usual
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.methods.contract import LeftOut
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure
+from stepcut.toy import toy_features
 
 Task = tuple[Procedure, list[np.ndarray]]
 """What was learned, and new videos."""
 
 
-def checked(tiny_task: Kitchen, labels: NDArray[np.int64], strange: NDArray[np.float64] | None = None) -> Report:
+def checked(
+    tiny_task: Kitchen, labels: NDArray[np.int64], strange: NDArray[np.float64] | None = None
+) -> Report:
     calm = np.ones(len(labels)) if strange is None else strange
     return check_labels(labels, 1.0, tiny_task.expectations, shares(labels), calm, STEPS, "new.mp4")
 
@@ -47,7 +57,9 @@ def test_a_normal_video_is_fine(tiny_task: Kitchen, rng: np.random.Generator) ->
     assert report.findings == []
     assert 0 <= report.score <= 1
     assert str(report).startswith("new.mp4: fine, within what normal videos show.")
-    assert [(step.name, step.seen, step.share_of_videos) for step in report.steps] == [(n, "seen", 1.0) for n in STEPS]
+    assert [(step.name, step.seen, step.share_of_videos) for step in report.steps] == [
+        (n, "seen", 1.0) for n in STEPS
+    ]
 
 
 def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
@@ -65,7 +77,9 @@ def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
     assert not report.ok
 
 
-def test_a_last_step_that_is_missed_is_dated_to_the_end(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_a_last_step_that_is_missed_is_dated_to_the_end(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
     labels = film([0, 1, 2], rng)
     (finding,) = checked(tiny_task, labels).missed
     assert finding.step == 3
@@ -75,19 +89,26 @@ def test_a_last_step_that_is_missed_is_dated_to_the_end(tiny_task: Kitchen, rng:
 def test_no_time_lies_beyond_the_end_of_the_video(tiny_task: Kitchen) -> None:
     """The last row stands for less than its share of a second where the video ends within it."""
     labels, end = np.repeat([0, 1], 20), 39.1
-    report = check_labels(labels, 1.0, tiny_task.expectations, shares(labels), None, STEPS, seconds=end)
+    report = check_labels(
+        labels, 1.0, tiny_task.expectations, shares(labels), None, STEPS, seconds=end
+    )
     assert {finding.kind for finding in report.findings} >= {"missed", "unusual"}
     assert all(0 <= finding.start <= finding.end <= end for finding in report.findings)
     (short,) = [finding for finding in report.unusual if finding.step is None]
     assert short.reason.startswith("the video took 39 s")
 
 
-def test_a_step_done_too_early_names_its_precondition(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_a_step_done_too_early_names_its_precondition(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
     labels = film([1, 0, 2, 3], rng)
     report = checked(tiny_task, labels)
     (finding,) = report.misordered
     assert finding.step == 1
-    assert finding.reason == "spread jam was done before open jar, which must precede it (24 of 24 videos keep to this)"
+    assert (
+        finding.reason
+        == "spread jam was done before open jar, which must precede it (24 of 24 videos keep to this)"
+    )
     assert finding.start == 0
     assert report.missed == []
 
@@ -97,7 +118,9 @@ def test_one_step_done_too_late_is_named_instead_of_all_that_it_holds_up(
 ) -> None:
     (finding,) = checked(tiny_task, film([1, 2, 3, 0], rng)).misordered
     assert finding.step == 0
-    assert finding.reason.startswith("open jar was done only after spread jam and cut bread, which it must precede")
+    assert finding.reason.startswith(
+        "open jar was done only after spread jam and cut bread, which it must precede"
+    )
 
 
 def test_a_step_repeated_beyond_what_was_seen(tiny_task: Kitchen, rng: np.random.Generator) -> None:
@@ -122,14 +145,19 @@ def rounds() -> Expectations:
     return learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
 
 
-def test_a_step_done_less_often_than_is_usual(rounds: Expectations, rng: np.random.Generator) -> None:
+def test_a_step_done_less_often_than_is_usual(
+    rounds: Expectations, rng: np.random.Generator
+) -> None:
     for order, steps in ((ROUNDS[:-3], [1, 2, 3]), (LESS, [2])):
         labels = film(order, rng)
         report = check_labels(labels, 1.0, rounds, shares(labels), names=STEPS)
         assert not report.ok
         assert sorted(finding.step for finding in report.missed) == steps
         for finding in report.missed:
-            assert finding.reason == f"{finding.name} was done 3 times; 16 of 16 videos do it more often"
+            assert (
+                finding.reason
+                == f"{finding.name} was done 3 times; 16 of 16 videos do it more often"
+            )
             assert labels[int(finding.start)] == labels[int(finding.end) - 1] == finding.step
             assert {step.seen for step in report.steps if step.step == finding.step} == {"seen"}
     once = film([0, 1, 2, 3], rng)
@@ -158,7 +186,9 @@ def test_a_round_more_than_usual_is_extra(rounds: Expectations, rng: np.random.G
     }
 
 
-def test_an_optional_step_may_be_done_less_often(rounds: Expectations, rng: np.random.Generator) -> None:
+def test_an_optional_step_may_be_done_less_often(
+    rounds: Expectations, rng: np.random.Generator
+) -> None:
     labels = film(LESS, rng)
     wishes = replace(rounds, severity=Severity(optional=frozenset({2})))
     assert not check_labels(labels, 1.0, wishes, shares(labels)).missed
@@ -168,7 +198,9 @@ def test_expectations_from_before_times_were_counted_tell_nothing_of_fewer(
     rounds: Expectations, rng: np.random.Generator
 ) -> None:
     record = rounds.to_json()
-    old = Expectations.from_json(record | {"never": {k: v for k, v in record["never"].items() if k != "fewer"}})
+    old = Expectations.from_json(
+        record | {"never": {k: v for k, v in record["never"].items() if k != "fewer"}}
+    )
     labels = film(LESS, rng)
     new = Expectations.from_json(record)
     assert check_labels(labels, 1.0, new, shares(labels)).missed
@@ -184,7 +216,9 @@ def test_the_time_of_a_step_in_several_parts_is_that_of_all_of_them(tiny_task: K
 @pytest.mark.parametrize(("seconds", "word"), [(3, "short"), (120, "long")])
 def test_an_unusual_length_of_a_step(tiny_task: Kitchen, seconds: int, word: str) -> None:
     labels = np.repeat([0, 1, 2, 3], [20, seconds, 20, 20])
-    (finding,) = [finding for finding in checked(tiny_task, labels).unusual if finding.step is not None]
+    (finding,) = [
+        finding for finding in checked(tiny_task, labels).unusual if finding.step is not None
+    ]
     assert finding.step == 1
     assert f"unusually {word}; 20 s is usual" in finding.reason
     assert (finding.start, finding.end) == (20, 20 + seconds)
@@ -200,7 +234,9 @@ def test_an_unusual_length_of_the_whole(tiny_task: Kitchen) -> None:
 def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     labels = np.concatenate([film([0, 1], rng), np.full(40, -1), film([2, 3], rng)])
     first = len(film([0, 1], np.random.default_rng(7)))
-    strange = np.where((np.arange(len(labels)) >= first) & (np.arange(len(labels)) < first + 40), 8.0, 1.0)
+    strange = np.where(
+        (np.arange(len(labels)) >= first) & (np.arange(len(labels)) < first + 40), 8.0, 1.0
+    )
     report = checked(tiny_task, labels, strange)
     (finding,) = report.unknown
     assert abs(finding.start - first) <= 4
@@ -220,19 +256,31 @@ def test_totals_beside_a_new_video_are_those_of_scales_without_their_own(decide:
     amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
     new = {way: float(rng.normal() * 5) for way in BELIEVED}
     slow = [
-        total_worth(worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))), decide)
+        total_worth(
+            worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))),
+            decide,
+        )
         for place, one in enumerate(amounts)
     ]
-    np.testing.assert_allclose(total_worth(worths_beside(by_way(amounts), new), decide), slow, atol=1e-9)
+    np.testing.assert_allclose(
+        total_worth(worths_beside(by_way(amounts), new), decide), slow, atol=1e-9
+    )
 
 
 def test_a_step_left_out_is_not_made_up_for_where_steps_may_decide() -> None:
-    worth = dict.fromkeys(BELIEVED, 0.0) | {"missed": 3.0, "length": -1.0, "timing": -1.0, "misordered": -1.0}
+    worth = dict.fromkeys(BELIEVED, 0.0) | {
+        "missed": 3.0,
+        "length": -1.0,
+        "timing": -1.0,
+        "misordered": -1.0,
+    }
     assert total_worth(worth, steps_decide=False) == 0.0
     assert total_worth(worth, steps_decide=True) == pytest.approx(3 * 7**0.5)
     both = worth | {"misordered": 2.0}  # whichever of them say most together
     assert total_worth(both, steps_decide=True) == pytest.approx(5 * 3.5**0.5)
-    assert total_worth(both | {"faint": 3.0}, steps_decide=True) == pytest.approx(8 * (7 / 3) ** 0.5)
+    assert total_worth(both | {"faint": 3.0}, steps_decide=True) == pytest.approx(
+        8 * (7 / 3) ** 0.5
+    )
     short = worth | {"missed": -1.0, "length": 4.0}
     assert total_worth(short, steps_decide=True) == total_worth(short, steps_decide=False) == 1.0
 
@@ -283,7 +331,9 @@ def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
     rng = np.random.default_rng(3)
     labels = [film([0, 1, 2, 3], rng) for _ in range(12)]
     kept_labels = learn_expectations(labels, 1.0).detects["one step left out"]
-    blind = learn_expectations(labels, 1.0, recut=lambda place, _: (labels[place], None, None, None))
+    blind = learn_expectations(
+        labels, 1.0, recut=lambda place, _: (labels[place], None, None, None)
+    )
     assert kept_labels > 0.8
     assert blind.detects["one step left out"] < 0.2
 
@@ -291,7 +341,10 @@ def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
 @pytest.fixture(scope="module")
 def kitchens() -> list[Task]:
     """Six procedures learned from eight videos each, and six new videos for each."""
-    tasks = [toy_features(videos=14, seed=seed, duration=120, skip=0.0, repeat=0.0)[0] for seed in range(101, 107)]
+    tasks = [
+        toy_features(videos=14, seed=seed, duration=120, skip=0.0, repeat=0.0)[0]
+        for seed in range(101, 107)
+    ]
     return [(learn(videos[:8], steps=6, restarts=8), videos[8:]) for videos in map(list, tasks)]
 
 
@@ -328,7 +381,9 @@ def test_a_part_of_the_task_is_no_other_task() -> None:
     rng = np.random.default_rng(0)
     looks = rng.normal(size=(5, 32))
     cuts = [film([0, 1, 2, 3, 4], rng) for _ in range(12)]
-    clear = [(looks[cut] + 0.1 * rng.normal(size=(len(cut), 32))).astype(np.float32) for cut in cuts]
+    clear = [
+        (looks[cut] + 0.1 * rng.normal(size=(len(cut), 32))).astype(np.float32) for cut in cuts
+    ]
     procedure = learn(clear[:8], steps=5, restarts=4)
     for video, cut in zip(clear[8:], cuts[8:], strict=True):
         assert not any(procedure.check(video[cut != step]).other_task for step in range(5))
@@ -340,21 +395,29 @@ def test_half_a_video_is_found_and_the_forecast_says_so() -> None:
     halves = [procedure.check(video[: len(video) // 2]) for video in videos[10:]]
     assert not any(report.ok or report.other_task for report in halves)
     assert procedure.expectations.detects["half of the video"] > 0.9
-    assert procedure.expectations.forecast.startswith("With 10 videos, a check finds about: one step left out ")
+    assert procedure.expectations.forecast.startswith(
+        "With 10 videos, a check finds about: one step left out "
+    )
 
 
 def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
     """By eye: 0, 1, 2 in a row and 3, 4 in a row, mixed. Nobody does 4 before 0, but in the first two videos neither of
     them could have been moved past the other (1 and 3 lie in between); 2 can never be moved past 1 to come before 0."""
     orders = [0, 1, 2, 3, 4], [0, 3, 1, 4, 2], [0, 3, 4, 1, 2], [3, 0, 1, 2, 4]
-    shown = [observe(np.repeat(order, 10), 1.0) for order in (*orders, [1, 0, 2, 3, 4], [3, 4, 0, 1, 2])]
+    shown = [
+        observe(np.repeat(order, 10), 1.0) for order in (*orders, [1, 0, 2, 3, 4], [3, 4, 0, 1, 2])
+    ]
     usual = learn_usual(shown[:4])
     assert [usual.exchangeable[0, other] for other in (1, 4, 2)] == [1, 0.5, 0]
-    bound, free = (min(find_signs(video, usual), key=lambda sign: sign.chance) for video in shown[4:])
+    bound, free = (
+        min(find_signs(video, usual), key=lambda sign: sign.chance) for video in shown[4:]
+    )
     assert bound.kind == free.kind == "misordered"
     assert bound.chance == free.chance == pytest.approx(usual.never["misordered"])
     assert (bound.weight, free.weight) == (1, 0.5)
-    bread, tea = (measure(video, find_signs(video, usual), usual)["misordered"] for video in shown[4:])
+    bread, tea = (
+        measure(video, find_signs(video, usual), usual)["misordered"] for video in shown[4:]
+    )
     assert bread > tea == 0
 
 
@@ -367,7 +430,8 @@ def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
     assert procedure.expectations.detects["two steps exchanged"] > 0.8
     for rows, timeline in zip(videos[16:], timelines[16:], strict=True):
         bread, butter = (
-            next(part for part in timeline if part.step == name) for name in ("cut bread", "spread butter")
+            next(part for part in timeline if part.step == name)
+            for name in ("cut bread", "spread butter")
         )
         a, b, c, d = (round(time) for time in (bread.start, bread.end, butter.start, butter.end))
         exchanged = np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]])
@@ -375,18 +439,29 @@ def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
         assert not procedure.check(exchanged).ok
 
 
-def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(rng: np.random.Generator) -> None:
+def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(
+    rng: np.random.Generator,
+) -> None:
     few = learn_expectations([film([0, 2, 3], rng) for _ in range(12)], 1.0)
     report = check_labels(film([0, 2, 3], rng), 1.0, few, names=STEPS)
     assert report.ok
-    assert [(one.step, one.seen, one.share_of_videos) for one in report.steps][1] == (1, "not seen", 0.0)
+    assert [(one.step, one.seen, one.share_of_videos) for one in report.steps][1] == (
+        1,
+        "not seen",
+        0.0,
+    )
     assert len(report.steps) == len(STEPS)
     assert check_labels(film([0, 1, 2, 3], rng), 1.0, few, names=STEPS).steps[1].seen == "seen"
     alarm = check_labels(
-        film([0, 2, 3], rng), 1.0, replace(few, severity=Severity(critical=frozenset({1}))), names=STEPS
+        film([0, 2, 3], rng),
+        1.0,
+        replace(few, severity=Severity(critical=frozenset({1}))),
+        names=STEPS,
     )
     assert not alarm.ok
-    assert alarm.missed[0].reason == "spread jam was not done, and is critical; 0 of 12 videos do it"
+    assert (
+        alarm.missed[0].reason == "spread jam was not done, and is critical; 0 of 12 videos do it"
+    )
 
 
 def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator) -> None:
@@ -401,17 +476,26 @@ def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Gen
     loose = learn_expectations([film(order, rng) for order in [[0, 1, 2, 3], [0, 2, 3]] * 6], 1.0)
     gone = film([0, 2, 3], rng)
     assert check_labels(gone, 1.0, loose).ok
-    alarm = check_labels(gone, 1.0, replace(loose, severity=Severity(critical=frozenset({1}))), names=STEPS)
+    alarm = check_labels(
+        gone, 1.0, replace(loose, severity=Severity(critical=frozenset({1}))), names=STEPS
+    )
     assert not alarm.ok
     assert alarm.missed[0].name == "spread jam"
     assert "critical" in alarm.missed[0].reason
-    for wrong in ({"critical": ["nothing"]}, {"must": []}, {"free": 1}, {"optional": [0], "critical": [0]}):
+    for wrong in (
+        {"critical": ["nothing"]},
+        {"must": []},
+        {"free": 1},
+        {"optional": [0], "critical": [0]},
+    ):
         with pytest.raises(OptionError, match=r"severity\.json"):
             parse_severity(wrong, STEPS)
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(step: int, rng: np.random.Generator) -> None:
+def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
+    step: int, rng: np.random.Generator
+) -> None:
     usual = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(20)], 1.0)
     marked = replace(usual, severity=Severity(optional=frozenset({step})))
     rest = [one for one in range(4) if one != step]
@@ -441,12 +525,12 @@ def test_a_video_with_none_of_the_steps(tiny_task: Kitchen, length: int) -> None
     assert [step.seen for step in report.steps] == ["not seen"] * 4
 
 
-def test_a_step_that_shows_in_the_memberships_is_not_called_missed(
+def test_a_step_that_shows_in_the_probabilities_is_not_called_missed(
     tiny_task: Kitchen, rng: np.random.Generator
 ) -> None:
     labels = film([0, 2, 3], rng)
     seen = shares(labels)
-    seen[40:50] = [0.02, 0.94, 0.02, 0.02]  # the cut overlooked it, the memberships did not
+    seen[40:50] = [0.02, 0.94, 0.02, 0.02]  # the cut overlooked it, the probabilities did not
     report = check_labels(labels, 1.0, tiny_task.expectations, seen, np.ones(len(labels)), STEPS)
     assert report.missed == []
     assert report.steps[1].seen == "doubtful"
@@ -481,7 +565,9 @@ def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
 
 
 def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Generator) -> None:
-    expectations = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05)
+    expectations = learn_expectations(
+        [film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05
+    )
     assert expectations.promised == pytest.approx(1 / 9)
     report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
     said = "With 8 videos the rate of false alarms cannot be set below 11% (5% was asked for); learn from more videos."
@@ -493,20 +579,30 @@ def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Gener
     assert (record["false_alarms"], record["promised"], record["note"]) == (0.05, 0.1111, said)
 
 
-def test_with_eight_videos_one_missing_step_is_found_where_nobody_misses_any(rng: np.random.Generator) -> None:
-    expectations = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05)
+def test_with_eight_videos_one_missing_step_is_found_where_nobody_misses_any(
+    rng: np.random.Generator,
+) -> None:
+    expectations = learn_expectations(
+        [film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05
+    )
     for gone in range(4):
-        report = check_labels(film([step for step in range(4) if step != gone], rng), 1.0, expectations)
+        report = check_labels(
+            film([step for step in range(4) if step != gone], rng), 1.0, expectations
+        )
         assert [finding.step for finding in report.missed] == [gone]
 
 
 def test_a_step_that_normal_videos_miss_too_is_not_worth_an_alarm(rng: np.random.Generator) -> None:
     orders = [[0, 1, 2, 3], [0, 2, 3], [0, 1, 2, 3], [0, 1, 3]] * 4
-    expectations = learn_expectations([film(order, rng) for order in orders], 1.0, false_alarms=0.05)
+    expectations = learn_expectations(
+        [film(order, rng) for order in orders], 1.0, false_alarms=0.05
+    )
     assert check_labels(film([0, 2, 3], rng), 1.0, expectations).missed == []
 
 
-def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(rng: np.random.Generator) -> None:
+def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(
+    rng: np.random.Generator,
+) -> None:
     for count in (1, 2):
         expectations = learn_expectations([film([0, 1], rng) for _ in range(count)], 1.0)
         assert check_labels(film([0, 1], rng), 1.0, expectations).ok
@@ -523,15 +619,22 @@ def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> No
     new = film([0, 1, 2, 3], rng)
     new = np.where(new == 2, -1, new)
     as_new = LeftOut(overlooked, [None] * 10, [None] * 10)
-    strict, lenient = learn_expectations(whole, 1.0), learn_expectations(whole, 1.0, left_out=as_new)
+    strict, lenient = (
+        learn_expectations(whole, 1.0),
+        learn_expectations(whole, 1.0, left_out=as_new),
+    )
     assert strict.usual.graph.occurs == lenient.usual.graph.occurs == dict.fromkeys(range(4), 10)
     assert not check_labels(new, 1.0, strict).ok
     assert check_labels(new, 1.0, lenient).ok
 
 
-def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(rng: np.random.Generator) -> None:
+def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(
+    rng: np.random.Generator,
+) -> None:
     pause = np.full(30, -1)
-    expectations = learn_expectations([np.append(film([0, 1, 2, 3], rng), pause) for _ in range(12)], 1.0)
+    expectations = learn_expectations(
+        [np.append(film([0, 1, 2, 3], rng), pause) for _ in range(12)], 1.0
+    )
     idle = np.append(pause, film([0, 1, 2, 3], rng))
     report = check_labels(idle, 1.0, expectations, names=STEPS)
     (finding,) = report.misordered
@@ -542,12 +645,22 @@ def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(rng: np.
 def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     record = json.loads(json.dumps(tiny_task.expectations.to_json(), allow_nan=False))
     assert Expectations.from_json(record) == tiny_task.expectations
-    without = learn_expectations(list(tiny_task.labels.values()), 1.0)  # no novelty: its limit is infinite
-    assert Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False))) == without
-    with pytest.raises(ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"):
+    without = learn_expectations(
+        list(tiny_task.labels.values()), 1.0
+    )  # no novelty: its limit is infinite
+    assert (
+        Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False)))
+        == without
+    )
+    with pytest.raises(
+        ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"
+    ):
         Expectations.from_json({key: record[key] for key in record if key != "scales"})
     amounts = record["amounts"]
-    earlier = {key: {way: record[key][way] for way in BELIEVED if way != "faint"} for key in ("amounts", "scales")}
+    earlier = {
+        key: {way: record[key][way] for way in BELIEVED if way != "faint"}
+        for key in ("amounts", "scales")
+    }
     assert Expectations.from_json(record | earlier).amounts["length"] == tuple(amounts["length"])
     for damaged in (
         {way: amounts[way] for way in amounts if way != "length"},
@@ -567,13 +680,20 @@ def test_steps_that_nobody_does_are_damage(tiny_task: Kitchen) -> None:
         graph = record["graph"] | {"steps": [record["graph"]["steps"][0] | {"times": times}]}
         with pytest.raises(ProcedureError, match=r"procedure graph|check.json is damaged"):
             Expectations.from_json(record | {"graph": graph})
-    with pytest.raises(ProcedureError, match=r"paces has a step that the graph has not.*check.json is damaged"):
+    with pytest.raises(
+        ProcedureError, match=r"paces has a step that the graph has not.*check.json is damaged"
+    ):
         Expectations.from_json(record | {"paces": [*record["paces"], [9, 1.0, 0.5, 3]]})
 
 
-def test_expectations_of_version_0_1_0_still_load(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_expectations_of_version_0_1_0_still_load(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
     record = tiny_task.expectations.to_json()
-    old = {key: record[key] for key in ("graph", "paces", "length", "false_alarms", "promised", "alarmed")}
+    old = {
+        key: record[key]
+        for key in ("graph", "paces", "length", "false_alarms", "promised", "alarmed")
+    }
     limits = dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 4.0)
     old |= {"peaks": [[0, 0.9]], "strange": None, "strange_whole": None, "limits": limits}
     expectations = Expectations.from_json(old)
@@ -586,17 +706,37 @@ def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
         learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
     with pytest.raises(OptionError, match="labels is empty"):
         learn_expectations([], 1.0)
-    with pytest.raises(OptionError, match="novelty has 2 rows for 3 labels; give one row per label"):
+    with pytest.raises(
+        OptionError, match="novelty has 2 rows for 3 labels; give one row per label"
+    ):
         check_labels(np.zeros(3, dtype=np.int64), 1.0, tiny_task.expectations, novelty=np.ones(2))
 
 
-def test_a_report_is_readable_by_people_machines_and_notebooks(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_a_report_is_readable_by_people_machines_and_notebooks(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
     report = checked(tiny_task, film([1, 0, 3], rng))
     record = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert record["ok"] is False
-    assert {"video", "score", "missed", "misordered", "extra", "unusual", "unknown"} <= record.keys()
+    assert {
+        "video",
+        "score",
+        "missed",
+        "misordered",
+        "extra",
+        "unusual",
+        "unknown",
+    } <= record.keys()
     assert record["missed"][0]["name"] == "cut bread"
-    assert record["missed"][0].keys() == {"kind", "start", "end", "step", "name", "confidence", "reason"}
+    assert record["missed"][0].keys() == {
+        "kind",
+        "start",
+        "end",
+        "step",
+        "name",
+        "confidence",
+        "reason",
+    }
     assert "1 missed, 1 misordered" in str(report)
     assert re.search(r"00:00:00\.0 to 00:00:\d\d\.\d  misordered", str(report))
     assert "<td>misordered</td>" in report._repr_html_()
@@ -621,18 +761,25 @@ def test_new_normal_videos_are_called_wrong_no_more_often_than_stated(kitchens: 
 @pytest.mark.parametrize(("videos", "asked"), [(4, 0.05), (8, 0.3), (20, 0.12)])
 def test_the_limit_is_exceeded_as_often_as_promised(videos: int, asked: float) -> None:
     rng = np.random.default_rng(videos)
-    over = [np.mean(rng.normal(size=200) > find_limit(rng.normal(size=videos).tolist(), asked)) for _ in range(300)]
+    over = [
+        np.mean(rng.normal(size=200) > find_limit(rng.normal(size=videos).tolist(), asked))
+        for _ in range(300)
+    ]
     assert np.mean(over) == pytest.approx(promised_rate(videos, asked), abs=0.03)
 
 
 def test_clarity_is_how_much_the_rows_of_a_step_prefer_it(rng: np.random.Generator) -> None:
-    memberships = rng.dirichlet(np.full(4, 0.3), size=30)
+    probabilities = rng.dirichlet(np.full(4, 0.3), size=30)
     slow = np.ones(4)
-    for row in memberships:
+    for row in probabilities:
         second, first = np.argsort(row)[-2:]
         slow[first] += np.log(row[first] / max(row[second], 1e-6)) / 2.0
-    np.testing.assert_allclose(observe(memberships.argmax(axis=1), 2.0, memberships).clarity, slow)
-    assert observe(np.zeros(3), 1.0, np.ones((3, 1))).clarity == [1.0]  # one step has no other to be told from
+    np.testing.assert_allclose(
+        observe(probabilities.argmax(axis=1), 2.0, probabilities).clarity, slow
+    )
+    assert observe(np.zeros(3), 1.0, np.ones((3, 1))).clarity == [
+        1.0
+    ]  # one step has no other to be told from
     assert observe(np.zeros(3), 1.0).clarity is None
 
 
@@ -655,21 +802,35 @@ def test_a_step_that_hardly_shows_is_named(tiny_task: Kitchen, rng: np.random.Ge
     assert check_labels(cut, 1.0, optional, faint, np.ones(len(cut)), STEPS, "new.mp4").ok
 
 
-def test_how_clearly_steps_show_is_told_by_videos_that_were_left_out(rng: np.random.Generator) -> None:
+def test_how_clearly_steps_show_is_told_by_videos_that_were_left_out(
+    rng: np.random.Generator,
+) -> None:
     cuts = [film([0, 1, 2, 3], rng) for _ in range(8)]
     clear, dim = [shares(cut) for cut in cuts], [0.5 * shares(cut) + 0.125 for cut in cuts]
-    known = learn_expectations(cuts, 1.0, memberships=clear, left_out=LeftOut(cuts, dim, [None] * 8))
+    known = learn_expectations(
+        cuts, 1.0, probabilities=clear, left_out=LeftOut(cuts, dim, [None] * 8)
+    )
     assert max(max(peaks) for peaks in known.usual.peaks.values()) < 0.7
-    plain = learn_expectations(cuts, 1.0, memberships=clear).usual
+    plain = learn_expectations(cuts, 1.0, probabilities=clear).usual
     assert min(min(peaks) for peaks in plain.peaks.values()) > 0.9
     assert all(known.usual.clarity[step].middle < plain.clarity[step].middle for step in range(4))
 
 
-def test_a_report_as_a_table_has_a_row_for_every_step(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_a_report_as_a_table_has_a_row_for_every_step(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
     pytest.importorskip("pandas")
     labels = film([0, 2, 3], rng)
     frame = checked(tiny_task, labels).to_pandas()
-    assert list(frame.columns) == ["video", "step", "seen", "times", "seconds", "share_of_videos", "findings"]
+    assert list(frame.columns) == [
+        "video",
+        "step",
+        "seen",
+        "times",
+        "seconds",
+        "share_of_videos",
+        "findings",
+    ]
     assert frame["step"].tolist() == list(STEPS)
     missed = frame[frame["step"] == "spread jam"].iloc[0]
     assert (missed["seen"], missed["times"], missed["findings"]) == ("not seen", 0, "missed")

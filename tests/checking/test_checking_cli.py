@@ -39,7 +39,9 @@ def test_check_exits_with_0_when_fine(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "fine, within what normal videos show" in capsys.readouterr().out
 
 
-def test_check_exits_with_1_on_deviations_and_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_exits_with_1_on_deviations_and_says_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]) == 1
     assert "spread jam was not done" in capsys.readouterr().out
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3]), "--json"]) == 1
@@ -53,9 +55,14 @@ def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFi
     assert "absent.mp4" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]])
+@pytest.mark.parametrize(
+    "words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]]
+)
 def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good = feature_file(tmp_path, [0, 1, 2, 3])
     videos = [good, str(tmp_path / "absent.mp4"), str(shutil.copy(good, tmp_path / "last.npy"))]
@@ -74,7 +81,10 @@ def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
     monkeypatch.setattr(Local, "map", map_here)
     code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
     assert code == 2
-    assert told[2] == (bool({"--workers", "--json"} & set(words)), True)  # JSON has a line for the broken one, too
+    assert told[2] == (
+        bool({"--workers", "--json"} & set(words)),
+        True,
+    )  # JSON has a line for the broken one, too
     assert told[1] == ((False, False) if "--workers" in words else (True, False))
     assert capsys.readouterr().out
 
@@ -131,7 +141,9 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
     guide.callback = heard.append
     states = list(follow_pictures(guide, str(path), tiny_task.procedure.rate, Eye()))
     assert heard == states
-    assert [state.time for state in states] == list(range(80))  # one a second, whatever the file's rate
+    assert [state.time for state in states] == list(
+        range(80)
+    )  # one a second, whatever the file's rate
     assert states[-1].done == (0, 2, 1, 3)
 
 
@@ -140,12 +152,22 @@ def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Ki
         follow(tiny_task.procedure, "camera")
 
 
-def test_files_of_one_name_and_two_suffixes_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_one_name_and_two_suffixes_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = feature_file(tmp_path, [0, 1, 2, 3])
     np.savez(tmp_path / "new.npz", np.load(one))
     videos = [one, str(tmp_path / "new.npz")]
     assert main(["check", "any.proc", *videos, "--json", "--quiet"]) == 0
     names = [json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()]
     assert names == ["new.npy", "new.npz"]
-    assert main(["segment", "any.proc", *videos, "--quiet", "-o", str(tmp_path / "out" / "{name}.csv")]) == 0
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["new.npy.csv", "new.npz.csv"]
+    assert (
+        main(
+            ["segment", "any.proc", *videos, "--quiet", "-o", str(tmp_path / "out" / "{name}.csv")]
+        )
+        == 0
+    )
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
+        "new.npy.csv",
+        "new.npz.csv",
+    ]

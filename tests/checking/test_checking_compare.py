@@ -24,7 +24,10 @@ def group(orders: list[list[int]], seconds: float, seed: int) -> list[Timeline]:
 
 
 def test_slow_and_forgetful_people_are_told_from_the_others() -> None:
-    experts, novices = group([[0, 1, 2, 3]] * 10, 20, 1), group([[0, 2, 1, 3]] * 5 + [[0, 2, 3]] * 5, 40, 2)
+    experts, novices = (
+        group([[0, 1, 2, 3]] * 10, 20, 1),
+        group([[0, 2, 1, 3]] * 5 + [[0, 2, 3]] * 5, 40, 2),
+    )
     table = compare_groups(experts, novices, STEPS)
     rows = {(row[0], row[1]): row for row in table.rows}
     assert rows["seconds", "open jar"][4] == -1  # every expert is quicker
@@ -36,7 +39,9 @@ def test_slow_and_forgetful_people_are_told_from_the_others() -> None:
 
 
 def test_alike_groups_do_not_differ() -> None:
-    table = compare_groups(group([[0, 1, 2, 3]] * 8, 20, 3), group([[0, 1, 2, 3]] * 8, 20, 4), STEPS)
+    table = compare_groups(
+        group([[0, 1, 2, 3]] * 8, 20, 3), group([[0, 1, 2, 3]] * 8, 20, 4), STEPS
+    )
     assert min(row[6] for row in table.rows) > 0.05
 
 
@@ -49,7 +54,10 @@ def test_steps_that_are_not_asked_for_do_not_count() -> None:
     experts, novices = group([[0, 1, 2, 3]] * 3, 20, 5), group([[3, 1, 0, 2]] * 3, 20, 6)
     table = compare_groups(experts, novices, [STEPS[1], STEPS[2]])
     assert {row[1] for row in table.rows} == {"(whole video)", "(order)", STEPS[1], STEPS[2]}
-    assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [0.0, 0.0]  # these two keep their order
+    assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [
+        0.0,
+        0.0,
+    ]  # these two keep their order
 
 
 def test_too_few_videos_are_told() -> None:
@@ -61,7 +69,9 @@ def test_the_budget_and_its_plot_have_every_step() -> None:
     groups = {"before": group([[0, 1]] * 2, 20, 1), "after": group([[0, 1]] * 3, 20, 2)}
     budget = time_budget(groups, STEPS)
     assert len(budget.rows) == 5 * len(STEPS)
-    twice = Timeline([Segment(0, 1, "pour"), Segment(2, 4, "stir"), Segment(4, 7, "pour")], 10.0, video="v")
+    twice = Timeline(
+        [Segment(0, 1, "pour"), Segment(2, 4, "stir"), Segment(4, 7, "pour")], 10.0, video="v"
+    )
     alone = time_budget({"": [twice]}, ["wash", "pour"])
     assert alone.columns == ["video", "step", "seconds", "times", "% of video"]
     assert alone.rows == [["v", "wash", 0, 0, 0.0], ["v", "pour", 4, 2, 40.0]]
@@ -72,14 +82,19 @@ def test_the_budget_and_its_plot_have_every_step() -> None:
 
 
 def test_the_command_compares_folders(
-    tiny_task: Kitchen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_task: Kitchen,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("stepcut.procedure.many.load", lambda *_, **__: tiny_task.procedure)
     rng = np.random.default_rng(0)
     for name, order in (("novices", [0, 2, 3]), ("experts", [0, 1, 2, 3])):
         (tmp_path / name).mkdir()
         for number in range(3):
-            np.save(tmp_path / name / f"{name}{number}.npy", np.eye(4)[np.maximum(film(order, rng), 0)])
+            np.save(
+                tmp_path / name / f"{name}{number}.npy", np.eye(4)[np.maximum(film(order, rng), 0)]
+            )
     folders = [str(tmp_path / "novices"), str(tmp_path / "experts")]
     files = ["--budget", str(tmp_path / "b.csv"), "--plot", str(tmp_path / "b.svg")]
     assert main(["compare", *folders, "-p", "any.proc", "--format", "csv", *files]) == 0

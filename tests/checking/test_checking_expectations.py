@@ -68,7 +68,10 @@ def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectati
 
 def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Expectations) -> None:
     told = mixed.without(["video12"])
-    for kind, (low, high) in told.ranges.items():  # the interval holds what a share of so many videos does not refute
+    for kind, (
+        low,
+        high,
+    ) in told.ranges.items():  # the interval holds what a share of so many videos does not refute
         share, n = told.detects[kind], len(set(told.planted[kind].of))
         assert 0 <= low <= share <= high <= 1
         for edge in (low, high):
@@ -79,27 +82,37 @@ def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Ex
     assert "19 videos" in told.forecast
     rng = np.random.default_rng(3)
     few, many = (
-        learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25) for count in (3, 12)
+        learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25)
+        for count in (3, 12)
     )
-    assert many.forecast.endswith("of the time.")  # as few false alarms as are asked for: no more videos are needed
+    assert many.forecast.endswith(
+        "of the time."
+    )  # as few false alarms as are asked for: no more videos are needed
     kind = "half of the video"
     assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
 
 
 @pytest.mark.parametrize(
-    "new", [half(5), film(ORDER, np.random.default_rng(6)), film(ORDER[1:], np.random.default_rng(7))]
+    "new",
+    [half(5), film(ORDER, np.random.default_rng(6)), film(ORDER[1:], np.random.default_rng(7))],
 )
-def test_what_is_left_is_what_counting_the_others_gives(mixed: Expectations, new: NDArray[np.int64]) -> None:
+def test_what_is_left_is_what_counting_the_others_gives(
+    mixed: Expectations, new: NDArray[np.int64]
+) -> None:
     """By hand: the amounts of the others, their scales, and the limit beside a new video."""
     told = mixed.without(["video12", "video3"])
     kept = [place for place, name in enumerate(NAMES) if name not in ("video12", "video3")]
     amounts = {way: np.array(values)[kept] for way, values in mixed.amounts.items()}
     assert told.videos == tuple(NAMES[place] for place in kept)
-    assert {way: list(values) for way, values in told.amounts.items()} == {w: v.tolist() for w, v in amounts.items()}
+    assert {way: list(values) for way, values in told.amounts.items()} == {
+        w: v.tolist() for w, v in amounts.items()
+    }
     assert told.scales == learn_scales(amounts)
     shown = observe(new, 1.0)
     strayed = measure(shown, find_signs(shown, mixed.usual), mixed.usual)
-    limit = find_limit(total_worth(worths_beside(amounts, strayed), told.steps_decide), told.false_alarms)
+    limit = find_limit(
+        total_worth(worths_beside(amounts, strayed), told.steps_decide), told.false_alarms
+    )
     total = total_worth(worths(strayed, told.scales), told.steps_decide)
     assert (total > limit) == (not check_labels(new, 1.0, told).ok)
     assert mixed.without([]) is mixed
@@ -141,7 +154,9 @@ def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> 
     earlier = {key: value for key, value in record.items() if key not in ("videos", "planted")}
     old = Expectations.from_json(earlier)
     assert (old.oddest, old.advice, old.detects) == ([], "", mixed.detects)
-    without = Expectations.from_json(record | {"planted": {kind: {"of": []} for kind in record["planted"]}})
+    without = Expectations.from_json(
+        record | {"planted": {kind: {"of": []} for kind in record["planted"]}}
+    )
     assert without.ranges == old.ranges
     shared = record["planted"]["half of the video"]
     steps = record["graph"]["steps"]
@@ -149,7 +164,10 @@ def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> 
         {"length": [float("inf"), 1.0, 12]},
         {"scales": record["scales"] | {"missed": [0.0, -1.0, 12]}},
         {"graph": record["graph"] | {"steps": [steps[0] | {"times": ["x"]}, *steps[1:]]}},
-        {"graph": record["graph"] | {"steps": [steps[0] | {"duration": dict.fromkeys(("median", "low", "high"))}]}},
+        {
+            "graph": record["graph"]
+            | {"steps": [steps[0] | {"duration": dict.fromkeys(("median", "low", "high"))}]}
+        },
         {"graph": record["graph"] | {"videos": True}},
         {"videos": NAMES[1:]},
         {"detects": {"half of the video": 1.5}},

@@ -50,11 +50,16 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
     for n, m in [(1, 1), (1, 4), (5, 2), (5, 5), (6, 4)]:
         made = [rng.normal(size=(size, 3)) for size in (n, m)]
         one, other = (
-            Outline((rows / np.linalg.norm(rows, axis=1)[:, None] * FINE).round(), np.zeros(len(rows), dtype=int))
+            Outline(
+                (rows / np.linalg.norm(rows, axis=1)[:, None] * FINE).round(),
+                np.zeros(len(rows), dtype=int),
+            )
             for rows in made
         )
         laid = lay_beside(one, [other])
-        assert laid.apart == pytest.approx(np.log(slowly_apart(1 - one.rows @ other.rows.T / FINE**2)))
+        assert laid.apart == pytest.approx(
+            np.log(slowly_apart(1 - one.rows @ other.rows.T / FINE**2))
+        )
         assert laid.along.shape == (n,)
 
 
@@ -87,7 +92,9 @@ def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() ->
     assert laid.apart == same
     assert laid.along.tolist() == [0, 0, 0, 0]
     assert laid.steps.keys() == {0, 1, 3}
-    assert lay_beside(outlined([2, 2]), [whole], free=[2]).apart == 0.0  # nothing is left to compare
+    assert (
+        lay_beside(outlined([2, 2]), [whole], free=[2]).apart == 0.0
+    )  # nothing is left to compare
 
 
 def test_an_outline_has_the_means_of_equal_slices() -> None:
@@ -121,7 +128,9 @@ def _video(steps: list[int], seed: int) -> tuple[NDArray[np.int64], Floats]:
 def test_what_the_cut_does_not_show_is_told_where_it_is(learned: Expectations) -> None:
     labels, embedding = _video([0, 1, 2, 3], 99)
     assert check_labels(labels, 1.0, learned, embedding=embedding).ok
-    embedding[labels == 2] -= LOOKS[2] - LOOKS[0]  # the first step again, and the cut makes the third of it
+    embedding[labels == 2] -= (
+        LOOKS[2] - LOOKS[0]
+    )  # the first step again, and the cut makes the third of it
     report = check_labels(labels, 1.0, learned, embedding=embedding)
     assert not report.ok
     (finding,) = report.findings
@@ -134,18 +143,27 @@ def test_what_the_cut_does_not_show_is_told_where_it_is(learned: Expectations) -
 
 
 @pytest.mark.parametrize("odd", [1, 4])
-def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwise(odd: int) -> None:
+def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwise(
+    odd: int,
+) -> None:
     made = [_video([0, 1, 2, 3, 4, 5], seed) for seed in range(10)]
-    expectations = learn_expectations([one for one, _ in made], 1.0, embeddings=[one for _, one in made])
+    expectations = learn_expectations(
+        [one for one, _ in made], 1.0, embeddings=[one for _, one in made]
+    )
     labels, embedding = _video([0, 6, 2, 3, 7, 5], 99)
-    embedding[labels == 6], embedding[labels == 7] = LOOKS[0], LOOKS[3]  # two pauses that look as before them,
+    embedding[labels == 6], embedding[labels == 7] = (
+        LOOKS[0],
+        LOOKS[3],
+    )  # two pauses that look as before them,
     embedding[labels == odd // 4 + 6] = LOOKS[7]  # but for one of the two
     report = check_labels(np.where(labels < 6, labels, -1), 1.0, expectations, embedding=embedding)
     assert [finding.step for finding in report.missed] == ([1, 4] if odd == 1 else [4, 1])
 
 
 def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
-    made = [_video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)]  # whoever is done waits for a while
+    made = [
+        _video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)
+    ]  # whoever is done waits for a while
     cuts = [np.where(labels < 4, labels, -1) for labels, _ in made]
     expectations = learn_expectations(cuts, 1.0, embeddings=[one for _, one in made])
     labels, embedding = _video([0, 1, 2, 3, 7], 99)
@@ -160,7 +178,9 @@ def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
 
 
 @pytest.mark.parametrize("videos", [6, pytest.param(45, marks=pytest.mark.slow)])
-def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_see_it(videos: int) -> None:
+def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_see_it(
+    videos: int,
+) -> None:
     made = [_video([0, 1, 2, 3], seed) for seed in range(videos)]
     labels, embeddings = [one for one, _ in made], [one for _, one in made]
 
@@ -177,12 +197,17 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
     for place in (0, 3, videos - 1):
         group = place % 20
         others = [other for other in range(videos) if other % 20 != group]
-        chosen = [others[at] for at in np.linspace(0, len(others) - 1, min(32, len(others))).round().astype(int)]
+        chosen = [
+            others[at]
+            for at in np.linspace(0, len(others) - 1, min(32, len(others))).round().astype(int)
+        ]
         own, *beside = (outline(embed(group, one, None), labels[one]) for one in (place, *chosen))
         assert told.amounts["apart"][place] == pytest.approx(lay_beside(own, beside).apart)
         kept, half = np.arange(len(labels[place]) // 2), told.planted["half of the video"]
         own = outline(embed(group, place, kept), labels[place][kept])
-        assert half.amounts["apart"][half.of.index(place)] == pytest.approx(lay_beside(own, beside).apart)
+        assert half.amounts["apart"][half.of.index(place)] == pytest.approx(
+            lay_beside(own, beside).apart
+        )
     assert told.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
 
 
@@ -216,6 +241,8 @@ def test_a_procedure_from_before_outlines_were_kept_still_checks(learned: Expect
     earlier = Expectations.from_json(record)
     labels, embedding = _video([0, 1, 2, 3], 99)
     assert check_labels(labels, 1.0, earlier, embedding=embedding).ok
-    assert not check_labels(labels[: len(labels) // 2], 1.0, earlier, embedding=embedding[: len(labels) // 2]).ok
+    assert not check_labels(
+        labels[: len(labels) // 2], 1.0, earlier, embedding=embedding[: len(labels) // 2]
+    ).ok
     embedding[labels == 2] -= LOOKS[2] - LOOKS[0]
     assert check_labels(labels, 1.0, earlier, embedding=embedding).ok

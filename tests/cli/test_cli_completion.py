@@ -30,7 +30,9 @@ def ask(shell: str, *words: str) -> str:
         ("stepcut data ", {"list", "stats"}, {"learn"}),
     ],
 )
-def test_bash(words: str, offered: set[str], not_offered: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash(
+    words: str, offered: set[str], not_offered: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     given = words.split(" ")
     asked = (
         f"COMP_WORDS=({' '.join(repr(word) for word in given)}); COMP_CWORD={len(given) - 1}; _stepcut; "
@@ -50,7 +52,9 @@ def test_zsh_reads_the_script_and_offers(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_fish_offers_options_of_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    found = ask("fish", "--no-config", "-c", f"{script('fish', capsys)}\ncomplete -C 'stepcut check --'")
+    found = ask(
+        "fish", "--no-config", "-c", f"{script('fish', capsys)}\ncomplete -C 'stepcut check --'"
+    )
     assert "--json" in found
     assert "--names" not in found
 

@@ -18,7 +18,13 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.atomic import read_json, write_json
 
 COMMANDS = ["features", "learn"]
-ALL = {"backbone": "resnet50", "weights": "/w.pth", "layer": "conv3a", "family": "v1", "fps": "30000/1001"}
+ALL = {
+    "backbone": "resnet50",
+    "weights": "/w.pth",
+    "layer": "conv3a",
+    "family": "v1",
+    "fps": "30000/1001",
+}
 
 
 def parse(command: str, *words: str) -> argparse.Namespace:
@@ -33,13 +39,18 @@ def test_both_commands_take_all_of_them(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_they_arrive_at_the_backbone(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_they_arrive_at_the_backbone(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     videos = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
     for video in videos:
         video.touch()
     words = [command, *map(str, videos), "-o", str(tmp_path / "out"), "--quiet"]
     assert main([*words, "--layer", "conv4c", "--family", "v1"]) == 2
-    assert "layer='conv4c', family='v1': efficientnet-lite0 has no such choice" in capsys.readouterr().err
+    assert (
+        "layer='conv4c', family='v1': efficientnet-lite0 has no such choice"
+        in capsys.readouterr().err
+    )
     assert main([*words, "--backbone", "resnet50", "--weights", "absent.pth"]) == 2
     assert "absent.pth': no such file" in capsys.readouterr().err
     assert main([*words, "--backbone", "resnet51"]) == 2
@@ -50,16 +61,27 @@ def test_they_arrive_at_the_backbone(command: str, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("command", ["check", "segment", "guide"])
-def test_the_device_is_the_machines(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_device_is_the_machines(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
     sc.learn(rows, steps=2, output=tmp_path / "p.proc")
     config = read_json(tmp_path / "p.proc" / "config.json")
     # As stepcut 0.1.0 wrote it on a machine with a GPU.
-    old = {"name": "efficientnet-lite0", "fps": "2", "weights": None, "layer": None, "family": None, "device": "cuda"}
+    old = {
+        "name": "efficientnet-lite0",
+        "fps": "2",
+        "weights": None,
+        "layer": None,
+        "family": None,
+        "device": "cuda",
+    }
     write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": old})
     assert sc.load(tmp_path / "p.proc").spec == FeatureSpec()
     (tmp_path / "a.mp4").touch()
-    assert main([command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4"), "--device", "tpu"]) == 2
+    assert (
+        main([command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4"), "--device", "tpu"]) == 2
+    )
     assert "device='tpu' is unknown" in capsys.readouterr().err
     assert main([command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4")]) == 2
     assert "a.mp4" in capsys.readouterr().err
@@ -72,4 +94,6 @@ def test_learn_like_takes_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     config = read_json(tmp_path / "old.proc" / "config.json")
     write_json(tmp_path / "old.proc" / "config.json", {**config, "backbone": spec.to_json()})
     like = settings(parse("learn", "--like", "old.proc", "--layer", "conv4c"))
-    assert like["backbone"] == FeatureSpec("resnet50", Fraction(3), str(tmp_path / "w.pth"), "conv4c", "v1")
+    assert like["backbone"] == FeatureSpec(
+        "resnet50", Fraction(3), str(tmp_path / "w.pth"), "conv4c", "v1"
+    )

@@ -22,7 +22,15 @@ QUICK = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--f
 def learned(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A procedure learned from the two videos, and what was said of it."""
     folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
-    words = ["learn", str(kitchen / "videos"), "-o", str(folder / "a.proc"), "--cache", str(folder / "cache"), *QUICK]
+    words = [
+        "learn",
+        str(kitchen / "videos"),
+        "-o",
+        str(folder / "a.proc"),
+        "--cache",
+        str(folder / "cache"),
+        *QUICK,
+    ]
     with contextlib.redirect_stdout(said):
         assert main(words) == 0
     return folder / "a.proc", said.getvalue()
@@ -43,7 +51,14 @@ def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
     kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken.mp4").write_bytes(b"not a video")
-    words = ["learn", str(kitchen / "videos"), str(tmp_path / "broken.mp4"), "-o", str(tmp_path / "a.proc"), *QUICK]
+    words = [
+        "learn",
+        str(kitchen / "videos"),
+        str(tmp_path / "broken.mp4"),
+        "-o",
+        str(tmp_path / "a.proc"),
+        *QUICK,
+    ]
     assert main(words) == 2
     assert "left out: broken" in capsys.readouterr().out
     assert main([*words, "--strict"]) == 2
@@ -52,20 +67,36 @@ def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
 
 def test_segment_writes_what_the_suffix_says(kitchen: Path, place: Path, tmp_path: Path) -> None:
     video = next((kitchen / "videos").iterdir())
-    assert main(["segment", str(place), str(video), "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
+    assert (
+        main(["segment", str(place), str(video), "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
+    )
     assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
 
 
-def test_segment_without_a_file_prints(kitchen: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_segment_without_a_file_prints(
+    kitchen: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["segment", str(place), str(next((kitchen / "videos").iterdir()))]) == 0
     assert "00:00:00.0" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_like_takes_the_settings_of_an_earlier_procedure(kitchen: Path, place: Path, tmp_path: Path) -> None:
-    words = ["learn", str(kitchen / "videos"), "--like", str(place), "-o", str(tmp_path / "b.proc"), "--quiet"]
+def test_like_takes_the_settings_of_an_earlier_procedure(
+    kitchen: Path, place: Path, tmp_path: Path
+) -> None:
+    words = [
+        "learn",
+        str(kitchen / "videos"),
+        "--like",
+        str(place),
+        "-o",
+        str(tmp_path / "b.proc"),
+        "--quiet",
+    ]
     assert main(words) == 0
-    one, other = (json.loads((folder / "config.json").read_text()) for folder in (place, tmp_path / "b.proc"))
+    one, other = (
+        json.loads((folder / "config.json").read_text()) for folder in (place, tmp_path / "b.proc")
+    )
     assert one == other
     assert main([*words[:-3], "-o", str(tmp_path / "c.proc"), "-k", "2", "--quiet"]) == 0
     assert len(sc.load(tmp_path / "c.proc").steps) == 2
@@ -80,9 +111,16 @@ def test_like_takes_the_settings_of_an_earlier_procedure(kitchen: Path, place: P
     ],
 )
 def test_wrong_words(
-    kitchen: Path, tmp_path: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    kitchen: Path,
+    tmp_path: Path,
+    words: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK, *words]) == 2
+    assert (
+        main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK, *words])
+        == 2
+    )
     assert sentence in capsys.readouterr().err
 
 
@@ -93,7 +131,16 @@ def test_a_number_of_steps_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_settings_of_the_papers_method_by_group() -> None:
     parser = make_parser("learn")
-    words = ["v", "--method", "cnc", "--as-published", "--set", "loss.weight=2", "--set", "cut.smoothness=5"]
+    words = [
+        "v",
+        "--method",
+        "cnc",
+        "--as-published",
+        "--set",
+        "loss.weight=2",
+        "--set",
+        "cut.smoothness=5",
+    ]
     chosen = learn.settings(parser.parse_args([*words, "--set", "dim=16"]))
     assert (chosen["train"], chosen["cut"], chosen["dim"]) == ({"weight": 2}, {"smoothness": 5}, 16)
     assert chosen["as_published"] is True

@@ -38,13 +38,17 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"stepcut {__version__}\n"
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_answered_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["lern"]) == 2
     assert "did you mean 'learn'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_examples_and_a_usage_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_examples_and_a_usage_line(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["help", name]) == 0
     text = capsys.readouterr().out
     assert text.startswith("examples:")
@@ -74,12 +78,24 @@ def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
         (["check", "p", "v", "--seed", "3"], "no option --seed"),
         (["check"], "PROCEDURE"),
         (["learn", "x", "--seed", "two"], "two"),
-        (["watch", "x", "-p", "p", "--every", "-1"], "--every: '-1' is no number from 0 to 1,000,000,000"),
-        (["watch", "x", "-p", "p", "--settle", "nan"], "--settle: 'nan' is no number from 0 to 1,000,000,000"),
+        (
+            ["watch", "x", "-p", "p", "--every", "-1"],
+            "--every: '-1' is no number from 0 to 1,000,000,000",
+        ),
+        (
+            ["watch", "x", "-p", "p", "--settle", "nan"],
+            "--settle: 'nan' is no number from 0 to 1,000,000,000",
+        ),
         (["watch", "x", "-p", "p", "--every", "1e300"], "--every: '1e300' is no number from 0"),
         (["watch", "x", "-p", "p", "--settle", "inf"], "--settle: 'inf' is no number from 0"),
-        (["guide", "p", "camera", "--patience", "-0.5"], "--patience: '-0.5' is no number from 0 to 1,000,000,000"),
-        (["agree", "a", "b", "--tolerance", "soon"], "--tolerance: 'soon' is no number from 0 to 1,000,000,000"),
+        (
+            ["guide", "p", "camera", "--patience", "-0.5"],
+            "--patience: '-0.5' is no number from 0 to 1,000,000,000",
+        ),
+        (
+            ["agree", "a", "b", "--tolerance", "soon"],
+            "--tolerance: 'soon' is no number from 0 to 1,000,000,000",
+        ),
         (["agree", "a", "b", "--worst", "-1"], "--worst: '-1' is no whole number from 0 up"),
     ],
 )
@@ -96,7 +112,9 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(
 
 
 def test_python_m_stepcut() -> None:
-    run = subprocess.run([sys.executable, "-m", "stepcut", "--version"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "stepcut", "--version"], capture_output=True, text=True, check=True
+    )
     assert run.stdout == f"stepcut {__version__}\n"
 
 
@@ -147,7 +165,12 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
 
 def test_what_the_demo_offers_can_be_pasted() -> None:
     told = offers(Path("my kitchen/k.proc"), Path("my kitchen/it's.mp4")).splitlines()
-    assert shlex.split(told[1])[1:] == ["stepcut", "check", "my kitchen/k.proc", "my kitchen/it's.mp4"]
+    assert shlex.split(told[1])[1:] == [
+        "stepcut",
+        "check",
+        "my kitchen/k.proc",
+        "my kitchen/it's.mp4",
+    ]
     assert "my kitchen/new.eaf" in shlex.split(told[2])
 
 
@@ -165,12 +188,16 @@ def test_a_command_in_an_error_can_be_pasted(capsys: pytest.CaptureFixture[str])
 
 def test_a_terminal_that_has_not_all_letters_is_no_reason_to_fail() -> None:
     words = [sys.executable, "-m", "stepcut", "data", "list"]
-    run = subprocess.run(words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    run = subprocess.run(
+        words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
     assert (run.returncode, run.stderr) == (0, b"")
     assert b"\\u2013" in run.stdout
 
 
-def test_interrupting_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupting_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
@@ -193,7 +220,10 @@ stepcut.cli.main.run_command = run
 sys.exit(stepcut.cli.main.main())
 """
     run = subprocess.run(
-        [sys.executable, "-c", code, "learn", str(tmp_path / "a")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, "learn", str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 143
     assert "run the same command again to go on" in run.stderr
@@ -214,24 +244,39 @@ def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
     learn([films / name for name in ("v0.mp4", "v1.mp4", "v2.mp4")], steps=2, output=place)
     assert last_event("check", place, str(films / "v3.mp4"))[2] == "frames"
     for command in ("check", "segment"):
-        assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (command, 2, "videos")
+        assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (
+            command,
+            2,
+            "videos",
+        )
 
 
 @pytest.mark.parametrize("words", [["help"], ["learn", "-h"], ["data", "list"]])
 def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
     out, into = os.pipe()
     os.close(out)
-    run = subprocess.run([sys.executable, "-m", "stepcut", *words], stdout=into, stderr=subprocess.PIPE, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "stepcut", *words], stdout=into, stderr=subprocess.PIPE, check=False
+    )
     os.close(into)
     assert run.returncode in (0, 141)
     assert run.stderr == b""
 
 
 @pytest.mark.parametrize(
-    "words", [["check", "p.proc", ""], ["learn", ""], ["features", "", "-o", "out"], ["report", "", "-o", "x.html"]]
+    "words",
+    [
+        ["check", "p.proc", ""],
+        ["learn", ""],
+        ["features", "", "-o", "out"],
+        ["report", "", "-o", "x.html"],
+    ],
 )
 def test_a_name_of_nothing_is_not_the_folder_one_is_in(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [np.repeat(np.eye(2, 4), 10, axis=0) for _ in range(2)]

@@ -32,7 +32,9 @@ WORDS = {
 
 
 def test_every_command_that_writes_is_tried() -> None:
-    writing = {name for name in COMMANDS for action in make_parser(name)._actions if action.dest in OUTPUTS}
+    writing = {
+        name for name in COMMANDS for action in make_parser(name)._actions if action.dest in OUTPUTS
+    }
     assert writing | {"convert"} == {name.strip() for name in WORDS}
 
 
@@ -86,8 +88,12 @@ def test_a_file_is_no_folder_to_write_into(
     assert "there: a file stands where a folder is needed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", ["agree a/ b/ -o x.pdf", "segment p.proc v.mp4 -o x.pdf", "convert nope.json x.pdf"])
-def test_a_suffix_that_is_no_format_is_told_first(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words", ["agree a/ b/ -o x.pdf", "segment p.proc v.mp4 -o x.pdf", "convert nope.json x.pdf"]
+)
+def test_a_suffix_that_is_no_format_is_told_first(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words.split()) == 2
     assert "the suffix '.pdf' is unknown" in capsys.readouterr().err
 
@@ -95,7 +101,9 @@ def test_a_suffix_that_is_no_format_is_told_first(words: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     "words", ["data stats folder --root a/", "compare a/ b/ -p p.proc", "experiment main --data a/"]
 )
-def test_a_picture_of_an_unknown_kind_is_told_first(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_of_an_unknown_kind_is_told_first(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*words.split(), "--plot", "x.docx"]) == 2
     assert "'.docx'" in capsys.readouterr().err
 
@@ -112,7 +120,9 @@ def test_a_report_is_html_and_its_name_says_so(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_experiment_is_told_before_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_experiment_is_told_before_what_it_lacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["experiment", "nope"]) == 2
     told = capsys.readouterr().err
     assert "'nope'" in told

@@ -12,7 +12,9 @@ from stepcut.cli.learn import warn
 from stepcut.cli.main import main
 
 
-def test_one_video_two_videos_and_very_many_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_video_two_videos_and_very_many_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     np.save(tmp_path / "a.npy", np.ones((60, 4)))
     assert main(["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc")]) == 2
     assert "is one video; steps are found by what videos share" in capsys.readouterr().err
@@ -25,9 +27,14 @@ def test_one_video_two_videos_and_very_many_steps(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_said_is_one_line_and_names_keep_their_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_is_one_line_and_names_keep_their_spaces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     say("the names 'cut bread' and 'cut  bread' differ.\n  Write them alike.")
-    assert capsys.readouterr().err == "stepcut: the names 'cut bread' and 'cut  bread' differ. Write them alike.\n"
+    assert (
+        capsys.readouterr().err
+        == "stepcut: the names 'cut bread' and 'cut  bread' differ. Write them alike.\n"
+    )
 
 
 def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(

@@ -76,7 +76,9 @@ def replace_contents(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda path: path.chmod(0o640), replace_contents])
-def test_a_failure_is_tried_again_when_rights_or_contents_change(change: Any, tmp_path: Path) -> None:
+def test_a_failure_is_tried_again_when_rights_or_contents_change(
+    change: Any, tmp_path: Path
+) -> None:
     for name in ("good.mp4", "broken.mp4"):
         old(tmp_path / name)
     watch = Watch(tmp_path, check, settle=60)
@@ -105,12 +107,18 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     assert next(latest).steps[0] == "pour"
     assert capsys.readouterr().err == ""  # told once
     (tmp_path / "config.json").rename(place / "config.json")
-    learn([np.random.default_rng(n).normal(size=(30, 6)) for n in range(4)], steps=3, output=tmp_path / "q.proc")
+    learn(
+        [np.random.default_rng(n).normal(size=(30, 6)) for n in range(4)],
+        steps=3,
+        output=tmp_path / "q.proc",
+    )
     put_in_place(tmp_path / "q.proc", place)
     assert len(next(latest).steps) == 3
 
 
-def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_ahead_keeps_no_video_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old(tmp_path / "good.mp4")
     os.utime(tmp_path / "good.mp4", (4e9, 4e9))  # the year 2096, as a camera says
     watch, now = Watch(tmp_path, check, settle=60), time.monotonic()
@@ -131,7 +139,9 @@ def test_a_journal_without_room_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         list(watch.poll())
 
 
-def test_a_journal_holds_wherever_the_watch_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_holds_wherever_the_watch_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old(tmp_path / "good.mp4")
     monkeypatch.chdir(tmp_path)
     assert len(list(Watch(Path(), check, settle=60).poll())) == 1
@@ -140,7 +150,12 @@ def test_a_journal_holds_wherever_the_watch_is_started(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize(
     ("found", "code"),
-    [(["good"], 0), (["flawed"], 1), (["flawed", "broken", "other"], 2), (["good", "other", "flawed"], 3)],
+    [
+        (["good"], 0),
+        (["flawed"], 1),
+        (["flawed", "broken", "other"], 2),
+        (["good", "other", "flawed"], 3),
+    ],
 )
 def test_exit_codes_are_those_of_check(
     found: list[str], code: int, learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,7 +167,9 @@ def test_exit_codes_are_those_of_check(
         def to_json(self) -> dict[str, Any]:
             return {**check(self.path), "other_task": self.path.stem == "other"}
 
-    monkeypatch.setattr("stepcut.procedure.procedure.Procedure.check", lambda _, path, *__: Seen(path))
+    monkeypatch.setattr(
+        "stepcut.procedure.procedure.Procedure.check", lambda _, path, *__: Seen(path)
+    )
     for name in found:
         old(tmp_path / f"{name}.mp4")
     assert main(["watch", str(tmp_path), "-p", str(learned), "--once"]) == code
@@ -170,7 +187,9 @@ def test_a_journal_that_cannot_be_written_is_told_before_the_first_video(tmp_pat
         Watch(tmp_path, check, journal=tmp_path / "gone" / "done.jsonl")
 
 
-def test_the_command_and_its_exit_code(learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_its_exit_code(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arriving = tmp_path / "arriving"
     arriving.mkdir()
     words = ["watch", str(arriving), "-p", str(learned), "--once", "--settle", "0", "--every", "0"]
@@ -217,16 +236,35 @@ def test_an_answer_that_makes_no_sense_is_told() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert "garbage" in post(f"http://127.0.0.1:{server.getsockname()[1]}/", {"ok": True}, patience=5)
+        assert "garbage" in post(
+            f"http://127.0.0.1:{server.getsockname()[1]}/", {"ok": True}, patience=5
+        )
         thread.join()
 
 
-@pytest.mark.parametrize("url", ["http://", "http://h:x/", "http://[h/", "http://h/a b", "http://me:secret@h/hook"])
+@pytest.mark.parametrize(
+    "url", ["http://", "http://h:x/", "http://[h/", "http://h/a b", "http://me:secret@h/hook"]
+)
 def test_a_webhook_that_cannot_be_is_refused_before_any_video(
     url: str, learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old(tmp_path / "a.mp4")
-    assert main(["watch", str(tmp_path), "-p", str(learned), "--once", "--settle", "0", "--webhook", url]) == 2
+    assert (
+        main(
+            [
+                "watch",
+                str(tmp_path),
+                "-p",
+                str(learned),
+                "--once",
+                "--settle",
+                "0",
+                "--webhook",
+                url,
+            ]
+        )
+        == 2
+    )
     out, told = capsys.readouterr()
     assert (out, "--webhook" in told, "secret" in told) == ("", True, False)
     assert [file.name for file in tmp_path.iterdir()] == ["a.mp4"]  # no journal
@@ -249,7 +287,17 @@ def test_a_webhook_that_answers_byte_by_byte_is_given_up() -> None:
 
 @pytest.mark.slow
 def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned), "--every", "0.1"]
+    words = [
+        sys.executable,
+        "-m",
+        "stepcut",
+        "watch",
+        str(tmp_path),
+        "-p",
+        str(learned),
+        "--every",
+        "0.1",
+    ]
     old(tmp_path / "broken.mp4")
     run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
@@ -284,18 +332,27 @@ def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path: Path) ->
         os.utime(tmp_path / f"{name}.mp4", (number, number))
 
     def odd(path: Path) -> dict[str, Any]:
-        raise ZeroDivisionError("odd") if path.stem == "a" else OutputError("cache: no space left on the disk.")
+        raise (
+            ZeroDivisionError("odd")
+            if path.stem == "a"
+            else OutputError("cache: no space left on the disk.")
+        )
 
     watch = Watch(tmp_path, odd, settle=60)
     records = watch.poll()
     assert next(records)["error"] == "ZeroDivisionError: odd"
     with pytest.raises(OutputError, match="no space left"):
         next(records)
-    assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == ["b"]  # once there is room
+    assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == [
+        "b"
+    ]  # once there is room
 
 
 def test_one_watch_at_a_time_writes_a_journal(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    learned: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
     second: list[int] = []

@@ -20,7 +20,9 @@ from stepcut.show.viewer.server import Running
 from stepcut.timeline import Segment, Timeline
 
 ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")
-BOB = Timeline([Segment(0, 4.5, "pour"), Segment(4.5, 9, "wait"), Segment(9, 10, "stir")], 12.0, video="tea")
+BOB = Timeline(
+    [Segment(0, 4.5, "pour"), Segment(4.5, 9, "wait"), Segment(9, 10, "stir")], 12.0, video="tea"
+)
 
 
 def test_kappa_is_that_of_scikit_learn() -> None:
@@ -48,7 +50,9 @@ def test_where_they_differ_the_longest_first() -> None:
 
 
 def test_capitals_and_spaces_are_no_disagreement() -> None:
-    _, apart = compare_annotations({"tea": ANN}, {"tea": ANN.rename({"pour": "Pour ", "stir": "STIR"})})
+    _, apart = compare_annotations(
+        {"tea": ANN}, {"tea": ANN.rename({"pour": "Pour ", "stir": "STIR"})}
+    )
     assert not len(apart["tea"])
 
 
@@ -64,9 +68,14 @@ def test_boundaries() -> None:
     assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [(1, 1.5), (5, 5)]
     assert match_boundaries([1, 1.4], [1.5], 1.0) == [(1.4, 1.5)]
     assert match_boundaries([0, 1.8, 2], [2], 3.0) == [(2, 2)]
-    assert match_boundaries([1, 2], [2, 3], 1.0) == [(1, 2), (2, 3)]  # two, though one pair would lie nearer
+    assert match_boundaries([1, 2], [2, 3], 1.0) == [
+        (1, 2),
+        (2, 3),
+    ]  # two, though one pair would lie nearer
     assert match_boundaries([], [2], 1.0) == match_boundaries([1], [3], 1.0) == []
-    assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)  # 4 and 10 against 4.5, 9 and 10
+    assert agree([(ANN, BOB)]).boundaries == pytest.approx(
+        2 * 2 / 5
+    )  # 4 and 10 against 4.5, 9 and 10
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
 
 
@@ -85,20 +94,32 @@ def test_several_videos_are_added_up() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
-    words = ["agree", str(tmp_path / "tea.eaf"), str(tmp_path / "tea.eaf"), "--annotators", "ann", "bob"]
+    words = [
+        "agree",
+        str(tmp_path / "tea.eaf"),
+        str(tmp_path / "tea.eaf"),
+        "--annotators",
+        "ann",
+        "bob",
+    ]
     assert main([*words, "--worst", "1", "-o", str(tmp_path / "apart.json")]) == 0
     out = capsys.readouterr().out
     assert "00:00:04.5  00:00:09.0  stir | wait" in out
     assert "1 of 2 disagreements" in out
     assert read(tmp_path / "apart.json").sequence() == ["stir | pour", "stir | wait"]
-    elan.write_tiers(tmp_path / "my tea.eaf", {"ann": ANN, "bob": Timeline(list(ANN)[:1], 12.0, video="tea")})
+    elan.write_tiers(
+        tmp_path / "my tea.eaf", {"ann": ANN, "bob": Timeline(list(ANN)[:1], 12.0, video="tea")}
+    )
     rounded = Timeline([Segment(0, 4.003, "pour"), Segment(4.003, 10, "stir")], 12.0, video="tea")
     write(tmp_path / "round ed.json", rounded)
     one = ["agree", str(tmp_path / "my tea.eaf"), str(tmp_path / "round ed.json"), "--annotators"]
     assert main([*one, "ann", "ann"]) == 0
     assert "stir | pour" not in capsys.readouterr().out  # 3 ms
     assert main([*one, "bob", "bob"]) == 0
-    assert f"stepcut view '{tmp_path}/my tea.eaf' --beside '{tmp_path}/round ed.json'" in capsys.readouterr().out
+    assert (
+        f"stepcut view '{tmp_path}/my tea.eaf' --beside '{tmp_path}/round ed.json'"
+        in capsys.readouterr().out
+    )
     assert main([*words, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
@@ -116,7 +137,16 @@ def test_two_annotators_of_one_export_are_compared_where_both_have_worked(
     tasks = [("a", [work(1, 50), work(2, 60)]), ("b", [work(1, 50)]), ("c", [])]
     export = [{"data": {"video": name, "fps": 25}, "annotations": done} for name, done in tasks]
     (tmp_path / "x.json").write_text(json.dumps(export))
-    words = ["agree", str(tmp_path / "x.json"), str(tmp_path / "x.json"), "--annotators", "1", "2", "--format", "json"]
+    words = [
+        "agree",
+        str(tmp_path / "x.json"),
+        str(tmp_path / "x.json"),
+        "--annotators",
+        "1",
+        "2",
+        "--format",
+        "json",
+    ]
     assert main(words) == 0
     assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
 
@@ -141,7 +171,9 @@ def test_the_command_that_shows_both_can_be_run(
         assert (len(video["parts"]), len(video["beside"])) == (len(BOB), len(ANN))
 
 
-def test_a_format_of_one_video_is_told_before_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_of_one_video_is_told_before_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name, timeline in (("one", ANN), ("two", BOB)):
         write(tmp_path / f"{name}.json", [replace(timeline, video=video) for video in "ab"])
     words = ["agree", str(tmp_path / "one.json"), str(tmp_path / "two.json"), "-o"]

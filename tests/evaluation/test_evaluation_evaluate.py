@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.datasets import Task, TaskVideo
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation import Protocol, evaluate
 from stepcut.evaluation.clock import put_on_one_clock
@@ -21,6 +20,7 @@ from stepcut.evaluation.compare import compare_videos
 from stepcut.evaluation.metrics import Rates
 from stepcut.evaluation.protocols import match_f1
 from stepcut.formats import read, read_folder, write, write_folder
+from stepcut.paper.datasets import Task, TaskVideo
 from stepcut.procedure.learning import learn
 from stepcut.tables import Spread, Table
 from stepcut.timeline import Segment, Timeline
@@ -34,13 +34,18 @@ def truth(videos: int = 4) -> dict[str, Timeline]:
     timelines = {}
     for number in range(videos):
         cuts = np.cumsum(rng.uniform(2, 20, size=5))
-        segments = [Segment(float(cuts[i]), float(cuts[i + 1]), step) for i, step in enumerate(STEPS)]
+        segments = [
+            Segment(float(cuts[i]), float(cuts[i + 1]), step) for i, step in enumerate(STEPS)
+        ]
         timelines[f"v{number}"] = Timeline(segments, duration=float(cuts[4]), steps=STEPS)
     return timelines
 
 
 def renamed(timelines: dict[str, Timeline]) -> dict[str, Timeline]:
-    return {name: t.rename({"pour": "step 2", "stir": "step 0", "serve": "step 1"}) for name, t in timelines.items()}
+    return {
+        name: t.rename({"pour": "step 2", "stir": "step 0", "serve": "step 1"})
+        for name, t in timelines.items()
+    }
 
 
 def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
@@ -61,7 +66,9 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
 def test_different_rates_are_compared_in_seconds() -> None:
     true = truth()
     slow = {
-        name: Timeline.from_labels(t.labels(np.arange(round(t.end * 4)) / 4), 4.0, STEPS, t.duration)
+        name: Timeline.from_labels(
+            t.labels(np.arange(round(t.end * 4)) / 4), 4.0, STEPS, t.duration
+        )
         for name, t in true.items()
     }
     table = evaluate(slow, true)
@@ -76,7 +83,9 @@ def test_a_tick_is_what_stands_at_its_middle() -> None:
 def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
     true = truth()
     parts = {
-        name: Timeline([Segment(t.end * i / 3, t.end * (i + 1) / 3, f"step {i}") for i in range(3)], t.duration)
+        name: Timeline(
+            [Segment(t.end * i / 3, t.end * (i + 1) / 3, f"step {i}") for i in range(3)], t.duration
+        )
         for name, t in true.items()
     }
     table = evaluate(parts, true, clock=10)
@@ -85,13 +94,19 @@ def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
 
 def test_worse_than_a_clock_is_said() -> None:
     true = truth()
-    one = {name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c")) for name, t in true.items()}
+    one = {
+        name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c"))
+        for name, t in true.items()
+    }
     assert " below uniform" in evaluate(one, true).notes[0]
 
 
 def test_several_seeds_give_mean_and_deviation() -> None:
     true = truth()
-    worse = {name: Timeline([Segment(0, t.end, "pour")], t.duration, steps=STEPS) for name, t in true.items()}
+    worse = {
+        name: Timeline([Segment(0, t.end, "pour")], t.duration, steps=STEPS)
+        for name, t in true.items()
+    }
     table = evaluate([true, worse], true)
     cell = table.rows[0][1]
     assert isinstance(cell, Spread)
@@ -115,18 +130,27 @@ def test_breakdowns_name_steps_and_videos() -> None:
 def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
     order = ("serve", "taste", "pour")
     found = {
-        name: Timeline([s for s in t.rename({"stir": "taste"}) if s.step in order], t.duration, order)
+        name: Timeline(
+            [s for s in t.rename({"stir": "taste"}) if s.step in order], t.duration, order
+        )
         for name, t in truth().items()
     }
     table = evaluate(found, truth(), protocol="named")
-    counts = {row[0]: dict(zip(table.confusion().columns, row, strict=True)) for row in table.confusion().rows}
+    counts = {
+        row[0]: dict(zip(table.confusion().columns, row, strict=True))
+        for row in table.confusion().rows
+    }
     assert counts["pour"]["pour"] > 0
     assert counts["serve"]["serve"] > 0
     assert counts["stir"]["taste"] > 0
     assert counts["pour"]["serve"] == counts["stir"]["pour"] == 0
     assert [row[:2] for row in table.per_step().rows] == [[step, step] for step in STEPS]
     alone = {name: Timeline([Segment(0, 3, "taste")], t.duration) for name, t in truth().items()}
-    assert [row[2] for row in evaluate(alone, truth(), protocol="named").per_step().rows] == [0, 0, 0]
+    assert [row[2] for row in evaluate(alone, truth(), protocol="named").per_step().rows] == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
@@ -138,7 +162,9 @@ def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
 
 def test_a_graph_is_compared_after_reduction() -> None:
     true = truth(6)
-    with_shortcut = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve"), ("pour", "serve")])
+    with_shortcut = evaluate(
+        true, true, graph=[("pour", "stir"), ("stir", "serve"), ("pour", "serve")]
+    )
     assert with_shortcut.rows[0][-1] == pytest.approx(100.0)
 
 
@@ -161,7 +187,9 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     table = evaluate(renamed(truth()), task)
     assert table.columns[-1] == "graph F1"
     assert "data tea " in table.caption
-    assert "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption  # a toy kitchen
+    assert (
+        "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
+    )  # a toy kitchen
 
 
 def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other_folders() -> None:
@@ -176,19 +204,28 @@ def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other
         evaluate({"a": one}, both)  # which of the two cannot be told
 
 
-def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     edges = (("Pour", "stir"), ("stir", "serve"))
     tasks = [
-        Task(name, [TaskVideo(f"{name}{v}", timeline=t) for v, t in truth(6).items()], STEPS, graph=graph)
+        Task(
+            name,
+            [TaskVideo(f"{name}{v}", timeline=t) for v, t in truth(6).items()],
+            STEPS,
+            graph=graph,
+        )
         for name, graph in (("tea", edges), ("soup", None))
     ]
-    monkeypatch.setattr("stepcut.datasets.load", lambda *_: tasks)
+    monkeypatch.setattr("stepcut.paper.datasets.load", lambda *_: tasks)
     tea, soup = ({f"{name}{v}": t for v, t in truth(6).items()} for name in ("tea", "soup"))
     one = evaluate(tea, "captaincook4d:x")
     assert one.columns[-1] == "graph F1"
     assert one.rows[0][-1] == pytest.approx(100.0)
     assert "graph F1" not in evaluate(soup, "captaincook4d:x").columns
-    assert "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns  # two tasks have no graph in common
+    assert (
+        "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns
+    )  # two tasks have no graph in common
 
 
 def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
@@ -221,7 +258,8 @@ def notes(found: dict[str, Timeline], true: dict[str, Timeline]) -> str:
 def test_no_matching_names_lists_both_sides() -> None:
     true = {f"clip{i}": t for i, t in enumerate(truth().values())}
     with pytest.raises(
-        AnnotationError, match="predicted are v0, v1, v2, v3; the truth is of clip0, clip1, clip2, clip3"
+        AnnotationError,
+        match="predicted are v0, v1, v2, v3; the truth is of clip0, clip1, clip2, clip3",
     ):
         evaluate(truth(), true)
 
@@ -245,19 +283,27 @@ def test_truth_beyond_the_video_is_reported_and_counts_as_missed() -> None:
 
 
 def test_lengths_that_differ_are_reported() -> None:
-    assert "20.0 s long in the truth and 10.0 s" in notes(one((0, 5, "x")), one((0, 5, "y"), duration=20.0))
+    assert "20.0 s long in the truth and 10.0 s" in notes(
+        one((0, 5, "x")), one((0, 5, "y"), duration=20.0)
+    )
 
 
 def test_overlaps_and_early_starts_are_reported() -> None:
     text = notes(one((0, 5, "x")), one((-1, 3, "y"), (2, 4, "z")))
     assert "1 true segments start before 0 s" in text
-    assert "1 pairs of true segments overlap (1.0 s in all); the one that starts later was taken." in text
+    assert (
+        "1 pairs of true segments overlap (1.0 s in all); the one that starts later was taken."
+        in text
+    )
 
 
 def test_names_that_differ_in_case_or_spaces_are_one_step_and_said() -> None:
     pair = put_on_one_clock(one((0, 5, "x")), one((0, 2, "Add  jam"), (3, 4, "add jam ")))
     assert pair.steps == ["Add  jam"]
-    assert "'Add  jam', 'add jam ' differ only in case or spaces and were taken as one" in pair.notes[0]
+    assert (
+        "'Add  jam', 'add jam ' differ only in case or spaces and were taken as one"
+        in pair.notes[0]
+    )
 
 
 def test_an_empty_video_is_left_out_and_said() -> None:
@@ -271,12 +317,18 @@ def test_an_empty_video_is_left_out_and_said() -> None:
 
 def test_k_that_differs_between_videos_is_said() -> None:
     found = {"a": one((0, 5, "x"))["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
-    assert "K differs between videos: the predictions name 1 to 2 steps per video and 2 in all" in notes(found, found)
+    assert (
+        "K differs between videos: the predictions name 1 to 2 steps per video and 2 in all"
+        in notes(found, found)
+    )
 
 
 def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> None:
     cameras = {f"cam{number}/a": timeline for number, timeline in enumerate(truth(2).values())}
-    write(tmp_path / "truth.json", {f"/films/{name}.mp4": timeline for name, timeline in cameras.items()})
+    write(
+        tmp_path / "truth.json",
+        {f"/films/{name}.mp4": timeline for name, timeline in cameras.items()},
+    )
     assert list(read_folder(tmp_path / "truth.json")) == ["cam0/a", "cam1/a"]
     assert read(tmp_path / "truth.json", video="cam1/a").segments == cameras["cam1/a"].segments
     with pytest.raises(OptionError, match="'a' may be '/films/cam0/a.mp4' or '/films/cam1/a.mp4'"):
@@ -321,9 +373,21 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
         (None, truth(), "None cannot be evaluated; give a procedure"),
         ({"a": [1, 2]}, truth(), "1 cannot be evaluated; give a procedure"),
         (truth(), 3, "truth=3 holds no timelines; give a folder"),
-        (truth(), {"v0": [1, 2]}, r"truth=.*\[1, 2\].* is not allowed; give a stepcut.Timeline for each video"),
-        (Task("tea", [], STEPS), truth(), "Task tea: 0 videos, 3 steps> cannot be evaluated; give a procedure"),
-        ({"random": [truth()]}, truth(), "row is called 'random', as a baseline .* Give it another name"),
+        (
+            truth(),
+            {"v0": [1, 2]},
+            r"truth=.*\[1, 2\].* is not allowed; give a stepcut.Timeline for each video",
+        ),
+        (
+            Task("tea", [], STEPS),
+            truth(),
+            "Task tea: 0 videos, 3 steps> cannot be evaluated; give a procedure",
+        ),
+        (
+            {"random": [truth()]},
+            truth(),
+            "row is called 'random', as a baseline .* Give it another name",
+        ),
     ],
 )
 def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> None:
@@ -348,9 +412,14 @@ def folders(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "found"), str(tmp_path / "true")
 
 
-def test_the_command_prints_every_format(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_every_format(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     found, true = folders
-    assert main(["evaluate", found, "--truth", true, "--per-step", "--per-video", "--format", "json"]) == 0
+    assert (
+        main(["evaluate", found, "--truth", true, "--per-step", "--per-video", "--format", "json"])
+        == 0
+    )
     record = json.loads(capsys.readouterr().out)
     assert record["rows"][0]["F1"] == pytest.approx(100, abs=0.1)
     assert record["matching"] == {"step 2": "pour", "step 0": "stir", "step 1": "serve"}
@@ -360,7 +429,10 @@ def test_the_command_prints_every_format(folders: tuple[str, str], capsys: pytes
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["row"] for row in rows] == ["ours", "random", "uniform", "one-cluster"]
     assert float(rows[1]["F1 sd"]) > 0
-    assert main(["evaluate", found, "--truth", true, "--format", "latex", "--protocol", "framewise"]) == 0
+    assert (
+        main(["evaluate", found, "--truth", true, "--format", "latex", "--protocol", "framewise"])
+        == 0
+    )
     assert "\\toprule" in capsys.readouterr().out
     assert main(["evaluate", found, "--truth", true, "--matching"]) == 0
     assert "step 2 = pour, 100 % of its frames" in capsys.readouterr().out
@@ -375,8 +447,24 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     assert table.column("row") == ["good", "nothing", "random", "uniform", "one-cluster"]
     assert table.rows[0][1] == pytest.approx(100, abs=1)
     assert table.rows[1][1] == 0
-    assert any("good is +" in note and "p = 0.125" in note for note in table.notes)  # 2 of the 2^4 exchanges
-    assert main(["evaluate", f"a={found}", f"b={found}", "--truth", true, "--confusion", "--format", "json"]) == 0
+    assert any(
+        "good is +" in note and "p = 0.125" in note for note in table.notes
+    )  # 2 of the 2^4 exchanges
+    assert (
+        main(
+            [
+                "evaluate",
+                f"a={found}",
+                f"b={found}",
+                "--truth",
+                true,
+                "--confusion",
+                "--format",
+                "json",
+            ]
+        )
+        == 0
+    )
     record = json.loads(capsys.readouterr().out)
     assert [row["row"] for row in record["rows"]][:2] == ["a", "b"]
     assert record["confusion"]["rows"][1]["true step"] == "pour"
@@ -385,7 +473,9 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
 
 def test_a_difference_over_many_videos_is_never_beyond_all_chance() -> None:
     one, other = ({f"v{n}": 50.0 + n + better for n in range(30)} for better in (10, 0))
-    assert "better on 30 of them (sign-flip test over videos: p = 5e-05)" in compare_videos("ab", [one, other])
+    assert "better on 30 of them (sign-flip test over videos: p = 5e-05)" in compare_videos(
+        "ab", [one, other]
+    )
 
 
 def test_the_order_of_the_videos_changes_nothing() -> None:
@@ -409,7 +499,9 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
 def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals() -> None:
     placed = {f"films/{name.upper()}.mp4": timeline for name, timeline in renamed(truth()).items()}
     table = evaluate({"placed": placed, "plain": renamed(truth())}, truth())
-    assert any("placed is +0.0 F1 from plain on the mean of 4 videos" in note for note in table.notes)
+    assert any(
+        "placed is +0.0 F1 from plain on the mean of 4 videos" in note for note in table.notes
+    )
 
 
 def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -> None:
@@ -418,29 +510,55 @@ def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -
     table = evaluate({"one": found, "other": found}, true, background="drop")
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
     assert "v4: it is background alone, so it was left out." in table.notes
-    assert table.rows == evaluate({"one": renamed(truth()), "other": renamed(truth())}, truth(), background="drop").rows
+    assert (
+        table.rows
+        == evaluate(
+            {"one": renamed(truth()), "other": renamed(truth())}, truth(), background="drop"
+        ).rows
+    )
     with pytest.raises(AnnotationError, match="nothing to score"):
         evaluate(found, {"v4": true["v4"]}, background="drop")
 
 
 def test_rows_of_another_number_of_steps_are_named() -> None:
     split = {
-        name: Timeline([*t, Segment(0, 0.6, "step 3")], duration=t.duration) for name, t in renamed(truth()).items()
+        name: Timeline([*t, Segment(0, 0.6, "step 3")], duration=t.duration)
+        for name, t in renamed(truth()).items()
     }
     table = evaluate({"three": renamed(truth()), "four": split}, truth())
-    assert "K differs between rows (three 3, four 4); the baselines have that of three." in table.notes
+    assert (
+        "K differs between rows (three 3, four 4); the baselines have that of three." in table.notes
+    )
 
 
-OWN = Protocol("all or nothing", match_f1, lambda _, matching: Rates(*[float(len(matching) == 3)] * 4))
+OWN = Protocol(
+    "all or nothing", match_f1, lambda _, matching: Rates(*[float(len(matching) == 3)] * 4)
+)
 
 
-def test_a_protocol_of_ones_own(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_protocol_of_ones_own(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     found, true = folders
     table = evaluate(renamed(truth()), truth(), OWN)
     assert table.caption.startswith("protocol all or nothing, ")
     assert table.rows[0][1:3] == [100.0, 100.0]
     assert table.column("F1")[-1] == 0  # one cluster
-    assert main(["evaluate", found, "--truth", true, "--protocol", f"{__name__}:OWN", "--format", "json"]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                found,
+                "--truth",
+                true,
+                "--protocol",
+                f"{__name__}:OWN",
+                "--format",
+                "json",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["rows"][0]["F1"] == 100
     assert main(["evaluate", found, "--truth", true, "--protocol", f"{__name__}:STEPS"]) == 2
     assert "is no `stepcut.evaluation.Protocol` but a tuple" in capsys.readouterr().err
@@ -457,7 +575,9 @@ def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:
         evaluate(renamed(truth()), f"foldr:{tmp_path / 'tea'}")
 
 
-def test_the_command_answers_errors_in_one_line(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_answers_errors_in_one_line(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     found, true = folders
     assert main(["evaluate", found, "--truth", true, "--protocol", "strickt"]) == 2
     assert "did you mean 'strict'?" in capsys.readouterr().err

@@ -67,7 +67,9 @@ def distance(a: str, b: str) -> int:
     """Levenshtein's own definition: slow and obvious."""
     if not a or not b:
         return len(a) + len(b)
-    return min(distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0]))
+    return min(
+        distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0])
+    )
 
 
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
@@ -107,7 +109,10 @@ def hits_by_sets(pred: list[int], true: list[int], overlap: float) -> int:
     """The definition, segment by segment with sets of frames: slow and obvious."""
     actual, taken = stretches(true), set()
     for step, frames in stretches(pred):
-        ious = [len(frames & other) / len(frames | other) if same == step else 0.0 for same, other in actual]
+        ious = [
+            len(frames & other) / len(frames | other) if same == step else 0.0
+            for same, other in actual
+        ]
         if ious and max(ious) >= overlap and max(ious) > 0:
             taken.add(ious.index(max(ious)))
     return len(taken)
@@ -126,15 +131,23 @@ def test_a_true_segment_is_found_once() -> None:
     assert metrics.segment_hits(pred, true, [0.4]) == ([1], 2, 1)
 
 
-@given(st.lists(st.integers(1, 3), min_size=1, max_size=20), st.lists(st.integers(1, 3), min_size=1, max_size=20))
-def test_a_perfect_prediction_finds_all_and_swapping_keeps_the_totals(a: list[int], b: list[int]) -> None:
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=20),
+    st.lists(st.integers(1, 3), min_size=1, max_size=20),
+)
+def test_a_perfect_prediction_finds_all_and_swapping_keeps_the_totals(
+    a: list[int], b: list[int]
+) -> None:
     assert metrics.segment_hits(a, a, [0.5])[0] == [len(metrics.segments(a))]
     n = min(len(a), len(b))
     _, found, actual = metrics.segment_hits(a[:n], b[:n], [0.25])
     assert metrics.segment_hits(b[:n], a[:n], [0.25])[1:] == (actual, found)
 
 
-@given(st.lists(st.floats(0.1, 500), min_size=1, max_size=20), st.lists(st.floats(0.1, 500), min_size=1, max_size=20))
+@given(
+    st.lists(st.floats(0.1, 500), min_size=1, max_size=20),
+    st.lists(st.floats(0.1, 500), min_size=1, max_size=20),
+)
 def test_length_distance_agrees_with_scipy(a: list[float], b: list[float]) -> None:
     edges = [0.0, *(2.0**i for i in range(23)), np.inf]
     expected = jensenshannon(np.histogram(a, edges)[0], np.histogram(b, edges)[0], base=2)
@@ -161,6 +174,9 @@ def test_kendall_over_shared_steps_only() -> None:
 
 
 def test_edge_rates_by_hand() -> None:
-    found, true = [("a", "b"), ("b", "c"), ("a", "c")], [("a", "b"), ("c", "b"), ("a", "c"), ("c", "d")]
+    found, true = (
+        [("a", "b"), ("b", "c"), ("a", "c")],
+        [("a", "b"), ("c", "b"), ("a", "c"), ("c", "d")],
+    )
     assert metrics.edge_rates(found, true) == pytest.approx((2 / 3, 2 / 4, 4 / 7, 2 / 5))
     assert metrics.edge_rates([], []) == (0.0, 0.0, 0.0, 0.0)

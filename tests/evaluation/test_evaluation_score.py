@@ -25,14 +25,20 @@ def f1(pred: np.ndarray, true: np.ndarray, cluster: int, step: int) -> float:
 def every_matching(steps: list[int], clusters: list[int]) -> list[list[tuple[int, int]]]:
     """All one-to-one matchings with as many pairs as there can be."""
     if len(steps) <= len(clusters):
-        return [list(zip(chosen, steps, strict=True)) for chosen in permutations(clusters, len(steps))]
-    return [list(zip(clusters, chosen, strict=True)) for chosen in permutations(steps, len(clusters))]
+        return [
+            list(zip(chosen, steps, strict=True)) for chosen in permutations(clusters, len(steps))
+        ]
+    return [
+        list(zip(clusters, chosen, strict=True)) for chosen in permutations(steps, len(clusters))
+    ]
 
 
 def strict_oracle(pred: np.ndarray, true: np.ndarray) -> float:
     steps = sorted(set(true.tolist()) - {0})
     clusters = sorted(set(pred.tolist()) - {-1})
-    tried = [sum(f1(pred, true, k, s) for k, s in pairs) for pairs in every_matching(steps, clusters)]
+    tried = [
+        sum(f1(pred, true, k, s) for k, s in pairs) for pairs in every_matching(steps, clusters)
+    ]
     return 100 * max(tried, default=0.0) / len(steps)
 
 
@@ -43,7 +49,9 @@ def paper_oracle(pred: np.ndarray, true: np.ndarray) -> set[float]:
         both = [int(np.sum((pred == k) & (true == s))) for k, s in pairs]
         precision = np.mean([b / np.sum(pred == k) for b, (k, _) in zip(both, pairs, strict=True)])
         recall = np.mean([b / np.sum(true == s) for b, (_, s) in zip(both, pairs, strict=True)])
-        value = round(float(200 * precision * recall / (precision + recall)), 6) if sum(both) else 0.0
+        value = (
+            round(float(200 * precision * recall / (precision + recall)), 6) if sum(both) else 0.0
+        )
         if sum(both) > best:
             best, figures = sum(both), set()
         if sum(both) == best:
@@ -55,7 +63,9 @@ def framewise_steps_oracle(pred: np.ndarray, true: np.ndarray) -> tuple[float, f
     """Precision over every frame given to a cluster, recall over every frame of a step."""
     steps, clusters = sorted(set(true.tolist()) - {0}), sorted(set(pred.tolist()) - {-1})
     matchings = every_matching(steps, clusters)
-    right = max((sum(int(np.sum((pred == k) & (true == s))) for k, s in m) for m in matchings), default=0)
+    right = max(
+        (sum(int(np.sum((pred == k) & (true == s))) for k, s in m) for m in matchings), default=0
+    )
     return 100 * right / max(int(np.sum(pred >= 0)), 1), 100 * right / int(np.sum(true > 0))
 
 
@@ -85,27 +95,34 @@ def test_protocols_agree_with_trying_every_matching(videos: list[list[tuple[int,
     all_pred, all_true = np.concatenate(pred), np.concatenate(true)
     assert score(pred, true).f1 == pytest.approx(strict_oracle(all_pred, all_true))
     steps = score(pred, true, "framewise-steps")
-    assert (steps.precision, steps.recall) == pytest.approx(framewise_steps_oracle(all_pred, all_true))
+    assert (steps.precision, steps.recall) == pytest.approx(
+        framewise_steps_oracle(all_pred, all_true)
+    )
     assert steps.mof == pytest.approx(steps.recall)
     clusters = [np.maximum(p, 0) for p in pred]
     whole = score(clusters, true, "framewise", clusters=4)
     allowed = framewise_oracle(np.concatenate(clusters), all_true, 4)
     assert any((whole.precision, whole.recall) == pytest.approx(figures) for figures in allowed)
     found = score(clusters, true, "paper").f1
-    assert any(found == pytest.approx(f, abs=1e-4) for f in paper_oracle(np.concatenate(clusters), all_true))
+    assert any(
+        found == pytest.approx(f, abs=1e-4)
+        for f in paper_oracle(np.concatenate(clusters), all_true)
+    )
     for video, (p, t) in enumerate(zip(clusters, true, strict=True)):
         alone = score([p], [t], "paper-per-video")
         assert alone.f1 == pytest.approx(score([p], [t], "paper").f1), video
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfect(protocol: str) -> None:
+def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfect(
+    protocol: str,
+) -> None:
     rng = np.random.default_rng(0)
     true = [rng.integers(0, 5, 50) for _ in range(4)]
     perfect = score([t - (protocol == "named") for t in true], true, protocol)
-    assert (perfect.f1, perfect.iou, perfect.precision, perfect.recall) == pytest.approx((100, 100, 100, 100)) or (
-        protocol in ("strict", "framewise-steps")
-    )
+    assert (perfect.f1, perfect.iou, perfect.precision, perfect.recall) == pytest.approx(
+        (100, 100, 100, 100)
+    ) or (protocol in ("strict", "framewise-steps"))
     if protocol == "named":
         return
     shuffled = rng.permutation(7)
@@ -115,7 +132,9 @@ def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfec
 
 
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "named"])
-def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(protocol: str) -> None:
+def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(
+    protocol: str,
+) -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         lengths = rng.integers(3, 12, size=rng.integers(1, 4))
@@ -123,7 +142,9 @@ def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(p
         true[0][0] = 1
         pred = [rng.integers(-1, 5, size=length) for length in lengths]
         numbers = np.append(rng.permutation(5), -1)
-        one, other = (score(each, true, protocol, clusters=5) for each in (pred, [numbers[p] for p in pred]))
+        one, other = (
+            score(each, true, protocol, clusters=5) for each in (pred, [numbers[p] for p in pred])
+        )
         figures = [(s.f1, s.iou, s.precision, s.recall, s.mof) for s in (one, other)]
         assert figures[0] == pytest.approx(figures[1])
 
@@ -142,7 +163,9 @@ def test_strict_by_hand() -> None:
     assert result.mof == pytest.approx(100 * 6 / 8)
     assert "cluster 0 = pour, 67 % of its frames" in result.explain()
     assert "= nothing, 2 frames" in result.explain()
-    assert "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"  # not "pour = pour"
+    assert (
+        "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"
+    )  # not "pour = pour"
     pour, stir = result.per_step
     assert (pour.name, pour.cluster, pour.frames) == ("pour", 0, 4)
     assert (stir.precision, stir.recall) == (100.0, 50.0)
@@ -169,7 +192,9 @@ def test_the_two_framewise_readings_of_one_big_cluster_on_much_background() -> N
     whole = score(pred, true, "framewise")
     assert (whole.precision, whole.recall, whole.f1) == pytest.approx((80, 80, 80))
     assert score(pred, true, "framewise", clusters=7).f1 == pytest.approx(80)
-    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(100)  # the two steps are not matched
+    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(
+        100
+    )  # the two steps are not matched
     steps = score(pred, true, "framewise-steps")
     assert (steps.precision, steps.recall) == pytest.approx((10, 50))
 
@@ -244,7 +269,9 @@ def test_segments_orders_and_lengths_after_the_matching() -> None:
     assert result.edit == 100.0
     assert result.f1_at == {10: 100.0, 25: 100.0, 50: 100.0}
     assert result.tau == 1.0
-    backwards = score([np.array([0, 0, 1, 2, 2, 1]), np.array([2, 2, 2, 0, 0, 0])], [true[0], true[0]])
+    backwards = score(
+        [np.array([0, 0, 1, 2, 2, 1]), np.array([2, 2, 2, 0, 0, 0])], [true[0], true[0]]
+    )
     assert backwards.per_video[0].f1 > backwards.per_video[1].f1
     assert backwards.tau < 1.0
     assert result.length_distance == pytest.approx(0.0)
@@ -257,20 +284,30 @@ def test_an_unmatched_cluster_is_a_wrong_segment() -> None:
 
 
 def test_repr_names_the_protocol() -> None:
-    assert repr(score([np.array([0])], [np.array([1])])) == "<Score strict: F1 100.0, IoU 100.0, MoF 100.0>"
+    assert (
+        repr(score([np.array([0])], [np.array([1])]))
+        == "<Score strict: F1 100.0, IoU 100.0, MoF 100.0>"
+    )
 
 
 NO_MATCHING: Any = Protocol("own", lambda _counts, _rows: None, PROTOCOLS["strict"].rate)
 FAR_MATCHING = Protocol("own", lambda _counts, _rows: {99: 99}, PROTOCOLS["strict"].rate)
 TWO_TO_ONE = Protocol("own", lambda _counts, _rows: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate)
-WORD_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matching: ("a", "b", None, 1))
+WORD_RATES: Any = Protocol(
+    "own", PROTOCOLS["strict"].match, lambda _counts, _matching: ("a", "b", None, 1)
+)
 NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matching: (1, 1))
 
 
 @pytest.mark.parametrize(
     ("pred", "true", "options", "words"),
     [
-        ([[0]], [[1]], {"protocol": "strct"}, "protocol='strct' is unknown; did you mean 'strict'?"),
+        (
+            [[0]],
+            [[1]],
+            {"protocol": "strct"},
+            "protocol='strct' is unknown; did you mean 'strict'?",
+        ),
         ([[0]], [[1]], {"background": "keep"}, "background='keep' is unknown"),
         ([[0], [1]], [[1]], {}, "pred has 2 videos and true 1"),
         ([[0, 1]], [[1]], {}, "video 0 has 2 predicted and 1 true labels"),
@@ -286,11 +323,31 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names for true steps up to 2; give one for each"),
         ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x' is not allowed; give a whole number"),
         ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0 is not allowed; give a number above 0"),
-        ([[0, 1]], [[1, 1]], {"protocol": TWO_TO_ONE}, "protocol 'own': match gave two columns for one row"),
+        (
+            [[0, 1]],
+            [[1, 1]],
+            {"protocol": TWO_TO_ONE},
+            "protocol 'own': match gave two columns for one row",
+        ),
         ([[0]], [[1]], {"protocol": WORD_RATES}, r"protocol 'own': rate gave .*it must be Rates\("),
-        ([[0]], [[1]], {"protocol": NO_MATCHING}, "protocol 'own': match gave None; .*dict from column to row"),
-        ([[0]], [[1]], {"protocol": FAR_MATCHING}, r"protocol 'own': match gave \{99: 99\}; .*dict from column to row"),
-        ([[0]], [[1]], {"protocol": NO_RATES}, r"protocol 'own': rate gave \(1, 1\); .*precision, recall, f1, iou"),
+        (
+            [[0]],
+            [[1]],
+            {"protocol": NO_MATCHING},
+            "protocol 'own': match gave None; .*dict from column to row",
+        ),
+        (
+            [[0]],
+            [[1]],
+            {"protocol": FAR_MATCHING},
+            r"protocol 'own': match gave \{99: 99\}; .*dict from column to row",
+        ),
+        (
+            [[0]],
+            [[1]],
+            {"protocol": NO_RATES},
+            r"protocol 'own': rate gave \(1, 1\); .*precision, recall, f1, iou",
+        ),
         ([[0, 1]], [[0, 0]], {"background": "drop"}, "true holds background only"),
     ],
 )

@@ -57,7 +57,12 @@ def conv_norm(
     x: torch.Tensor, w: dict[str, torch.Tensor], conv: str, norm: str, eps: float, **how: Any
 ) -> torch.Tensor:
     y = F.conv2d(x, w[f"{conv}.weight"], **how)
-    stats = (w[f"{norm}.running_mean"], w[f"{norm}.running_var"], w[f"{norm}.weight"], w[f"{norm}.bias"])
+    stats = (
+        w[f"{norm}.running_mean"],
+        w[f"{norm}.running_var"],
+        w[f"{norm}.weight"],
+        w[f"{norm}.bias"],
+    )
     return F.batch_norm(y, *stats, eps=eps)
 
 
@@ -77,7 +82,15 @@ def slow_lite0(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
             b, s, y = f"_blocks.{number}", stride if repeat == 0 else 1, x
             if f"{b}._expand_conv.weight" in w:
                 y = F.relu6(conv_norm(y, w, f"{b}._expand_conv", f"{b}._bn0", 1e-3))
-            y = conv_norm(same(y, k, s), w, f"{b}._depthwise_conv", f"{b}._bn1", 1e-3, stride=s, groups=y.shape[1])
+            y = conv_norm(
+                same(y, k, s),
+                w,
+                f"{b}._depthwise_conv",
+                f"{b}._bn1",
+                1e-3,
+                stride=s,
+                groups=y.shape[1],
+            )
             y = conv_norm(F.relu6(y), w, f"{b}._project_conv", f"{b}._bn2", 1e-3)
             x = x + y if repeat else y
             number += 1
@@ -86,7 +99,9 @@ def slow_lite0(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     return result
 
 
-def slow_resnet(w: dict[str, torch.Tensor], pictures: NDArray[np.uint8], layer: str, v1: bool) -> NDArray[np.float32]:
+def slow_resnet(
+    w: dict[str, torch.Tensor], pictures: NDArray[np.uint8], layer: str, v1: bool
+) -> NDArray[np.float32]:
     x = torch.from_numpy(pictures).permute(0, 3, 1, 2).float()
     if v1:
         x = x.flip(1) - torch.tensor([103.939, 116.779, 123.68]).view(1, 3, 1, 1)
@@ -97,7 +112,9 @@ def slow_resnet(w: dict[str, torch.Tensor], pictures: NDArray[np.uint8], layer: 
     for name, (stage, number) in LAYERS.items():
         b, s = f"layer{stage - 1}.{number}", 2 if number == 0 and stage > 2 else 1
         y = F.relu(conv_norm(x, w, f"{b}.conv1", f"{b}.bn1", 1e-5, stride=s if v1 else 1))
-        y = F.relu(conv_norm(y, w, f"{b}.conv2", f"{b}.bn2", 1e-5, stride=1 if v1 else s, padding=1))
+        y = F.relu(
+            conv_norm(y, w, f"{b}.conv2", f"{b}.bn2", 1e-5, stride=1 if v1 else s, padding=1)
+        )
         y = conv_norm(y, w, f"{b}.conv3", f"{b}.bn3", 1e-5)
         if number == 0:
             x = conv_norm(x, w, f"{b}.downsample.0", f"{b}.downsample.1", 1e-5, stride=s)
@@ -113,7 +130,9 @@ def random_resnet(stages: int = 3) -> Weights:
     w: Weights = {}
 
     def conv(name: str, norm: str, out: int, inside: int, k: int) -> None:
-        w[f"{name}.weight"] = rng.normal(0, (2 / (inside * k * k)) ** 0.5, (out, inside, k, k)).astype(np.float32)
+        w[f"{name}.weight"] = rng.normal(
+            0, (2 / (inside * k * k)) ** 0.5, (out, inside, k, k)
+        ).astype(np.float32)
         for part, low, high in (
             ("weight", 0.5, 1.0),
             ("running_var", 0.8, 1.2),
@@ -165,14 +184,23 @@ def test_a_row_does_not_depend_on_its_batch(lite0: Backbone) -> None:
         assert np.array_equal(alone, together)
 
 
-@pytest.mark.parametrize(("family", "layer"), [("v1.5", "conv2b"), ("v1.5", "conv4c"), ("v1", "conv4c")])
-def test_resnet50_equals_the_network_written_out(weights: Weights, tmp_path: Path, family: str, layer: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "layer"), [("v1.5", "conv2b"), ("v1.5", "conv4c"), ("v1", "conv4c")]
+)
+def test_resnet50_equals_the_network_written_out(
+    weights: Weights, tmp_path: Path, family: str, layer: str
+) -> None:
     save_file(weights, tmp_path / "w.safetensors")
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
     expected = slow_resnet(tensors, frames(1), layer, family == "v1")
     for engine, limit in (("torch", 0.99999), ("openvino", 0.999)):
         backbone = load_backbone(
-            "resnet50", "cpu", weights=tmp_path / "w.safetensors", layer=layer, family=family, runtime=engine
+            "resnet50",
+            "cpu",
+            weights=tmp_path / "w.safetensors",
+            layer=layer,
+            family=family,
+            runtime=engine,
         )
         rows = backbone.extract(frames(1))
         assert rows.shape == expected.shape
@@ -181,7 +209,10 @@ def test_resnet50_equals_the_network_written_out(weights: Weights, tmp_path: Pat
 
 
 def test_conv4c_is_what_the_paper_uses(weights: Weights, tmp_path: Path) -> None:
-    torch.save({"state_dict": {f"module.{k}": torch.from_numpy(v) for k, v in weights.items()}}, tmp_path / "w.pth")
+    torch.save(
+        {"state_dict": {f"module.{k}": torch.from_numpy(v) for k, v in weights.items()}},
+        tmp_path / "w.pth",
+    )
     backbone = load_backbone("resnet50", "cpu", weights=tmp_path / "w.pth")
     assert "conv4c v1.5" in backbone.fingerprint
     assert (backbone.dim, *map_shape("conv4c")) == (1024, 1024, 14, 14)
@@ -196,16 +227,23 @@ def test_the_family_is_read_from_the_file(weights: Weights, tmp_path: Path) -> N
     }
     for name, (metadata, family) in said.items():
         save_file(weights, tmp_path / f"{name}.safetensors", metadata)
-        backbone = load_backbone("resnet50", "cpu", weights=tmp_path / f"{name}.safetensors", layer="conv2a")
+        backbone = load_backbone(
+            "resnet50", "cpu", weights=tmp_path / f"{name}.safetensors", layer="conv2a"
+        )
         assert f"conv2a {family} " in backbone.fingerprint
     biased = {**weights, "conv1.bias": np.ones(64, np.float32)}
     save_file(biased, tmp_path / "e.safetensors")
     assert (
-        "conv2a v1 " in load_backbone("resnet50", "cpu", weights=tmp_path / "e.safetensors", layer="conv2a").fingerprint
+        "conv2a v1 "
+        in load_backbone(
+            "resnet50", "cpu", weights=tmp_path / "e.safetensors", layer="conv2a"
+        ).fingerprint
     )
 
 
-def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp_path: Path) -> None:
+def test_fingerprints_tell_apart_what_gives_other_features(
+    weights: Weights, tmp_path: Path
+) -> None:
     save_file(weights, tmp_path / "a.safetensors")
     save_file({**weights, "bn1.bias": weights["bn1.bias"] + 1}, tmp_path / "b.safetensors")
     prints = [
@@ -213,7 +251,11 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
         load_backbone("efficientnet-lite0", "cpu", runtime="openvino").fingerprint,
         *(
             load_backbone(
-                "resnet50", "cpu", weights=tmp_path / f"{file}.safetensors", layer=layer, family=family
+                "resnet50",
+                "cpu",
+                weights=tmp_path / f"{file}.safetensors",
+                layer=layer,
+                family=family,
             ).fingerprint
             for file in "ab"
             for layer in ("conv3a", "conv4c")
@@ -226,18 +268,30 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: load_backbone("resnet5"), r"backbone='resnet5' is unknown; did you mean 'resnet50'\? Choose from"),
+        (
+            lambda: load_backbone("resnet5"),
+            r"backbone='resnet5' is unknown; did you mean 'resnet50'\? Choose from",
+        ),
         (
             lambda: load_backbone("vit"),
             r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50\. Or give",
         ),
         (lambda: load_backbone(None), "backbone=None has no name, dim"),
         (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; hand over an object"),
-        (lambda: load_backbone(Odd(size="32")), "size='32'.*; dim and size are whole numbers above 0"),
+        (
+            lambda: load_backbone(Odd(size="32")),
+            "size='32'.*; dim and size are whole numbers above 0",
+        ),
         (lambda: load_backbone(Odd(dim=0)), "dim=0.*; dim and size are whole numbers above 0"),
-        (lambda: load_backbone(Odd(fingerprint=5)), "fingerprint=5; .* name and fingerprint are words"),
+        (
+            lambda: load_backbone(Odd(fingerprint=5)),
+            "fingerprint=5; .* name and fingerprint are words",
+        ),
         (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None has no name, dim"),
-        (lambda: load_backbone(3), r"backbone=3 has no name, dim, size, fingerprint, extract\. Give a name"),
+        (
+            lambda: load_backbone(3),
+            r"backbone=3 has no name, dim, size, fingerprint, extract\. Give a name",
+        ),
         (
             lambda: load_backbone("resnet50"),
             r"comes without weights \(weights=None\)\. Give a \.safetensors or \.pth file",
@@ -247,12 +301,27 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
             lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"),
             r"layer='conv4g' is unknown; did you mean",
         ),
-        (lambda: load_backbone("resnet50", weights="x.pth", family="v2"), r"family='v2' is unknown"),
+        (
+            lambda: load_backbone("resnet50", weights="x.pth", family="v2"),
+            r"family='v2' is unknown",
+        ),
         (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0 has no such choice"),
-        (lambda: load_backbone(clip_frames=4), r"clip_frames=4: efficientnet-lite0 has no such choice\. Leave it out"),
-        (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448: resnet50 has no such choice"),
-        (lambda: load_backbone("m.onnx", layer="conv4c"), r"layer='conv4c': .*m\.onnx has no such choice"),
-        (lambda: load_backbone("timm:net", weights="fetch", output="x"), "output='x': timm:net has no such choice"),
+        (
+            lambda: load_backbone(clip_frames=4),
+            r"clip_frames=4: efficientnet-lite0 has no such choice\. Leave it out",
+        ),
+        (
+            lambda: load_backbone("resnet50", weights="x.pth", size=448),
+            "size=448: resnet50 has no such choice",
+        ),
+        (
+            lambda: load_backbone("m.onnx", layer="conv4c"),
+            r"layer='conv4c': .*m\.onnx has no such choice",
+        ),
+        (
+            lambda: load_backbone("timm:net", weights="fetch", output="x"),
+            "output='x': timm:net has no such choice",
+        ),
         (
             lambda: load_backbone(device="tpu"),
             r"device='tpu' is unknown; did you mean 'cpu'\? Choose from auto, cpu, cuda",
@@ -278,14 +347,17 @@ def test_wrong_settings(call: Callable[[], object], says: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_no_gpu() -> None:
-    with pytest.raises(OptionError, match=r"device='cuda': torch .* sees no CUDA GPU here\. Use device='cpu'"):
+    with pytest.raises(
+        OptionError, match=r"device='cuda': torch .* sees no CUDA GPU here\. Use device='cpu'"
+    ):
         load_backbone(device="cuda")
 
 
 def test_weights_that_end_too_early(tmp_path: Path) -> None:
     save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
     with pytest.raises(
-        OptionError, match=r"layer='conv4c' needs layer2\.0\.conv1\.weight, which the weights do not hold"
+        OptionError,
+        match=r"layer='conv4c' needs layer2\.0\.conv1\.weight, which the weights do not hold",
     ):
         load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
 
@@ -296,7 +368,9 @@ def test_weights_that_would_run_code_are_refused(tmp_path: Path) -> None:
             return (os.mkdir, (str(tmp_path / "ran"),))
 
     torch.save({"conv1.weight": Surprise()}, tmp_path / "evil.pth")
-    with pytest.raises(OptionError, match=r"not a file of plain weights .*Save the state_dict\(\) alone"):
+    with pytest.raises(
+        OptionError, match=r"not a file of plain weights .*Save the state_dict\(\) alone"
+    ):
         read_weights(tmp_path / "evil.pth")
     assert not (tmp_path / "ran").exists()
 
@@ -306,11 +380,15 @@ def test_damaged_weights(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"damaged \(.*\)\. Get the file again"):
         read_weights(tmp_path / "bad.safetensors")
     (tmp_path / "w.h5").touch()
-    with pytest.raises(OptionError, match=r"the suffix '\.h5' is unknown; give \.safetensors, \.pth or \.pt"):
+    with pytest.raises(
+        OptionError, match=r"the suffix '\.h5' is unknown; give \.safetensors, \.pth or \.pt"
+    ):
         read_weights(tmp_path / "w.h5")
 
 
-def test_fetching_is_checked_and_says_so_when_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_is_checked_and_says_so_when_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
     word = "torchvision:IMAGENET1K_V2"
     (tmp_path / "resnet50-11ad3fa6.pth").write_bytes(b"something else")
@@ -353,7 +431,9 @@ def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(ExtraNeeded, match=f"pip install {package}$"):
             choose_runtime(runtime, device, kind)
-    with pytest.raises(ExtraNeeded, match=r"device='cuda' needs torch\. Run: pip install 'stepcut\[cnc\]'"):
+    with pytest.raises(
+        ExtraNeeded, match=r"device='cuda' needs torch\. Run: pip install 'stepcut\[cnc\]'"
+    ):
         choose_device("cuda")
     assert choose_device("auto") == "cpu"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
@@ -372,7 +452,9 @@ rows = load_backbone(device="cpu", runtime="openvino").extract(np.zeros((2, 224,
 print("rows", rows.shape)
 """
     environment = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "rows (2, 1280)", done.stderr
     assert list(tmp_path.iterdir()) == []
 

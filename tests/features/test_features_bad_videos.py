@@ -23,7 +23,9 @@ def read_all(path: Path) -> list[int]:
 
 def test_missing(tmp_path: Path) -> None:
     for look in (probe, read_all):
-        with pytest.raises(VideoError, match=r"absent\.mp4: no such file\. Check the path; it is read from "):
+        with pytest.raises(
+            VideoError, match=r"absent\.mp4: no such file\. Check the path; it is read from "
+        ):
             look(tmp_path / "absent.mp4")
 
 
@@ -41,7 +43,9 @@ def test_empty(tmp_path: Path) -> None:
 def test_not_a_video(tmp_path: Path) -> None:
     junk = tmp_path / "junk.mp4"
     junk.write_bytes(bytes(range(256)) * 40)
-    with pytest.raises(VideoError, match=r"junk\.mp4: not a video that can be read .* try: ffmpeg -i junk\.mp4"):
+    with pytest.raises(
+        VideoError, match=r"junk\.mp4: not a video that can be read .* try: ffmpeg -i junk\.mp4"
+    ):
         probe(junk)
 
 
@@ -73,7 +77,9 @@ def test_the_command_that_may_mend_it_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_no_frames(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"not a single frame could be decoded \(codec \w+\)\. Copy it again"):
+    with pytest.raises(
+        VideoError, match=r"not a single frame could be decoded \(codec \w+\)\. Copy it again"
+    ):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
 
 
@@ -85,7 +91,9 @@ def test_no_stream(tmp_path: Path) -> None:
 def test_cut_short_with_the_index_at_the_end(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4")
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
-    with pytest.raises(VideoError, match=r"the file is cut short \([\d,]+ bytes, its index is missing\)"):
+    with pytest.raises(
+        VideoError, match=r"the file is cut short \([\d,]+ bytes, its index is missing\)"
+    ):
         probe(film)
 
 
@@ -103,7 +111,8 @@ def test_cut_short(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 3])
     numbers = []
     with pytest.raises(
-        VideoError, match=r"no frame after 00:00:0\d\.\d \(expected 00:00:10\.0\)\. The file is cut short or damaged"
+        VideoError,
+        match=r"no frame after 00:00:0\d\.\d \(expected 00:00:10\.0\)\. The file is cut short or damaged",
     ):
         numbers.extend(number_of(image) for _, image in sample_frames(film, 20))
 
@@ -128,7 +137,9 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> N
     assert numbers == [*range(100), *[99] * 80]
     assert probe(film).duration == 9
     with pytest.raises(VideoError, match="cut short or damaged"):
-        read_all(state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99))  # nobody films that
+        read_all(
+            state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99)
+        )  # nobody films that
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.97])
@@ -168,7 +179,11 @@ def test_an_old_frame_of_a_damaged_film_is_no_second_recording(tmp_path: Path) -
         ([0, 1, 30, 2, 3], 0, [0, 1, 2, 3]),  # a damaged time
         ([0, 1, 30, 31], 0, [0, 1, 30, 31]),  # a pause
         ([0, 1, 2, 30], 0, [0, 1, 2, 30]),
-        ([0, 1, 900, 901, 902], 0, [0, 1, 2, 3, 4]),  # two recordings, the second with a clock that is ahead
+        (
+            [0, 1, 900, 901, 902],
+            0,
+            [0, 1, 2, 3, 4],
+        ),  # two recordings, the second with a clock that is ahead
     ],
 )
 def test_what_times_of_frames_mean(times: list[int], restarts: int, shown: list[int]) -> None:
@@ -176,7 +191,9 @@ def test_what_times_of_frames_mean(times: list[int], restarts: int, shown: list[
     samples.restarts = restarts
     frames = iter([SimpleNamespace(pts=2 * time, duration=2) for time in times])
     stream = SimpleNamespace(average_rate=1)
-    assert [time for time, _, _ in _timed(samples, frames, stream, Fraction(1, 2), None)] == [2 * s for s in shown]
+    assert [time for time, _, _ in _timed(samples, frames, stream, Fraction(1, 2), None)] == [
+        2 * s for s in shown
+    ]
 
 
 def test_packets_that_begin_anew_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +238,9 @@ def test_damaged_frames_are_survived_and_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("times", ["exact", "near"])
 @pytest.mark.parametrize("sound", [False, True])
-def test_frames_that_matroska_passes_over_are_counted(tmp_path: Path, sound: bool, times: str) -> None:
+def test_frames_that_matroska_passes_over_are_counted(
+    tmp_path: Path, sound: bool, times: str
+) -> None:
     film = make_film(tmp_path / "film.mkv", frames=400, g="20", sound=sound)
     whole = sample_frames(film, 2, times=times)
     rows = len(list(whole))
@@ -237,9 +256,13 @@ def test_frames_that_matroska_passes_over_are_counted(tmp_path: Path, sound: boo
 
 @pytest.mark.parametrize("sound", [False, True])
 def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -> None:
-    still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)  # a screen, recorded when it changes
+    still = np.random.default_rng(0).choice(
+        [1, 2, 60, 400], size=60
+    )  # a screen, recorded when it changes
     times = [0, *np.cumsum(still).tolist()]
-    film = make_film(tmp_path / "film.mkv", frames=61, rate=1, times=times, clock=Fraction(1, 20), sound=sound)
+    film = make_film(
+        tmp_path / "film.mkv", frames=61, rate=1, times=times, clock=Fraction(1, 20), sound=sound
+    )
     samples = sample_frames(film, 2)
     assert len(list(samples)) > 60
     assert samples.corrupt == 0
@@ -266,5 +289,8 @@ def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(VideoError, match=r"locked\.mp4: cannot be read \(Permission denied\)\. Check its permissions"):
+    with pytest.raises(
+        VideoError,
+        match=r"locked\.mp4: cannot be read \(Permission denied\)\. Check its permissions",
+    ):
         probe(film)

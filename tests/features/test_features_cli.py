@@ -25,7 +25,9 @@ def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_features_are_written_and_read_back(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_are_written_and_read_back(
+    videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--log", "json"]) == 0
     shown = capsys.readouterr()
@@ -64,23 +66,52 @@ def test_a_broken_video_shows_in_the_exit_code(
         (["--backbone", "efficientnet", "."], "did you mean 'efficientnet-lite0'?"),
     ],
 )
-def test_wrong_words(words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_words(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(["features", *words, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_that_is_a_file(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_is_a_file(
+    videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "out").touch()
-    assert main(["features", str(videos / "a.mp4"), "-o", str(tmp_path / "out"), "--device", "cpu", "--quiet"]) == 2
+    assert (
+        main(
+            [
+                "features",
+                str(videos / "a.mp4"),
+                "-o",
+                str(tmp_path / "out"),
+                "--device",
+                "cpu",
+                "--quiet",
+            ]
+        )
+        == 2
+    )
     assert "a file stands where a folder is needed" in capsys.readouterr().err
 
 
-def test_doctor(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    for name in ("stepcut", "python", "cores", "torch", "decoder", "engine", "weights", "cache", "disk"):
+    for name in (
+        "stepcut",
+        "python",
+        "cores",
+        "torch",
+        "decoder",
+        "engine",
+        "weights",
+        "cache",
+        "disk",
+    ):
         assert f"\nok {name} " in f"\n{text}" or f"\n!  {name} " in f"\n{text}", name
     assert main(["doctor", "--json"]) == 0
     findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
@@ -88,7 +119,9 @@ def test_doctor(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch:
     assert "efficientnet-lite0, 19 MB" in findings["weights"]["value"]
 
 
-def test_doctor_gives_advice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_gives_advice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert main(["doctor"]) == 1
@@ -98,7 +131,9 @@ def test_doctor_gives_advice(capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert "!! engine     neither OpenVINO nor torch" in text
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
     main(["doctor"])
-    assert "About three times as fast on a CPU with: pip install openvino" in capsys.readouterr().out
+    assert (
+        "About three times as fast on a CPU with: pip install openvino" in capsys.readouterr().out
+    )
 
 
 def test_rows_survive_the_round_trip(tmp_path: Path) -> None:

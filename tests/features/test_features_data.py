@@ -39,7 +39,11 @@ def test_all_real_videos_are_found_and_probed() -> None:
 def test_samples_are_every_fifteenth_frame() -> None:
     video = find_videos(BOTTLE)[0]
     with av.open(str(video)) as container:
-        frames = [f.to_ndarray(format="rgb24") for i, f in enumerate(container.decode(video=0)) if i % 15 == 0]
+        frames = [
+            f.to_ndarray(format="rgb24")
+            for i, f in enumerate(container.decode(video=0))
+            if i % 15 == 0
+        ]
     samples = [picture for _, picture in sample_frames(video, 2)]
     assert len(samples) == len(frames)
     assert all(np.abs(a.astype(int) - b).mean() < 3 for a, b in zip(samples, frames, strict=True))
@@ -63,13 +67,17 @@ def test_default_features_of_real_videos(tmp_path: Path) -> None:
 
 def test_parts_of_a_real_video_give_the_rows_of_one_pass(tmp_path: Path) -> None:
     video, backbone = find_videos(BOTTLE)[0], load_backbone(device="cpu")
-    whole, metadata = read_rows(compute_features(video, backbone, 6, tmp_path / "whole.safetensors"))
+    whole, metadata = read_rows(
+        compute_features(video, backbone, 6, tmp_path / "whole.safetensors")
+    )
     times = split_times(key_times(video), 6, 16, 3, float(metadata["duration"]))
     assert len(times) > 1
     parts = [
         rows
         for start, end in zip(times, [*times[1:], None], strict=True)
-        for rows in compute_rows(sample_frames(video, 6, backbone.size, start=start, end=end), backbone)
+        for rows in compute_rows(
+            sample_frames(video, 6, backbone.size, start=start, end=end), backbone
+        )
     ]
     assert np.array_equal(np.concatenate(parts), whole)
 
@@ -83,7 +91,9 @@ def test_the_papers_backbone_with_real_weights(tmp_path: Path) -> None:
     assert rows.shape[1:] == (1024, 14, 14)
     assert np.isfinite(rows).all()
     frames = np.stack([picture for _, picture in sample_frames(video, 1, 224)])[:2]
-    plain = load_backbone("resnet50", device="cpu", weights=WEIGHTS, runtime="torch").extract(frames)
+    plain = load_backbone("resnet50", device="cpu", weights=WEIGHTS, runtime="torch").extract(
+        frames
+    )
     a, b = rows[:2].reshape(2, -1).astype(float), plain.reshape(2, -1).astype(float)
     assert ((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min() > 0.999
     assert 0.1 < (plain > 0).mean() < 0.9  # alive, neither silent nor saturated

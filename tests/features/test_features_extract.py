@@ -111,7 +111,9 @@ def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None
 
 def test_rows_of_another_rate_are_refused_with_how_to_make_them() -> None:
     other = Features(rows(0), Fraction(1), 5.0, "b")
-    with pytest.raises(FeatureError, match=r"^b: 1 rows .* stepcut features VIDEO -o DIR --fps 5/2$"):
+    with pytest.raises(
+        FeatureError, match=r"^b: 1 rows .* stepcut features VIDEO -o DIR --fps 5/2$"
+    ):
         read_like(other, Fraction(5, 2), [4], None)
 
 

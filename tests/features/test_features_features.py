@@ -40,7 +40,10 @@ class Mean:
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         self.seen += len(frames)
-        return frames.reshape(len(frames), 16, 4, 4, 3).mean(axis=(1, 3)).reshape(len(frames), 12) * self.scale
+        return (
+            frames.reshape(len(frames), 16, 4, 4, 3).mean(axis=(1, 3)).reshape(len(frames), 12)
+            * self.scale
+        )
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,11 @@ def test_rows_are_the_frames_at_their_times(folder: Path, tmp_path: Path) -> Non
     for found, seconds in zip(features, (1.5, 2.25, 3.05), strict=True):
         frames = np.stack([image for _, image in sample_frames(str(found.path), 5, 16)])
         assert np.array_equal(found.rows, Mean().extract(frames).astype(np.float16))
-        assert (found.rate, found.duration, found.corrupt) == (Fraction(5), pytest.approx(seconds), 0)
+        assert (found.rate, found.duration, found.corrupt) == (
+            Fraction(5),
+            pytest.approx(seconds),
+            0,
+        )
         assert len(found.rows) == int(np.ceil(seconds * 5))
         assert isinstance(found.rows, np.memmap)
         assert found.rows.dtype == np.float16
@@ -222,7 +229,9 @@ def test_cancelling_stops_the_workers_at_once(folder: Path, tmp_path: Path) -> N
     assert list((tmp_path / "features").iterdir()) == []
 
 
-def test_killed_at_any_point_then_run_again_gives_the_same_bits(folder: Path, tmp_path: Path) -> None:
+def test_killed_at_any_point_then_run_again_gives_the_same_bits(
+    folder: Path, tmp_path: Path
+) -> None:
     code = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
@@ -236,32 +245,49 @@ extract(sys.argv[2], Mean(), fps=10, cache=sys.argv[3], progress=hook)
     clean, _ = extract(folder, Mean(), fps=10, cache=tmp_path / "clean")
     for moment in (0, 25):
         cache = tmp_path / f"killed-{moment}"
-        words = [sys.executable, "-c", code, os.pathsep.join(sys.path), str(folder), str(cache), str(moment)]
+        words = [
+            sys.executable,
+            "-c",
+            code,
+            os.pathsep.join(sys.path),
+            str(folder),
+            str(cache),
+            str(moment),
+        ]
         assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
         again, failures = extract(folder, Mean(), fps=10, cache=cache)
         assert failures == []
         for a, b in zip(clean, again, strict=True):
             assert np.array_equal(a.rows, b.rows)
             name = Path(str(a.rows.filename)).name
-            assert (tmp_path / "clean" / "features" / name).read_bytes() == (cache / "features" / name).read_bytes()
+            assert (tmp_path / "clean" / "features" / name).read_bytes() == (
+                cache / "features" / name
+            ).read_bytes()
 
 
 def test_parts_of_a_video_give_the_rows_of_one_pass(folder: Path, tmp_path: Path) -> None:
     film, fps, backbone = folder / "v2.mp4", 20, Mean()
-    whole, metadata = read_rows(compute_features(film, backbone, fps, tmp_path / "whole.safetensors"))
+    whole, metadata = read_rows(
+        compute_features(film, backbone, fps, tmp_path / "whole.safetensors")
+    )
     times = split_times(key_times(film), fps, backbone.batch, 3, float(metadata["duration"]))
     assert len(times) == 3
     parts = [
         rows
         for start, end in zip(times, [*times[1:], None], strict=True)
-        for rows in compute_rows(sample_frames(film, fps, backbone.size, start=start, end=end), backbone)
+        for rows in compute_rows(
+            sample_frames(film, fps, backbone.size, start=start, end=end), backbone
+        )
     ]
     assert np.array_equal(np.concatenate(parts).astype(np.float16), whole)
 
 
 def test_leftovers_of_killed_runs_go_after_a_day(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "features").mkdir()
-    old, new = tmp_path / "features" / ".a.safetensors.x.part", tmp_path / "features" / ".b.safetensors.y.part"
+    old, new = (
+        tmp_path / "features" / ".a.safetensors.x.part",
+        tmp_path / "features" / ".b.safetensors.y.part",
+    )
     old.touch()
     new.touch()
     os.utime(old, (1, 1))
@@ -275,16 +301,24 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
         def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
             return frames.mean(axis=(1, 2, 3))
 
-    with pytest.raises(FeatureError, match=r"backbone mean gave shape \(4,\) for 4 frames; it must give a row each"):
+    with pytest.raises(
+        FeatureError, match=r"backbone mean gave shape \(4,\) for 4 frames; it must give a row each"
+    ):
         extract(folder, Flat(), fps=5, cache=tmp_path)
 
     class Narrow(Mean):
         def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
             return super().extract(frames)[:, :1]
 
-    with pytest.raises(FeatureError, match=r"backbone mean gave shape \(4, 1\) for 4 frames; it must give a row each"):
+    with pytest.raises(
+        FeatureError,
+        match=r"backbone mean gave shape \(4, 1\) for 4 frames; it must give a row each",
+    ):
         extract(folder, Narrow("narrow"), fps=5, cache=tmp_path)
-    with pytest.raises(FeatureError, match=r"not finite in half precision \(at most 65504\)\. Scale its features down"):
+    with pytest.raises(
+        FeatureError,
+        match=r"not finite in half precision \(at most 65504\)\. Scale its features down",
+    ):
         extract(folder, Mean(scale=1e6), fps=5, cache=tmp_path)
     with pytest.raises(FeatureError, match=r"gave nan or inf\. Check the mean and scale"):
         extract(folder, Mean(scale=np.nan), fps=5, cache=tmp_path)
@@ -296,7 +330,10 @@ def test_the_numbers_of_a_backbone_may_be_those_of_numpy(folder: Path, tmp_path:
     vars(backbone).update(size=np.int64(16), dim=np.int64(12))
     features, failures = extract(folder / "v0.mp4", backbone, fps=5, cache=tmp_path)
     assert failures == []
-    assert np.array_equal(features[0].rows, extract(folder / "v0.mp4", Mean("other"), fps=5, cache=tmp_path)[0][0].rows)
+    assert np.array_equal(
+        features[0].rows,
+        extract(folder / "v0.mp4", Mean("other"), fps=5, cache=tmp_path)[0][0].rows,
+    )
 
 
 def test_no_space_on_the_disk_is_not_the_videos_fault(
@@ -321,15 +358,25 @@ def test_what_goes_wrong_leaves_no_decoder_for_the_garbage_collector(
     if at_fault == "the backbone":
         monkeypatch.setattr(backbone, "extract", fail)
     with pytest.raises((OptionError, FeatureError)) as caught:
-        compute_features(folder / "v2.mp4", backbone, 5, tmp_path / "x", fail if at_fault == "who is told" else None)
+        compute_features(
+            folder / "v2.mp4",
+            backbone,
+            5,
+            tmp_path / "x",
+            fail if at_fault == "who is told" else None,
+        )
     assert caught.traceback  # whose frames are still there
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stepcut-decode")]
+    assert not [
+        thread for thread in threading.enumerate() if thread.name.startswith("stepcut-decode")
+    ]
 
 
 def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"fps=0 is not a rate"):
         extract(folder, Mean(), fps=0, cache=tmp_path)
-    with pytest.raises(OptionError, match=r"backbone='resnet5' is unknown; did you mean 'resnet50'"):
+    with pytest.raises(
+        OptionError, match=r"backbone='resnet5' is unknown; did you mean 'resnet50'"
+    ):
         extract(folder, "resnet5", cache=tmp_path)
     with pytest.raises(VideoError, match="no such file or folder"):
         extract(tmp_path / "nowhere", Mean(), cache=tmp_path)
@@ -344,10 +391,15 @@ def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert failures == []
     assert (features[0].rate, features[0].duration) == (Fraction(3), 2.0)
-    assert extract(tmp_path, FeatureSpec("vectors", 3))[0][0].rate == 3  # as `stepcut features --backbone vectors` asks
+    assert (
+        extract(tmp_path, FeatureSpec("vectors", 3))[0][0].rate == 3
+    )  # as `stepcut features --backbone vectors` asks
     (tmp_path / "b.npy").write_text("no array")
     features, failures = extract(tmp_path, "vectors", fps=3)
-    assert ([one.name for one in features], [failure.name for failure in failures]) == (["a"], ["b"])
+    assert ([one.name for one in features], [failure.name for failure in failures]) == (
+        ["a"],
+        ["b"],
+    )
     with pytest.raises(FeatureError, match=r"b\.npy: not readable as an array"):
         extract(tmp_path, "vectors", fps=3, strict=True)
 
@@ -360,10 +412,14 @@ def test_stored_files_can_be_read_back_as_given_features(folder: Path, tmp_path:
     assert np.array_equal(stored[0].rows, features[0].rows)
     assert stored[0].rate == 5
     file = next((tmp_path / "features").iterdir())
-    assert np.array_equal(load_file(file)["rows"], features[0].rows)  # plain safetensors, for anybody
+    assert np.array_equal(
+        load_file(file)["rows"], features[0].rows
+    )  # plain safetensors, for anybody
 
 
-def test_the_cache_is_where_the_platform_wants_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_where_the_platform_wants_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "mine"))
     assert cache_dir() == tmp_path / "mine"
     monkeypatch.delenv("STEPCUT_CACHE")

@@ -17,7 +17,15 @@ from stepcut.files.names import safe_name, same_video, short_names
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("v10.mp4", "v2.MP4", "notes.txt", "._v2.mp4", "deep/v1.mkv", ".hidden/v3.mp4", "labels.csv"):
+    for name in (
+        "v10.mp4",
+        "v2.MP4",
+        "notes.txt",
+        "._v2.mp4",
+        "deep/v1.mkv",
+        ".hidden/v3.mp4",
+        "labels.csv",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     return tmp_path
@@ -50,7 +58,9 @@ def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_there(folder: Path) -> None:
-    with pytest.raises(VideoError, match=r"nowhere: no such file or folder \(read from .*\)\. Check the path"):
+    with pytest.raises(
+        VideoError, match=r"nowhere: no such file or folder \(read from .*\)\. Check the path"
+    ):
         find_videos(folder / "nowhere")
     with pytest.raises(VideoError, match=r"x\.mp4: no such file or folder"):
         find_videos([folder / "x.mp4"])
@@ -63,7 +73,9 @@ def test_what_is_not_there(folder: Path) -> None:
 
 
 def test_a_folder_without_videos(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"no video in this folder \(it is empty\)\..* videos end in \.mp4"):
+    with pytest.raises(
+        VideoError, match=r"no video in this folder \(it is empty\)\..* videos end in \.mp4"
+    ):
         find_videos(tmp_path)
     for name in ("a.txt", "b.txt", "c.csv"):
         (tmp_path / name).touch()

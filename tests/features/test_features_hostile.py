@@ -66,7 +66,9 @@ class Watched:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         self.trap.pass_by()
-        return watch(self.inside(*map(bare, args), **{k: bare(v) for k, v in options.items()}), self.trap)
+        return watch(
+            self.inside(*map(bare, args), **{k: bare(v) for k, v in options.items()}), self.trap
+        )
 
     def __iter__(self) -> Any:
         return self
@@ -110,7 +112,11 @@ WAYS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "error",
-    [Injected("ouch"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), av.error.InvalidDataError(1, "bad")],
+    [
+        Injected("ouch"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        av.error.InvalidDataError(1, "bad"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
@@ -122,7 +128,9 @@ def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
         trap = Trap(place, error)
         with monkeypatch.context() as patched:
             patched.setattr(av, "open", Watched(real_open, trap))
-            patched.setattr(av.video.reformatter, "VideoReformatter", Watched(real_reformatter, trap))
+            patched.setattr(
+                av.video.reformatter, "VideoReformatter", Watched(real_reformatter, trap)
+            )
             with suppress(VideoError):
                 WAYS[way](film)
         error.__traceback__ = error.__context__ = None  # which hold the frames of the film
@@ -131,7 +139,9 @@ def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
     assert place > 30
 
 
-def test_a_video_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_video_that_fails_leaves_the_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     films = [make_film(tmp_path / f"film{n}.mp4", frames=4 + n) for n in range(3)]
     real_open = av.open
 
@@ -151,7 +161,12 @@ def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None
     film = make_film(tmp_path / "film.mkv")
     data = film.read_bytes()
     assert data.count(b"00:00:02.000000000") == 1
-    for wrong in (b"00:00:0x.000000000", b"0000:02.0000000000", b"\xff0:00:02.000000000", b"99:99:99.999999999"):
+    for wrong in (
+        b"00:00:0x.000000000",
+        b"0000:02.0000000000",
+        b"\xff0:00:02.000000000",
+        b"99:99:99.999999999",
+    ):
         film.write_bytes(data.replace(b"00:00:02.000000000", wrong))
         if wrong[0] != ord("9"):
             assert len(list(sample_frames(film, 2))) == 4
@@ -163,7 +178,9 @@ def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None
 def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4", frames=100, bf="0")
     data = bytearray(film.read_bytes())
-    table = data.index(b"stts") + 12  # version, number of entries; then (how many frames, how long each)
+    table = (
+        data.index(b"stts") + 12
+    )  # version, number of entries; then (how many frames, how long each)
     length = int.from_bytes(data[table + 4 : table + 8], "big")
     for hours in (30, 1000):
         data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")
@@ -201,7 +218,9 @@ def test_pipes_sockets_and_devices_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
-def test_names_of_bytes_and_control_characters(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_names_of_bytes_and_control_characters(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_film(tmp_path / "film.mp4", frames=4)
     os.link(tmp_path / "film.mp4", os.fsencode(tmp_path) + b"/\xff.mp4")
     os.link(tmp_path / "film.mp4", tmp_path / "\x1b[2Jred.mp4")
@@ -226,7 +245,8 @@ def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "codec"), [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.webm", "libvpx")]
+    ("name", "codec"),
+    [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.webm", "libvpx")],
 )
 def test_mutated_videos_give_rows_or_a_sentence(tmp_path: Path, name: str, codec: str) -> None:
     """Bytes changed, removed, doubled and moved at random: a VideoError or frames of the right size, nothing else."""
@@ -258,7 +278,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             case 1:
                 made[at] ^= 1 << chance.randrange(8)
             case 2:
-                made[at : at + size] = bytes(chance.choice([0, 255, chance.randrange(256)]) for _ in range(size))
+                made[at : at + size] = bytes(
+                    chance.choice([0, 255, chance.randrange(256)]) for _ in range(size)
+                )
             case 3:
                 del made[at : at + size]
             case _:

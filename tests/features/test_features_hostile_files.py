@@ -63,7 +63,9 @@ HOSTILE: dict[str, bytes] = {
     "a type of its own": safetensors(entry(dtype="F17")),
     "a type that is a list": safetensors(entry(dtype=["F16"])),
     "not a number": safetensors(entry(), np.full(80, np.nan, np.float16).tobytes()),
-    "too large": safetensors(entry(dtype="F64", data_offsets=[0, 640]), np.full(80, 1e300).tobytes()),
+    "too large": safetensors(
+        entry(dtype="F64", data_offsets=[0, 640]), np.full(80, 1e300).tobytes()
+    ),
     "a rate of none": saying(rate="0"),
     "a rate of words": saying(rate="fast"),
     "a rate that is a list": saying(rate=[1]),
@@ -132,11 +134,15 @@ def test_a_bomb_is_refused_by_its_declared_size(tmp_path: Path) -> None:
     assert bomb.stat().st_size < 2**20
     with pytest.raises(StepcutError, match=r"would unpack to 81,920,\d+"):
         load_features(bomb, rate=1)
-    np.savez_compressed(tmp_path / "b.npz", features=np.zeros((1000, 64)))  # small and much smaller packed: fine
+    np.savez_compressed(
+        tmp_path / "b.npz", features=np.zeros((1000, 64))
+    )  # small and much smaller packed: fine
     assert load_features(tmp_path / "b.npz", rate=1)[0].rows.shape == (1000, 64)
 
 
-@pytest.mark.parametrize("name", ["../../out", "/etc/out", "a/../../out", "..", "out\0", "x" * 400, "\x1b[2J"])
+@pytest.mark.parametrize(
+    "name", ["../../out", "/etc/out", "a/../../out", "..", "out\0", "x" * 400, "\x1b[2J"]
+)
 def test_a_name_in_a_feature_file_stays_in_its_folder(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "down"
     written = Path(str(export(Features(ROWS, Fraction(1), 20.0, name), folder)))
@@ -153,7 +159,9 @@ def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_check_needs_no_cache_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_needs_no_cache_that_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=20, rate=10)
     (tmp_path / "no folder").touch()
@@ -161,5 +169,7 @@ def test_a_check_needs_no_cache_that_can_be_written(tmp_path: Path, monkeypatch:
     sc.learn(tmp_path, 2, output=tmp_path / "p.proc", device="cpu")
     wanted = sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4")
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "no folder" / "cache"))
-    assert np.array_equal(sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4").rows, wanted.rows)
+    assert np.array_equal(
+        sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4").rows, wanted.rows
+    )
     assert main(["check", str(tmp_path / "p.proc"), str(tmp_path / "v0.mp4"), "--quiet"]) in (0, 1)

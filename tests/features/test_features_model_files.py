@@ -54,7 +54,9 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("shape", [("n", 3, 32, 32), (2, 3, 32, 32), ("n", 32, 32, 3), ("n", 3, "h", "w")])
+@pytest.mark.parametrize(
+    "shape", [("n", 3, 32, 32), (2, 3, 32, 32), ("n", 32, 32, 3), ("n", 3, "h", "w")]
+)
 def test_frames_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path) -> None:
     file = mean_colour(tmp_path / "m.onnx", shape)
     backbone = load_backbone(str(file), "cpu", runtime, size=32, **PLAIN)
@@ -66,25 +68,42 @@ def test_frames_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path)
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_what_the_file_says_is_used_and_what_is_given_wins(runtime: str, tmp_path: Path) -> None:
-    said = {"stepcut.mean": "0.2,0.4,0.5", "stepcut.scale": "0.5", "stepcut.colour": "bgr", "stepcut.output": "double"}
+    said = {
+        "stepcut.mean": "0.2,0.4,0.5",
+        "stepcut.scale": "0.5",
+        "stepcut.colour": "bgr",
+        "stepcut.output": "double",
+    }
     file = mean_colour(tmp_path / "m.onnx", metadata=said, outputs=("colour", "double"))
     rows = load_backbone(str(file), "cpu", runtime).extract(pictures(1, 32, 32))
     assert np.allclose(rows, 2 * (np.array([1.0, 0.4, 0.2]) - [0.2, 0.4, 0.5]) / 0.5, atol=2e-3)
-    given = load_backbone(str(file), "cpu", runtime, colour="rgb", output="colour", mean=(0, 0, 0), scale=1)
+    given = load_backbone(
+        str(file), "cpu", runtime, colour="rgb", output="colour", mean=(0, 0, 0), scale=1
+    )
     assert np.allclose(given.extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_network_with_two_inputs_is_refused(runtime: str, tmp_path: Path) -> None:
-    named = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, 32, 32]) for name in ("x", "y", "z")]
-    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["z"])], "sum", named[:2], named[2:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    named = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, 32, 32])
+        for name in ("x", "y", "z")
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "y"], ["z"])], "sum", named[:2], named[2:]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
     with pytest.raises(OptionError, match="it has 2 inputs; a backbone takes frames alone"):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(runtime: str, tmp_path: Path) -> None:
+def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(
+    runtime: str, tmp_path: Path
+) -> None:
     """As in files that torch wrote of `x.view(x.size(0), -1)`: the shape is computed when the network runs."""
     model = onnx.load(mean_colour(tmp_path / "m.onnx"))
     model.graph.node[1].output[0] = "mean"
@@ -110,26 +129,36 @@ def test_an_output_without_rows_is_refused(runtime: str, tmp_path: Path) -> None
     model.graph.node.append(helper.make_node("ReduceSum", ["colour"], ["sum"], keepdims=0))
     model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, []))
     onnx.save(model, tmp_path / "m.onnx")
-    with pytest.raises(OptionError, match=r"output sum has shape \(\); a backbone gives a row per frame"):
+    with pytest.raises(
+        OptionError, match=r"output sum has shape \(\); a backbone gives a row per frame"
+    ):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, output="sum", **PLAIN)
 
 
 def test_models_of_openvino_and_of_bytes(tmp_path: Path) -> None:
     openvino = import_openvino()
-    file = mean_colour(tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata={"stepcut.colour": "bgr"})
+    file = mean_colour(
+        tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata={"stepcut.colour": "bgr"}
+    )
     openvino.save_model(openvino.Core().read_model(file), tmp_path / "m.xml")
     for path in (file, tmp_path / "m.xml"):
-        assert np.array_equal(load_backbone(str(path), "cpu").extract(pictures(1, 32, 32)), [[255, 102, 51]])
+        assert np.array_equal(
+            load_backbone(str(path), "cpu").extract(pictures(1, 32, 32)), [[255, 102, 51]]
+        )
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("shape", [("n", 4, 3, 32, 32), ("n", 3, 4, 32, 32), ("n", 3, "t", 32, 32)])
 def test_clips_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path) -> None:
-    backbone = load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", runtime, clip_frames=4, **PLAIN)
+    backbone = load_backbone(
+        str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", runtime, clip_frames=4, **PLAIN
+    )
     assert np.allclose(backbone.extract(pictures(3, 4, 32, 32)), [[0.2, 0.4, 1.0]] * 3, atol=1e-3)
 
 
-def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films: Path, tmp_path: Path) -> None:
+def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(
+    films: Path, tmp_path: Path
+) -> None:
     image = mean_colour(tmp_path / "image.onnx")
     clip = mean_colour(tmp_path / "clip.onnx", ("n", 5, 3, 32, 32))
     one, _ = extract(films, FeatureSpec(str(image), 10, **PLAIN), cache=tmp_path)
@@ -144,14 +173,21 @@ def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films: Path, 
 
 
 def test_a_model_file_from_the_command_line_to_a_check(films: Path, tmp_path: Path) -> None:
-    file, cache = str(mean_colour(tmp_path / "model.onnx")), ["--cache", str(tmp_path / "cache"), "--quiet"]
+    file, cache = (
+        str(mean_colour(tmp_path / "model.onnx")),
+        ["--cache", str(tmp_path / "cache"), "--quiet"],
+    )
     words = ["--backbone", file, "--mean", "0,0,0", "--scale", "1", "--device", "cpu", *cache]
     assert main(["features", str(films), "-o", str(tmp_path / "feats"), *words]) == 0
     made = load_features(tmp_path / "feats")
     assert made[0].rows.shape == (8, 3)
-    assert made[0].spec == FeatureSpec(file, size=32, mean=(0, 0, 0), scale=(1, 1, 1), colour="rgb", output="colour")
+    assert made[0].spec == FeatureSpec(
+        file, size=32, mean=(0, 0, 0), scale=(1, 1, 1), colour="rgb", output="colour"
+    )
     assert main(["learn", str(films), "-k", "2", "-o", str(tmp_path / "p.proc"), *words]) == 0
-    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]) in (0, 1)
+    assert main(
+        ["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]
+    ) in (0, 1)
 
 
 def test_a_procedure_finds_its_model_file_where_it_lies_now(
@@ -160,11 +196,21 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(
     (tmp_path / "old").mkdir()
     file = mean_colour(tmp_path / "old" / "model.onnx")
     spec = FeatureSpec(str(file), **PLAIN)
-    sc.learn(films, 2, backbone=spec, cache=tmp_path / "cache", output=tmp_path / "sent" / "p.proc", device="cpu")
+    sc.learn(
+        films,
+        2,
+        backbone=spec,
+        cache=tmp_path / "cache",
+        output=tmp_path / "sent" / "p.proc",
+        device="cpu",
+    )
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "empty"))
     place = tmp_path / "sent" / "p.proc"
     words = ["check", str(place), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]
-    for now in (tmp_path / "sent", tmp_path / "here"):  # beside the procedure, and in the working folder
+    for now in (
+        tmp_path / "sent",
+        tmp_path / "here",
+    ):  # beside the procedure, and in the working folder
         now.mkdir(exist_ok=True)
         file = file.rename(now / "model.onnx")
         monkeypatch.chdir(tmp_path / "here" if now.name == "here" else tmp_path)
@@ -179,16 +225,22 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(
     mean_colour(tmp_path / "model.onnx", ("n", 32, 32, 3))
     assert main(words) == 2
     assert "another file than the one learned with" in capsys.readouterr().err
-    assert find_files({"name": "C:\\nets\\model.onnx"}, [tmp_path])["name"] == str(tmp_path / "model.onnx")
+    assert find_files({"name": "C:\\nets\\model.onnx"}, [tmp_path])["name"] == str(
+        tmp_path / "model.onnx"
+    )
 
 
 def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "stepcut"):
-        rows = load_backbone(str(mean_colour(tmp_path / "m.onnx")), "cpu").extract(pictures(1, 32, 32))
+        rows = load_backbone(str(mean_colour(tmp_path / "m.onnx")), "cpu").extract(
+            pictures(1, 32, 32)
+        )
     assert "m.onnx does not say how frames are normalised" in caplog.text
-    assert np.allclose(rows, (np.array([0.2, 0.4, 1]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225], atol=3e-3)
+    assert np.allclose(
+        rows, (np.array([0.2, 0.4, 1]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225], atol=3e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +251,11 @@ def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
         (("n", 3, 32, 32), {"clip_frames": 4}, "clip_frames=4, but it takes single frames"),
         (("n", 4, 3, 32, 32), {"clip_frames": 8}, "clip_frames=8, but it takes 4 frames"),
         (("n", 3, "t", 32, 32), {}, "clips of any length.*--clip-frames"),
-        (("n", 3, 32, 32), {"output": "colours"}, "output='colours' is unknown; did you mean 'colour'"),
+        (
+            ("n", 3, 32, 32),
+            {"output": "colours"},
+            "output='colours' is unknown; did you mean 'colour'",
+        ),
         (("n", 3, 32, 32), {"mean": 124}, "mean=124.*divided by 255"),
         (("n", 3, 32, 32), {"mean": "a,b,c"}, "three numbers"),
         (("n", 3, 32, 32), {"scale": 0}, "holds 0"),
@@ -207,15 +263,21 @@ def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
         (("n", 3, 32, 32), {"colour": "rbg"}, "did you mean 'r?b?g"),
     ],
 )
-def test_what_does_not_fit_is_told(shape: Any, given: dict[str, Any], says: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_told(
+    shape: Any, given: dict[str, Any], says: str, tmp_path: Path
+) -> None:
     with pytest.raises(OptionError, match=says):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
-def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stepcut.features.backbones.choose_device", lambda _: "cuda")
     file = str(mean_colour(tmp_path / "m.onnx"))
-    assert np.allclose(load_backbone(file, **PLAIN).extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3)
+    assert np.allclose(
+        load_backbone(file, **PLAIN).extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3
+    )
     with pytest.raises(OptionError, match=r"m\.onnx, device='cuda'.*Use --device cpu"):
         load_backbone(file, "cuda", **PLAIN)
 
@@ -228,14 +290,19 @@ def test_files_that_are_no_backbone(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match=r"bad\.onnx': .* cannot read it"):
             load_backbone(str(tmp_path / "bad.onnx"), "cpu", runtime)
     two = mean_colour(tmp_path / "two.onnx", outputs=("colour", "double"))
-    with pytest.raises(OptionError, match=r"several outputs; say which with --output-name: colour .*, double"):
+    with pytest.raises(
+        OptionError, match=r"several outputs; say which with --output-name: colour .*, double"
+    ):
         load_backbone(str(two), "cpu", **PLAIN)
 
 
 def test_another_file_or_another_setting_is_another_fingerprint(tmp_path: Path) -> None:
     file = str(mean_colour(tmp_path / "m.onnx"))
     other = str(mean_colour(tmp_path / "o.onnx", ("n", 32, 32, 3)))
-    marks = [load_backbone(f, "cpu", **s).fingerprint for f, s in ((file, PLAIN), (file, {}), (other, PLAIN))]
+    marks = [
+        load_backbone(f, "cpu", **s).fingerprint
+        for f, s in ((file, PLAIN), (file, {}), (other, PLAIN))
+    ]
     assert len(set(marks)) == 3
 
 
@@ -290,7 +357,9 @@ class Tiny(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(3))
-        self.visual = SimpleNamespace(image_size=(32, 32), image_mean=(0, 0, 0), image_std=(1, 1, 1))
+        self.visual = SimpleNamespace(
+            image_size=(32, 32), image_mean=(0, 0, 0), image_std=(1, 1, 1)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.mean(dim=(2, 3)) * self.weight
@@ -308,7 +377,9 @@ def hubs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     timm, clip = ModuleType("timm"), ModuleType("open_clip")
     said = {"input_size": (3, 32, 32), "mean": (0, 0, 0), "std": (1, 1, 1)}
-    vars(timm).update(create_model=create, data=SimpleNamespace(resolve_model_data_config=lambda _: said))
+    vars(timm).update(
+        create_model=create, data=SimpleNamespace(resolve_model_data_config=lambda _: said)
+    )
     vars(clip).update(create_model=create)
     monkeypatch.setitem(sys.modules, "timm", timm)
     monkeypatch.setitem(sys.modules, "open_clip", clip)
@@ -329,7 +400,9 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
     backbone = load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "w.safetensors")
     assert np.allclose(backbone.extract(pictures(1, 32, 32)), [[0.2, 0.8, 3.0]], atol=2e-3)
     assert hubs.pop()[1] in (False, None)
-    with pytest.raises(OptionError, match="hf-hub:a/b"):  # where such a name is asked for its settings
+    with pytest.raises(
+        OptionError, match="hf-hub:a/b"
+    ):  # where such a name is asked for its settings
         load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights=tmp_path / "w.safetensors")
     assert hubs == []
     load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights="fetch")
@@ -342,26 +415,41 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
 @pytest.mark.usefixtures("hubs")
 def test_the_order_of_colours_is_obeyed_for_networks_of_hubs() -> None:
     settings: dict[str, Any] = {"weights": "fetch", "mean": (0, 0, 0.1), "scale": (1, 1, 2)}
-    one, other = (load_backbone("timm:net", "cpu", colour=colour, **settings) for colour in ("rgb", "bgr"))
+    one, other = (
+        load_backbone("timm:net", "cpu", colour=colour, **settings) for colour in ("rgb", "bgr")
+    )
     assert np.allclose(one.extract(pictures(1, 32, 32)), [[0.2, 0.4, 0.45]], atol=1e-3)
-    assert np.allclose(other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3)  # means are in its order, too
+    assert np.allclose(
+        other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3
+    )  # means are in its order, too
     assert one.fingerprint != other.fingerprint
     assert one.fingerprint == load_backbone("timm:net", "cpu", **settings).fingerprint
 
 
-@pytest.mark.parametrize("error", [RuntimeError("Unknown model (net)"), ConnectionError("no route to the hub\nat all")])
-def test_a_network_that_a_hub_has_not_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Unknown model (net)"), ConnectionError("no route to the hub\nat all")]
+)
+def test_a_network_that_a_hub_has_not_is_told(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def create(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create))
     reason = re.escape(str(error).splitlines()[0])
-    with pytest.raises(OptionError, match=rf"backbone='timm:net': timm does not give it \({reason}\)\. Check its name"):
+    with pytest.raises(
+        OptionError,
+        match=rf"backbone='timm:net': timm does not give it \({reason}\)\. Check its name",
+    ):
         load_backbone("timm:net", "cpu", weights="fetch")
 
 
 def test_a_hub_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for hub, package in (("timm", "timm"), ("hf", "transformers"), ("open_clip", "open-clip-torch")):
+    for hub, package in (
+        ("timm", "timm"),
+        ("hf", "transformers"),
+        ("open_clip", "open-clip-torch"),
+    ):
         monkeypatch.setitem(sys.modules, {"hf": "transformers"}.get(hub, hub), None)
         with pytest.raises(ExtraNeeded, match=f"pip install {package}"):
             load_backbone(f"{hub}:net", "cpu", weights="fetch")

@@ -29,13 +29,19 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
     engine.close()
 
 
-def test_workers_give_the_features_of_one_process(films: Path, tmp_path: Path, engine: Local) -> None:
+def test_workers_give_the_features_of_one_process(
+    films: Path, tmp_path: Path, engine: Local
+) -> None:
     here, there = Logged(tmp_path / "here"), Logged(tmp_path / "there")
     one, _ = extract(films, here, fps=5, cache=tmp_path / "one")
     events: list[Event] = []
-    many, failures = extract(films, there, fps=5, cache=tmp_path / "many", engine=engine, progress=events.append)
+    many, failures = extract(
+        films, there, fps=5, cache=tmp_path / "many", engine=engine, progress=events.append
+    )
     assert failures == []
-    assert [(f.name, f.path, f.rate, f.duration) for f in one] == [(f.name, f.path, f.rate, f.duration) for f in many]
+    assert [(f.name, f.path, f.rate, f.duration) for f in one] == [
+        (f.name, f.path, f.rate, f.duration) for f in many
+    ]
     assert stored(tmp_path / "one") == stored(tmp_path / "many")  # v3, 12 s, went in pieces of 3 s
     rows = sum(len(f.rows) for f in one)
     assert seen(tmp_path / "here") == seen(tmp_path / "there") == rows
@@ -49,16 +55,28 @@ def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
     engine, events = Local(1), list[Event]()
     try:
         found, _ = extract(
-            films, Logged(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine, progress=events.append
+            films,
+            Logged(tmp_path / "log"),
+            fps=5,
+            cache=tmp_path,
+            engine=engine,
+            progress=events.append,
         )
     finally:
         engine.close()
     items = [event.item for event in events if event.stage == "features" and event.item]
     assert list(dict.fromkeys(items)) == ["v3", "v2", "v1", "v0"]
-    assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]  # the answers stay in the order of the videos
+    assert [one.name for one in found] == [
+        "v0",
+        "v1",
+        "v2",
+        "v3",
+    ]  # the answers stay in the order of the videos
 
 
-@pytest.mark.parametrize("film", [{"g": "10", "bf": "2"}, {"g": "250"}, {"g": "7", "open-gop": "1"}])
+@pytest.mark.parametrize(
+    "film", [{"g": "10", "bf": "2"}, {"g": "250"}, {"g": "7", "open-gop": "1"}]
+)
 def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> None:
     path = make_film(tmp_path / "film.mp4", frames=200, **film)
     backbone = Logged(tmp_path / "log")
@@ -80,13 +98,17 @@ def test_a_damaged_video_is_seen_in_one_pass(tmp_path: Path, engine: Local) -> N
     (tmp_path / "bad.mkv").write_bytes(data)
     backbone = Logged(tmp_path / "log")
     one, failed_one = extract(tmp_path / "bad.mkv", backbone, fps=5, cache=tmp_path / "one")
-    many, failed_many = extract(tmp_path / "bad.mkv", backbone, fps=5, cache=tmp_path / "many", engine=engine)
+    many, failed_many = extract(
+        tmp_path / "bad.mkv", backbone, fps=5, cache=tmp_path / "many", engine=engine
+    )
     assert [str(f) for f in failed_one] == [str(f) for f in failed_many]
     assert [f.corrupt for f in one] == [f.corrupt for f in many]
     assert stored(tmp_path / "one") == stored(tmp_path / "many")
 
 
-def test_a_broken_video_is_named_and_strict_stops(films: Path, tmp_path: Path, engine: Local) -> None:
+def test_a_broken_video_is_named_and_strict_stops(
+    films: Path, tmp_path: Path, engine: Local
+) -> None:
     (tmp_path / "empty.mp4").touch()
     short = make_film(tmp_path / "short.mp4", frames=200, muxer={"movflags": "faststart"}, g="10")
     short.write_bytes(short.read_bytes()[: short.stat().st_size // 2])
@@ -101,23 +123,35 @@ def test_a_broken_video_is_named_and_strict_stops(films: Path, tmp_path: Path, e
         extract(videos, backbone, fps=5, cache=tmp_path / "cache", engine=engine, strict=True)
 
 
-def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, engine: Local) -> None:
+def test_a_video_that_crashes_its_worker_is_named(
+    films: Path, tmp_path: Path, engine: Local
+) -> None:
     dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
     features, failures = extract(
-        [films / "v0.mp4", dark, films / "v1.mp4"], Crash(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine
+        [films / "v0.mp4", dark, films / "v1.mp4"],
+        Crash(tmp_path / "log"),
+        fps=5,
+        cache=tmp_path,
+        engine=engine,
     )
     assert [f.name for f in features] == ["v0", "v1"]
-    assert f"{dark}: the worker process died by SIGSEGV, 2 times. It crashes its decoder" in str(failures[0])
+    assert f"{dark}: the worker process died by SIGSEGV, 2 times. It crashes its decoder" in str(
+        failures[0]
+    )
 
 
-def test_a_worker_killed_in_the_middle_costs_one_piece(films: Path, tmp_path: Path, engine: Local) -> None:
+def test_a_worker_killed_in_the_middle_costs_one_piece(
+    films: Path, tmp_path: Path, engine: Local
+) -> None:
     backbone = Logged(tmp_path / "log", die=tmp_path / "died")
     extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
     features, failures = extract(films, backbone, fps=5, cache=tmp_path / "cache", engine=engine)
     assert failures == []
     assert (tmp_path / "died").exists()
     assert stored(tmp_path / "clean") == stored(tmp_path / "cache")
-    assert seen(tmp_path / "log") == sum(len(f.rows) for f in features)  # it died before its first batch
+    assert seen(tmp_path / "log") == sum(
+        len(f.rows) for f in features
+    )  # it died before its first batch
 
 
 @pytest.mark.slow
@@ -132,13 +166,21 @@ def test_a_full_disk(films: Path, tmp_path: Path) -> None:
 
 def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> None:
     backbone = Logged(tmp_path)
-    vars(backbone)["session"] = threading.Lock()  # as what holds a network of another library often does
-    with pytest.raises(OptionError, match=r"logged cannot be sent to workers \(cannot pickle .*leave out engine"):
+    vars(backbone)["session"] = (
+        threading.Lock()
+    )  # as what holds a network of another library often does
+    with pytest.raises(
+        OptionError, match=r"logged cannot be sent to workers \(cannot pickle .*leave out engine"
+    ):
         pack(backbone)
 
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"):
+    with pytest.raises(
+        FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"
+    ):
         unpack("logged 2", pickle.dumps(Logged(tmp_path)))
-    with pytest.raises(FeatureError, match=r"does not find the class of the backbone .*Put it into a module"):
+    with pytest.raises(
+        FeatureError, match=r"does not find the class of the backbone .*Put it into a module"
+    ):
         unpack("logged 1", pickle.dumps(Logged(tmp_path)).replace(b"Logged", b"Gone__"))

@@ -15,12 +15,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 transformers = pytest.importorskip("transformers")
 
 DOC = Path(__file__).parents[2] / "docs" / "features.md"
-SMALL = {"num_hidden_layers": 2, "hidden_size": 96, "num_attention_heads": 3, "intermediate_size": 192}
+SMALL = {
+    "num_hidden_layers": 2,
+    "hidden_size": 96,
+    "num_attention_heads": 3,
+    "intermediate_size": 192,
+}
 MODELS = {
     "Dinov2Model": ("Dinov2Config", {"patch_size": 14, "image_size": 224}),
     "CLIPVisionModel": ("CLIPVisionConfig", {"patch_size": 32, "image_size": 224}),
     "SiglipVisionModel": ("SiglipVisionConfig", {"patch_size": 16, "image_size": 224}),
-    "VideoMAEModel": ("VideoMAEConfig", {"patch_size": 16, "image_size": 224, "num_frames": 16, "tubelet_size": 2}),
+    "VideoMAEModel": (
+        "VideoMAEConfig",
+        {"patch_size": 16, "image_size": 224, "num_frames": 16, "tubelet_size": 2},
+    ),
 }
 
 
@@ -35,7 +43,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
             kind = getattr(transformers, name)
             model = kind(getattr(transformers, config)(**SMALL, **settings))
             patch.setattr(kind, "from_pretrained", lambda _, model=model: model)
-        code = DOC.read_text(encoding="utf-8").split("```python\nimport onnx, torch")[1].split("```")[0]
+        code = (
+            DOC.read_text(encoding="utf-8")
+            .split("```python\nimport onnx, torch")[1]
+            .split("```")[0]
+        )
         names: dict[str, Any] = {}
         exec("import onnx, torch" + code, names)
     return folder, names
@@ -73,7 +85,13 @@ def test_a_hand_centred_crop(made: Any, tmp_path: Path) -> None:
             return x.mean(dim=(2, 3))
 
     cropped = names["Cropped"](Corner(), Mean())
-    names["export"](cropped, torch.zeros(2, 3, 224, 224), str(tmp_path / "crop.onnx"), mean="0,0,0", scale="1,1,1")
+    names["export"](
+        cropped,
+        torch.zeros(2, 3, 224, 224),
+        str(tmp_path / "crop.onnx"),
+        mean="0,0,0",
+        scale="1,1,1",
+    )
     frame = np.zeros((1, 224, 224, 3), np.uint8)
     frame[:, 112:, 112:] = 255  # the quarter that the crop looks at
     rows = load_backbone(str(tmp_path / "crop.onnx"), "cpu").extract(frame)
@@ -83,7 +101,9 @@ def test_a_hand_centred_crop(made: Any, tmp_path: Path) -> None:
 def test_a_folder_of_transformers(tmp_path: Path) -> None:
     config = transformers.Dinov2Config(**SMALL, patch_size=14, image_size=56)
     transformers.Dinov2Model(config).save_pretrained(tmp_path)
-    (tmp_path / "preprocessor_config.json").write_text('{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}')
+    (tmp_path / "preprocessor_config.json").write_text(
+        '{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}'
+    )
     backbone = load_backbone(f"hf:{tmp_path}", "cpu")
     assert backbone.size == 56
     assert backbone.extract(np.zeros((2, 56, 56, 3), np.uint8)).shape == (2, 96)

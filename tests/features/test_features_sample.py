@@ -40,8 +40,12 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     times = [170]
     for _ in range(39):
         times.append(times[-1] + steps.choice([1, 20, 33, 50, 240]))
-    films["variable.mp4"] = make_film(folder / "variable.mp4", times=times, clock=Fraction(1, 1000), bf="2", g="10")
-    films["late.mkv"] = make_film(folder / "late.mkv", times=[t + 5000 for t in times], clock=Fraction(1, 1000))
+    films["variable.mp4"] = make_film(
+        folder / "variable.mp4", times=times, clock=Fraction(1, 1000), bf="2", g="10"
+    )
+    films["late.mkv"] = make_film(
+        folder / "late.mkv", times=[t + 5000 for t in times], clock=Fraction(1, 1000)
+    )
     return films
 
 
@@ -57,7 +61,9 @@ def oracle(path: Path, fps: Fraction) -> tuple[list[int], Fraction]:
     zero, end = frames[0][0], frames[-1][0] + frames[-1][1]
     numbers, i = [], 0
     while zero + i / fps < end:
-        numbers.append(number_of([image for time, _, image in frames if time - zero <= i / fps][-1]))
+        numbers.append(
+            number_of([image for time, _, image in frames if time - zero <= i / fps][-1])
+        )
         i += 1
     return numbers, end - zero
 
@@ -67,7 +73,9 @@ ALL = [*FILMS, "variable.mp4", "late.mkv"]
 
 @pytest.mark.parametrize("fps", [2, Fraction(30000, 1001), Fraction(7, 3)])
 @pytest.mark.parametrize("name", ALL)
-def test_samples_are_the_frames_shown_then(films: dict[str, Path], name: str, fps: Fraction) -> None:
+def test_samples_are_the_frames_shown_then(
+    films: dict[str, Path], name: str, fps: Fraction
+) -> None:
     expected, length = oracle(films[name], Fraction(fps))
     samples = sample_frames(films[name], fps)
     got = list(samples)
@@ -80,13 +88,19 @@ def test_samples_are_the_frames_shown_then(films: dict[str, Path], name: str, fp
 def test_numbers_are_what_was_filmed(films: dict[str, Path]) -> None:
     """At the film's own rate every frame comes once, in order: so the oracle itself is right."""
     for name in FILMS:
-        assert [number_of(image) for _, image in sample_frames(films[name], 20)] == list(range(40)), name
+        assert [number_of(image) for _, image in sample_frames(films[name], 20)] == list(
+            range(40)
+        ), name
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_parts_give_the_samples_of_one_pass(films: dict[str, Path], name: str) -> None:
     whole = list(sample_frames(films[name], 7, size=(24, 32)))
-    for borders in ([0, 0.5, None], [0, Fraction(3, 7), Fraction(4, 7), 1.3, None], [0, 1.9, 500, None]):
+    for borders in (
+        [0, 0.5, None],
+        [0, Fraction(3, 7), Fraction(4, 7), 1.3, None],
+        [0, 1.9, 500, None],
+    ):
         parts = [
             sample
             for start, end in itertools.pairwise(borders)
@@ -115,7 +129,9 @@ def test_raw_stream_without_timestamps(tmp_path: Path) -> None:
     assert samples.duration == pytest.approx(2.0)
     assert probe(film).duration == pytest.approx(2.0)
     assert key_times(film) == []
-    assert [number_of(image) for _, image in sample_frames(film, 10, start=1.0)] == list(range(20, 40, 2))
+    assert [number_of(image) for _, image in sample_frames(film, 10, start=1.0)] == list(
+        range(20, 40, 2)
+    )
 
 
 def test_recording_without_stated_length(tmp_path: Path) -> None:
@@ -123,13 +139,24 @@ def test_recording_without_stated_length(tmp_path: Path) -> None:
     with av.open(str(film)) as container:
         assert not container.duration
     assert probe(film).duration == pytest.approx(2.0)
-    assert [number_of(image) for _, image in sample_frames(film, 4)] == [0, 5, 10, 15, 20, 25, 30, 35]
+    assert [number_of(image) for _, image in sample_frames(film, 4)] == [
+        0,
+        5,
+        10,
+        15,
+        20,
+        25,
+        30,
+        35,
+    ]
 
 
 @pytest.mark.parametrize("degrees", [0, 90, 180, -90])
 def test_rotation_is_applied(tmp_path: Path, degrees: int) -> None:
     film = make_film(tmp_path / "turned.mp4", frames=2, rotation=degrees)
-    expected = np.rot90(picture(1), degrees // 90)  # a positive display rotation turns against the clock
+    expected = np.rot90(
+        picture(1), degrees // 90
+    )  # a positive display rotation turns against the clock
     info = probe(film)
     assert (info.height, info.width) == expected.shape[:2]
     image = [image for _, image in sample_frames(film, 20)][1]
@@ -142,7 +169,9 @@ def test_rotation_is_applied(tmp_path: Path, degrees: int) -> None:
 
 def test_scaled_pictures_look_like_the_large_ones(films: dict[str, Path]) -> None:
     for (_, small), (_, large) in zip(
-        sample_frames(films["plain.mp4"], 4, size=16), sample_frames(films["plain.mp4"], 4), strict=True
+        sample_frames(films["plain.mp4"], 4, size=16),
+        sample_frames(films["plain.mp4"], 4),
+        strict=True,
     ):
         peer = np.asarray(Image.fromarray(large).resize((16, 16), Image.Resampling.BILINEAR))
         assert np.abs(peer.astype(int) - small).mean() < 1
@@ -166,7 +195,13 @@ def test_reading_can_stop_anywhere(films: dict[str, Path]) -> None:
 
 def test_probe_tells_what_the_film_is(films: dict[str, Path]) -> None:
     info = probe(films["sound.mp4"])
-    assert (info.width, info.height, info.codec, info.rate, info.frames) == (WIDTH, HEIGHT, "h264", Fraction(20), 40)
+    assert (info.width, info.height, info.codec, info.rate, info.frames) == (
+        WIDTH,
+        HEIGHT,
+        "h264",
+        Fraction(20),
+        40,
+    )
     assert info.duration == pytest.approx(2.0, abs=0.01)
 
 

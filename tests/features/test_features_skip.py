@@ -28,7 +28,11 @@ FILMS: dict[str, dict[str, Any]] = {
     "dense key frames": {"g": "2"},
     "a key frame a second": {"g": "20", "bf": "2", "preset": "medium"},
     "open groups": {"preset": "medium", "bf": "3", "g": "10", "x264-params": "open-gop=1"},
-    "many b-frames that nothing refers to": {"bf": "8", "g": "100", "x264-params": "b-pyramid=none:b-adapt=0"},
+    "many b-frames that nothing refers to": {
+        "bf": "8",
+        "g": "100",
+        "x264-params": "b-pyramid=none:b-adapt=0",
+    },
 }
 
 
@@ -50,9 +54,17 @@ def test_samples_stay_within_the_tolerance(tmp_path: Path, kind: str, times: str
 
 GROUPS: dict[str, tuple[str, dict[str, str], bool]] = {
     "H.264": ("libx264", {"bf": "3", "g": "13"}, True),
-    "H.264, open": ("libx264", {"bf": "3", "g": "13", "x264-params": "open-gop=1:scenecut=0"}, False),
+    "H.264, open": (
+        "libx264",
+        {"bf": "3", "g": "13", "x264-params": "open-gop=1:scenecut=0"},
+        False,
+    ),
     "HEVC": ("libx265", {"g": "13", "x265-params": "open-gop=0:bframes=3:log-level=none"}, True),
-    "HEVC, open": ("libx265", {"g": "13", "x265-params": "open-gop=1:bframes=3:log-level=none:scenecut=0"}, False),
+    "HEVC, open": (
+        "libx265",
+        {"g": "13", "x265-params": "open-gop=1:bframes=3:log-level=none:scenecut=0"},
+        False,
+    ),
     "VP9": ("libvpx-vp9", {"g": "13"}, True),
     "AV1": ("libsvtav1", {"svtav1-params": "keyint=13"}, True),
     "MPEG-4": ("mpeg4", {"bf": "2", "g": "13"}, False),
@@ -69,7 +81,9 @@ def make_moving_film(path: Path, codec: str, options: dict[str, str]) -> list[ND
         stream.width, stream.height = 160, 120
         stream.pix_fmt = (av.Codec(codec, "w").video_formats or [av.VideoFormat("yuv420p")])[0].name
         for number in range(90):
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(wall[:, 3 * number : 3 * number + 160])))
+            out.mux(
+                stream.encode(av.VideoFrame.from_ndarray(wall[:, 3 * number : 3 * number + 160]))
+            )
         out.mux(stream.encode(None))
     with av.open(str(path)) as film:
         return [frame.to_ndarray(format="rgb24") for frame in film.decode(video=0)]
@@ -89,17 +103,28 @@ def test_samples_are_frames_of_the_film_whatever_is_left_out(tmp_path: Path, kin
         for number, (_, picture) in enumerate(samples):
             shown, oldest = number * 20 / fps, (number - Fraction(1, 2)) * 20 / fps
             right = whole[max(0, math.ceil(oldest)) : math.floor(shown) + 1]
-            assert min(np.abs(picture.astype(int) - one).max() for one in right) <= 2  # dithering of AV1
+            assert (
+                min(np.abs(picture.astype(int) - one).max() for one in right) <= 2
+            )  # dithering of AV1
         assert samples.corrupt == 0
 
 
-UNSURE = {"qtrle": ".mov", "svq1": ".mov", "cfhd": ".mov", "h263p": ".avi", "msvideo1": ".avi", "flashsv": ".flv"}
+UNSURE = {
+    "qtrle": ".mov",
+    "svq1": ".mov",
+    "cfhd": ".mov",
+    "h263p": ".avi",
+    "msvideo1": ".avi",
+    "flashsv": ".flv",
+}
 """Codecs whose packets or frames do not say which are key frames, or say it of all."""
 
 
 @pytest.mark.parametrize("times", ["near", "fast"])
 @pytest.mark.parametrize("codec", UNSURE)
-def test_where_key_frames_are_not_told_nothing_is_left_out(tmp_path: Path, codec: str, times: str) -> None:
+def test_where_key_frames_are_not_told_nothing_is_left_out(
+    tmp_path: Path, codec: str, times: str
+) -> None:
     film = tmp_path / f"film{UNSURE[codec]}"
     make_moving_film(film, codec, {"g": "10"})
     exact, samples = sample_frames(film, 2), sample_frames(film, 2, times=times)
@@ -117,14 +142,22 @@ def test_where_key_frames_are_told_less_is_decoded(tmp_path: Path, codec: str) -
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])
-@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])  # units by their lengths; in the last, by marks
-def test_packets_tell_what_the_decoder_would_leave_out(tmp_path: Path, suffix: str, codec: str) -> None:
-    film = make_film(tmp_path / f"film{suffix}", frames=60, rate=20, codec=codec, bf="3", g="30", preset="medium")
+@pytest.mark.parametrize(
+    "suffix", [".mp4", ".mkv", ".ts"]
+)  # units by their lengths; in the last, by marks
+def test_packets_tell_what_the_decoder_would_leave_out(
+    tmp_path: Path, suffix: str, codec: str
+) -> None:
+    film = make_film(
+        tmp_path / f"film{suffix}", frames=60, rate=20, codec=codec, bf="3", g="30", preset="medium"
+    )
     with av.open(str(film)) as container:
         stream = container.streams.video[0]
         tell = find_teller(stream.codec_context)
         assert tell is not None
-        told = {packet.pts for packet in container.demux(stream) if packet.size and not tell(packet)}
+        told = {
+            packet.pts for packet in container.demux(stream) if packet.size and not tell(packet)
+        }
         every = stream.frames or 60
     with av.open(str(film)) as container:
         stream = container.streams.video[0]
@@ -171,7 +204,9 @@ class Packet:
 
 
 def test_what_is_left_out() -> None:
-    film = [Packet(number, number % 5 == 0) for number in range(40)]  # a key frame every quarter of a second
+    film = [
+        Packet(number, number % 5 == 0) for number in range(40)
+    ]  # a key frame every quarter of a second
     chosen = list(needed(iter(film), None, Fraction(2), Fraction(1, 4)))
     assert [one.pts for one, _ in chosen] == [0, 10, 20, 30, *range(35, 40)]
     assert [one.pts for one, fresh in chosen if fresh] == [10, 20, 30, 35]
@@ -203,10 +238,17 @@ def shows(frames: list[int], sample: Fraction, tolerance: Fraction, all_frames: 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_left_out_against_trying_all_prefixes(seed: int, b_frames: int) -> None:
     rng = np.random.default_rng(seed)
-    fps, tolerance = Fraction(int(rng.integers(1, 5)), int(rng.integers(1, 3))), Fraction(int(rng.integers(1, 9)), 20)
+    fps, tolerance = (
+        Fraction(int(rng.integers(1, 5)), int(rng.integers(1, 3))),
+        Fraction(int(rng.integers(1, 9)), 20),
+    )
     groups: list[list[Packet]] = [make_group(rng, 0, b_frames)]
     for _ in range(12):
-        groups.append(make_group(rng, max(one.pts or 0 for one in groups[-1]) + int(rng.integers(1, 4)), b_frames))
+        groups.append(
+            make_group(
+                rng, max(one.pts or 0 for one in groups[-1]) + int(rng.integers(1, 4)), b_frames
+            )
+        )
     film = [one for group in groups for one in group]
     chosen = list(needed(iter(film), None, fps, tolerance))
     kept, fresh = {id(one) for one, _ in chosen}, {id(one) for one, after in chosen if after}
@@ -215,10 +257,14 @@ def test_what_is_left_out_against_trying_all_prefixes(seed: int, b_frames: int) 
         count = sum(id(one) in kept for one in group)
         assert [id(one) in kept for one in group] == [True] * count + [False] * (len(group) - count)
         begin, end = group[0].pts or 0, following[0].pts or 0
-        samples = [number * row for number in range(int(end / row) + 2) if begin <= number * row < end]
+        samples = [
+            number * row for number in range(int(end / row) + 2) if begin <= number * row < end
+        ]
         times = [one.pts or 0 for one in group]
         fewest = min(
-            n for n in range(len(times) + 1) if all(shows(times[:n], sample, slack, times) for sample in samples)
+            n
+            for n in range(len(times) + 1)
+            if all(shows(times[:n], sample, slack, times) for sample in samples)
         )
         assert all(shows(times[:count], sample, slack, times) for sample in samples)
         in_time = not samples or any(samples[-1] - slack <= time <= samples[-1] for time in times)
@@ -235,7 +281,9 @@ def test_samples_of_a_second_recording_are_not_guessed() -> None:
 
 
 def test_without_a_gpu_the_frames_are_the_same(tmp_path: Path) -> None:
-    film = make_film(tmp_path / "film.mp4", frames=12, rate=20, scale=20, **FILMS["a key frame a second"])
+    film = make_film(
+        tmp_path / "film.mp4", frames=12, rate=20, scale=20, **FILMS["a key frame a second"]
+    )
     here = [image for _, image in sample_frames(film, 2, 64, times="near")]
     there = [image for _, image in sample_frames(film, 2, 64, times="near", gpu="cuda")]
     np.testing.assert_array_equal(here, there)

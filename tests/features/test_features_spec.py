@@ -43,8 +43,14 @@ def films(tmp_path: Path) -> Path:
 def test_features_learn_check_at_a_rate_of_the_users_own(films: Path, tmp_path: Path) -> None:
     common = ["--quiet", "--device", "cpu"]
     cache = ["--cache", str(tmp_path / "cache")]
-    assert main(["features", str(films), "--fps", "1", "-o", str(tmp_path / "feats"), *cache, *common]) == 0
-    assert main(["learn", str(tmp_path / "feats"), "-k", "2", "-o", str(tmp_path / "p.proc"), *common]) == 0
+    assert (
+        main(["features", str(films), "--fps", "1", "-o", str(tmp_path / "feats"), *cache, *common])
+        == 0
+    )
+    assert (
+        main(["learn", str(tmp_path / "feats"), "-k", "2", "-o", str(tmp_path / "p.proc"), *common])
+        == 0
+    )
     assert sc.load(tmp_path / "p.proc").spec == FeatureSpec(fps=Fraction(1))
     assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *common]) in (0, 1)
 
@@ -55,13 +61,18 @@ def test_an_own_backbone_is_remembered_by_its_class(films: Path, tmp_path: Path)
 
 
 def test_a_spec_is_read_back_as_it_was_written() -> None:
-    for spec in (FeatureSpec(), FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1")):
+    for spec in (
+        FeatureSpec(),
+        FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1"),
+    ):
         assert FeatureSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert FeatureSpec.from_json({"name": "vectors"}) is None
     assert "device" not in FeatureSpec().to_json()
 
 
-@pytest.mark.parametrize("said", [{}, {"name": "resnet50", "fps": "0"}, {"name": "resnet50", "weights": [1]}, 3, None])
+@pytest.mark.parametrize(
+    "said", [{}, {"name": "resnet50", "fps": "0"}, {"name": "resnet50", "weights": [1]}, 3, None]
+)
 def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(said: object, tmp_path: Path) -> None:
     sc.learn([ROWS, ROWS], 2, output=tmp_path / "p.proc")
     config = read_json(tmp_path / "p.proc" / "config.json")
@@ -90,7 +101,11 @@ def test_more_words_than_a_header_holds_are_refused_and_nothing_is_written(tmp_p
 
 
 def test_features_that_were_made_differently_are_not_mixed(tmp_path: Path) -> None:
-    made = [(Fraction(1), FeatureSpec(fps=Fraction(1))), (Fraction(2), FeatureSpec()), (Fraction(1), None)]
+    made = [
+        (Fraction(1), FeatureSpec(fps=Fraction(1))),
+        (Fraction(2), FeatureSpec()),
+        (Fraction(1), None),
+    ]
     for number, (rate, spec) in enumerate(made):
         export(Features(ROWS, rate, float(20 / rate), f"v{number}", spec=spec), tmp_path)
     for other in (1, 2):
@@ -112,7 +127,9 @@ def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return told
 
 
-def test_rows_of_other_times_are_taken_with_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_of_other_times_are_taken_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def rows(name: str, times: str | None) -> Features:
         return Features(ROWS, Fraction(2), 10.0, name, spec=FeatureSpec("resnet50", times=times))
 
@@ -137,16 +154,24 @@ def test_rows_of_other_times_are_taken_with_a_word(tmp_path: Path, caplog: pytes
     assert "made with times=exact" in said_of(caplog)[0]
 
 
-def test_rows_of_another_network_are_taken_with_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_of_another_network_are_taken_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def rows(name: str, *spec: str, digest: str | None = None) -> Features:
         return Features(
-            ROWS, Fraction(2), 10.0, name, spec=FeatureSpec(*spec[:1], Fraction(2), *spec[1:], digest=digest)
+            ROWS,
+            Fraction(2),
+            10.0,
+            name,
+            spec=FeatureSpec(*spec[:1], Fraction(2), *spec[1:], digest=digest),
         )
 
     for number in range(3):
         export(rows(f"v{number}", "resnet50", "/here/w.pth", digest="abc"), tmp_path)
     procedure = sc.learn(tmp_path, 2, cache=tmp_path)
-    procedure.check(rows("new", "resnet50", "/there/w.pth", digest="abc"))  # the same file in another place
+    procedure.check(
+        rows("new", "resnet50", "/there/w.pth", digest="abc")
+    )  # the same file in another place
     assert said_of(caplog) == []
     procedure.check(rows("new", "resnet50", "/here/w.pth", digest="def"))
     assert "digest=def" in said_of(caplog)[0]

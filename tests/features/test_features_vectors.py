@@ -22,7 +22,11 @@ def test_all_formats(tmp_path: Path) -> None:
     np.savez(tmp_path / "v3.npz", features=ROWS, times=np.arange(4))
     np.savez(tmp_path / "v4.npz", whatever=ROWS)
     save_file({"rows": ROWS}, tmp_path / "v5.safetensors")
-    save_file({"x": ROWS}, tmp_path / "v6.safetensors", {"rate": "30000/1001", "duration": "9.5", "name": "six"})
+    save_file(
+        {"x": ROWS},
+        tmp_path / "v6.safetensors",
+        {"rate": "30000/1001", "duration": "9.5", "name": "six"},
+    )
     (tmp_path / "readme.txt").touch()
     loaded = load_features(tmp_path, rate="30000/1001")
     assert [f.name for f in loaded] == ["v2", "v3", "v4", "v5", "six", "v10"]
@@ -53,7 +57,10 @@ def test_maps(tmp_path: Path) -> None:
         (np.array([[True]]), r"values of type bool, not numbers"),
         (np.array([[1.0], [np.nan]]), r"row 1 holds NaN, infinity .*Compute it again"),
         (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN, infinity"),
-        (np.array([[0], [0x7C01]], np.uint16).view(np.float16), r"row 1 holds NaN, infinity"),  # a signalling NaN
+        (
+            np.array([[0], [0x7C01]], np.uint16).view(np.float16),
+            r"row 1 holds NaN, infinity",
+        ),  # a signalling NaN
         (np.array([[{}]]), r"full of Python objects\)\. Save it with numpy\.save"),
     ],
 )
@@ -76,16 +83,21 @@ def test_different_dimensions(tmp_path: Path) -> None:
     np.save(tmp_path / "b.npy", np.zeros((4, 5)))
     np.save(tmp_path / "c.npy", np.zeros((4, 3, 7, 7)))
     with pytest.raises(
-        FeatureError, match=r"a has 1 rows of shape \(3,\) .* b has 1 rows of shape \(5,\) .*one backbone"
+        FeatureError,
+        match=r"a has 1 rows of shape \(3,\) .* b has 1 rows of shape \(5,\) .*one backbone",
     ):
         load_features([tmp_path / "a.npy", tmp_path / "b.npy"], rate=1)
-    with pytest.raises(FeatureError, match=r"rows of shape \(3,\) .* c has 1 rows of shape \(3, 7, 7\)"):
+    with pytest.raises(
+        FeatureError, match=r"rows of shape \(3,\) .* c has 1 rows of shape \(3, 7, 7\)"
+    ):
         load_features([tmp_path / "a.npy", tmp_path / "c.npy"], rate=1)
 
 
 def test_a_rate_is_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", ROWS)
-    with pytest.raises(OptionError, match=r"a\.npy: how many rows make a second\? It does not say \(rate=None\)"):
+    with pytest.raises(
+        OptionError, match=r"a\.npy: how many rows make a second\? It does not say \(rate=None\)"
+    ):
         load_features(tmp_path / "a.npy")
     with pytest.raises(OptionError, match=r"rate=-1 is not a rate"):
         load_features(tmp_path / "a.npy", rate=-1)
@@ -105,7 +117,9 @@ def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match=r"a\.csv: not a feature file; give \.npy"):
         load_features(tmp_path / "a.csv", rate=1)
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
-    with pytest.raises(FeatureError, match=r"holds the arrays a, b; one is needed, or one named 'features'"):
+    with pytest.raises(
+        FeatureError, match=r"holds the arrays a, b; one is needed, or one named 'features'"
+    ):
         load_features(tmp_path / "two.npz", rate=1)
 
 
@@ -147,7 +161,8 @@ def test_a_header_that_is_no_header_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [(b'"shape":[4,3]', b'"shape":[4,null]'), (b"[4,3]", b"[-4,-3]"), (b"[4,3]", b"[" * 3000)]
+    "change",
+    [(b'"shape":[4,3]', b'"shape":[4,null]'), (b"[4,3]", b"[-4,-3]"), (b"[4,3]", b"[" * 3000)],
 )
 def test_a_damaged_safetensors_header_is_told(change: tuple[bytes, bytes], tmp_path: Path) -> None:
     header = b'{"rows":{"dtype":"F32","shape":[4,3],"data_offsets":[0,48]}}'.replace(*change)
@@ -165,6 +180,10 @@ def test_a_file_that_may_not_be_read_is_told_as_such(
     def shut(file: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(file))
 
-    monkeypatch.setattr("builtins.open", shut)  # whoever runs this may be allowed to read everything
-    with pytest.raises(FeatureError, match=rf"{name}: cannot be read \(Permission denied\). Check its permissions"):
+    monkeypatch.setattr(
+        "builtins.open", shut
+    )  # whoever runs this may be allowed to read everything
+    with pytest.raises(
+        FeatureError, match=rf"{name}: cannot be read \(Permission denied\). Check its permissions"
+    ):
         load_features(tmp_path / name, 1)

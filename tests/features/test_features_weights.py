@@ -42,7 +42,9 @@ def tensors() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
 def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_path: Path) -> None:
     state: Any = OrderedDict(tensors())
-    saved = state if wrap is None else {wrap: state, "epoch": 3, "loss": [0.5, (1, "a", None, True)]}
+    saved = (
+        state if wrap is None else {wrap: state, "epoch": 3, "loss": [0.5, (1, "a", None, True)]}
+    )
     torch.save(saved, tmp_path / "w.pth", _use_new_zipfile_serialization=zipped)
     read, _ = read_weights(tmp_path / "w.pth")
     assert read.keys() == state.keys()
@@ -53,12 +55,16 @@ def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_pa
 
 
 def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> None:
-    save_file({"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors")  # read where ml_dtypes is loaded
+    save_file(
+        {"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors"
+    )  # read where ml_dtypes is loaded
     code = "import sys; from stepcut.features.backbones.lite0 import weights_file\n"
     code += "from stepcut.features.backbones.weights import read_weights\n"
     code += "print(len(read_weights(weights_file())[0]), 'torch' in sys.modules, flush=True)\n"
     code += "read_weights('brain.safetensors')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.stdout.split()[:2] == ["296", "False"]
     assert "OptionError: weights='brain.safetensors'" in done.stderr
     assert "bfloat16" in done.stderr.splitlines()[-1]
@@ -110,13 +116,22 @@ HOSTILE = {
     "a class of torch": zipped({"w": Call(torch.nn.Linear, 2, 2)}),
     "an import": zipped({"w": Call(__import__, "os")}),
     "a tensor outside its storage": zipped(rebuilt(STORAGE, 2, (4,), (1,), False, OrderedDict())),
-    "a tensor larger than its storage": zipped(rebuilt(STORAGE, 0, (10**12,), (0,), False, OrderedDict())),
+    "a tensor larger than its storage": zipped(
+        rebuilt(STORAGE, 0, (10**12,), (0,), False, OrderedDict())
+    ),
     "a negative stride": zipped(rebuilt(STORAGE, 3, (4,), (-1,), False, OrderedDict())),
     "a storage that is not there": zipped(
         rebuilt(("storage", torch.FloatStorage, "9", "cpu", 4), 0, (1,), (1,), False, OrderedDict())
     ),
     "a storage of nothing known": zipped(
-        rebuilt(("storage", torch.ComplexFloatStorage, "0", "cpu", 4), 0, (1,), (1,), False, OrderedDict())
+        rebuilt(
+            ("storage", torch.ComplexFloatStorage, "0", "cpu", 4),
+            0,
+            (1,),
+            (1,),
+            False,
+            OrderedDict(),
+        )
     ),
     "no storage": zipped(rebuilt("storage", 0, (1,), (1,), False, OrderedDict())),
     "a bomb": zipped({}, zipfile.ZIP_DEFLATED, 10**7),
@@ -130,7 +145,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_file_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.pth").write_bytes(HOSTILE[name])
     with pytest.raises(OptionError, match="not a file of plain weights"):
@@ -144,7 +161,9 @@ def test_a_changed_byte_is_refused_or_read(zip_it: bool, tmp_path: Path) -> None
     whole = (tmp_path / "w.pth").read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(150):
-        changed = bytearray(whole[: int(rng.integers(1, len(whole) + 1))] if rng.random() < 0.3 else whole)
+        changed = bytearray(
+            whole[: int(rng.integers(1, len(whole) + 1))] if rng.random() < 0.3 else whole
+        )
         for at in rng.integers(0, len(changed), int(rng.integers(1, 4))):
             changed[at] = rng.integers(256)
         (tmp_path / "w.pth").write_bytes(changed)

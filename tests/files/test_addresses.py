@@ -16,7 +16,6 @@ from parallel_kit import Logged, seen
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import export, extract, load_features
@@ -25,6 +24,7 @@ from stepcut.features.find import find_videos
 from stepcut.files.addresses import Address, as_path, files_below, put
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.cache import copies, local
+from stepcut.toy import toy_features
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 
@@ -71,30 +71,48 @@ def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
     put_films(films, address)
     put(films / "v0.mp4", address / "films" / "notes.txt")
     log = folder / "log"
-    plain, _ = extract([films / "v0.mp4", films / "v1.mp4"], Logged(folder / "plain"), fps=5, cache=folder / "cache")
-    found, failures = extract(str(address / "films"), Logged(log), fps=5, cache=str(address / "cache"))
+    plain, _ = extract(
+        [films / "v0.mp4", films / "v1.mp4"],
+        Logged(folder / "plain"),
+        fps=5,
+        cache=folder / "cache",
+    )
+    found, failures = extract(
+        str(address / "films"), Logged(log), fps=5, cache=str(address / "cache")
+    )
     assert failures == []
-    assert [(f.name, f.path) for f in found] == [(n, str(address / "films" / f"{n}.mp4")) for n in ("v0", "v1")]
+    assert [(f.name, f.path) for f in found] == [
+        (n, str(address / "films" / f"{n}.mp4")) for n in ("v0", "v1")
+    ]
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(plain, found, strict=True))
     kept = {file.name for file in files_below(address / "cache" / "features")}
-    assert kept == {file.name for file in (folder / "cache" / "features").iterdir()}  # named by content, not by place
+    assert kept == {
+        file.name for file in (folder / "cache" / "features").iterdir()
+    }  # named by content, not by place
     before = seen(log)
     shutil.rmtree(copies())  # another machine
-    again, _ = extract(str(address / "films" / "*.mp4"), Logged(log), fps=5, cache=str(address / "cache"))
+    again, _ = extract(
+        str(address / "films" / "*.mp4"), Logged(log), fps=5, cache=str(address / "cache")
+    )
     assert seen(log) == before
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(found, again, strict=True))
 
     random = np.random.default_rng(0)
     for number in range(2):
         rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
-        export(Features(rows.astype(np.float16), Fraction(1), 30.0, f"v{number}"), address / "features")
+        export(
+            Features(rows.astype(np.float16), Fraction(1), 30.0, f"v{number}"), address / "features"
+        )
     procedure = sc.learn(str(address / "features"), output=str(address / "a.proc"), **QUICK)
     assert sc.load(str(address / "a.proc")) == procedure
     for file in files_below(address / "features"):
         (folder / "features").mkdir(exist_ok=True)
         (folder / "features" / file.name).write_bytes(file.read_bytes())
     assert sc.learn(folder / "features", **QUICK) == procedure
-    assert len(sc.load(str(address / "a.proc")).segment(str(address / "features" / "v0.safetensors"))) > 0
+    assert (
+        len(sc.load(str(address / "a.proc")).segment(str(address / "features" / "v0.safetensors")))
+        > 0
+    )
     procedure.rename({0: "pour"}).save(str(address / "a.proc"))
     assert sc.load(str(address / "a.proc")).steps[0] == "pour"
 
@@ -109,26 +127,55 @@ def test_on_s3(films: Path, s3: Address, tmp_path: Path) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> None:
     for film in ("v0.mp4", "v1.mp4"):
         put(films / film, s3 / "tasks" / "walk" / film)
     put(films / "v0.mp4", s3 / "tasks" / "empty" / "notes.txt")
-    words = ["--device", "cpu", "--quiet", "--engine", "ray", "--workers", "2", "--cache", str(s3 / "kept")]
+    words = [
+        "--device",
+        "cpu",
+        "--quiet",
+        "--engine",
+        "ray",
+        "--workers",
+        "2",
+        "--cache",
+        str(s3 / "kept"),
+    ]
     assert main(["features", str(s3 / "tasks" / "walk"), "-o", str(s3 / "out"), *words]) == 0
-    assert main(["features", str(films / "v0.mp4"), "-o", str(tmp_path), "--device", "cpu", "--quiet"]) == 0
-    (plain,), found = load_features(tmp_path), {one.name: one for one in load_features(str(s3 / "out"))}
+    assert (
+        main(["features", str(films / "v0.mp4"), "-o", str(tmp_path), "--device", "cpu", "--quiet"])
+        == 0
+    )
+    (plain,), found = (
+        load_features(tmp_path),
+        {one.name: one for one in load_features(str(s3 / "out"))},
+    )
     assert found.keys() == {"v0", "v1"}
     assert np.array_equal(plain.rows, found["v0"].rows)
     quick = ["-k", "2", "--set", "restarts=2"]
-    assert main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
-    assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2  # and the empty task has stopped nobody
+    assert (
+        main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
+    )
+    assert (
+        len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
+    )  # and the empty task has stopped nobody
 
 
 def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["features", f"file://{films}/v0.mp4", "-o", f"file://{out}", "--cache", f"file://{tmp_path}/cache"]
+    words = [
+        "features",
+        f"file://{films}/v0.mp4",
+        "-o",
+        f"file://{out}",
+        "--cache",
+        f"file://{tmp_path}/cache",
+    ]
     assert main([*words, "--device", "cpu", "--quiet"]) == 0
     assert [f.name for f in load_features(out)] == ["v0"]
     assert as_path("file:///a/b") == Path("/a/b")
@@ -138,10 +185,15 @@ def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
     assert local(films / "v0.mp4") == films / "v0.mp4"
 
 
-def test_an_address_in_a_file_is_not_asked(memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_in_a_file_is_not_asked(
+    memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = np.repeat(np.eye(3, 8, dtype=np.float16), 10, axis=0)
     for number in range(2):
-        export(Features(rows, Fraction(1), 30.0, f"v{number}", f"ftp://a/v{number}.mp4"), memory / "features")
+        export(
+            Features(rows, Fraction(1), 30.0, f"v{number}", f"ftp://a/v{number}.mp4"),
+            memory / "features",
+        )
     sc.learn(str(memory / "features"), output=tmp_path / "a.proc", **QUICK)
     with pytest.raises(OptionError, match="--trust"):
         sc.load(tmp_path / "a.proc").suggest()
@@ -169,7 +221,9 @@ def test_an_address_in_a_file_is_not_asked(memory: Address, tmp_path: Path, monk
         as_path("ftp://a/films")
 
 
-def test_a_server_that_ends_the_connection_is_told(memory: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_the_connection_is_told(
+    memory: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export(Features(np.eye(3, 8, dtype=np.float16), Fraction(1), 3.0, "v"), memory)
 
     def broken(_: object) -> Path:
@@ -194,7 +248,9 @@ def test_a_file_appears_whole_or_not_at_all(memory: Address) -> None:
     assert read_json(target) == {"ä": 1}
 
 
-def test_a_store_without_whole_puts_gets_a_temporary_name(memory: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_whole_puts_gets_a_temporary_name(
+    memory: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fsspec
 
     monkeypatch.setattr("stepcut.files.addresses._PUT_IS_WHOLE", frozenset())
@@ -228,7 +284,10 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
     for number, rows in enumerate(toy_features(videos=3, seed=1, dim=8)[0]):
         np.save(tmp_path / f"{number}.npy", rows)
     there = f"{memory}/taught.proc"
-    assert main(["learn", str(tmp_path), "-k", "3", "--set", "restarts=2", "-o", there, "--quiet"]) == 0
+    assert (
+        main(["learn", str(tmp_path), "-k", "3", "--set", "restarts=2", "-o", there, "--quiet"])
+        == 0
+    )
     assert main(["convert", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
     assert main(["check", there, str(tmp_path / "0.npy"), "--quiet"]) in (0, 1)
     assert main(["evaluate", there, "--truth", str(tmp_path / "labels.csv")]) == 0
@@ -239,17 +298,26 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
     assert "--back" not in said.out
     for words in (["view", there, "--no-browser"], ["teach", there, "--back"]):
         assert main(words) == 2
-        assert f"{there}: a procedure is looked at and corrected on this machine" in capsys.readouterr().err
+        assert (
+            f"{there}: a procedure is looked at and corrected on this machine"
+            in capsys.readouterr().err
+        )
     (memory / "taught.proc" / "steps.json").write_text("[")
     with pytest.raises(ProcedureError, match=f"^{there}: the procedure is damaged"):
         sc.load(there)
 
 
-def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory: Address, films: Path) -> None:
+def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(
+    memory: Address, films: Path
+) -> None:
     put(films / "v0.mp4", memory / "films" / "take [2].mp4")
     put(films / "v0.mp4", memory / "films" / "take 2.mp4")
-    assert [path.name for path in find_videos(str(memory / "films" / "take [2].mp4"))] == ["take [2].mp4"]
-    assert [path.name for path in find_videos(str(memory / "films" / "take [12].*"))] == ["take 2.mp4"]
+    assert [path.name for path in find_videos(str(memory / "films" / "take [2].mp4"))] == [
+        "take [2].mp4"
+    ]
+    assert [path.name for path in find_videos(str(memory / "films" / "take [12].*"))] == [
+        "take 2.mp4"
+    ]
 
 
 def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> None:
@@ -260,24 +328,33 @@ def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> Non
         assert local(memory / "x").read_bytes() == content
 
 
-def test_damaged_features_at_an_address_are_computed_again(films: Path, memory: Address, tmp_path: Path) -> None:
+def test_damaged_features_at_an_address_are_computed_again(
+    films: Path, memory: Address, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
 
     def rows() -> list[np.ndarray[Any, Any]]:
-        return [np.array(each.rows) for each in extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))[0]]
+        return [
+            np.array(each.rows)
+            for each in extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))[0]
+        ]
 
     whole = rows()
     once = seen(log)
     [stored] = files_below(memory / "cache" / "features")
     content = stored.read_bytes()
-    for times, damaged in enumerate((b"xx", content[:-2], content[:9] + b"{" + content[10:]), start=2):
+    for times, damaged in enumerate(
+        (b"xx", content[:-2], content[:9] + b"{" + content[10:]), start=2
+    ):
         stored.write_bytes(damaged)
         assert np.array_equal(rows(), whole)
         assert seen(log) == times * once
     assert stored.read_bytes() == content
 
 
-def test_old_copies_make_room(memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_copies_make_room(
+    memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stepcut.files.cache._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []
@@ -296,7 +373,9 @@ def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match="no such file or folder .check the address"):
         load_features("memory://shop/a.npy", rate=1)
     (memory / "damaged.npy").write_bytes(b"xx")
-    with pytest.raises(FeatureError, match=r"^memory://shop/damaged\.npy: not readable as an array"):
+    with pytest.raises(
+        FeatureError, match=r"^memory://shop/damaged\.npy: not readable as an array"
+    ):
         load_features("memory://shop/damaged.npy", rate=1)
     put(films / "v0.mp4", memory / "films" / "x.txt")
     with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\)"):

@@ -52,7 +52,9 @@ def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path)
 def test_what_is_flushed_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows flushes no handle that may only be read."""
     fcntl, flags = pytest.importorskip("fcntl"), []
-    monkeypatch.setattr(os, "fsync", lambda handle: flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE))
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)
+    )
     write_text(tmp_path / "a", "new")
     assert flags == [os.O_RDWR]
 
@@ -71,7 +73,11 @@ def test_a_full_disk_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_file_larger_than_the_system_allows_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="ulimit -f"), whole_file(tmp_path / "a"), blame(tmp_path / "film.mp4"):
+    with (
+        pytest.raises(OutputError, match="ulimit -f"),
+        whole_file(tmp_path / "a"),
+        blame(tmp_path / "film.mp4"),
+    ):
         raise OSError(errno.EFBIG, "File too large")
 
 

@@ -13,20 +13,31 @@ from stepcut.files.names import match_videos, short_names
         (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # the very name comes first
         (["pred/a", "pred/b"], ["truth/b", "truth/a"], {"pred/a": "truth/a", "pred/b": "truth/b"}),
         (["cam1/a", "cam2/a"], ["/x/cam1/a.mp4"], {"cam1/a": "/x/cam1/a.mp4"}),
-        (["a", "cam2/a"], ["/x/a.mp4", "/x/cam2/a.mp4"], {"a": "/x/a.mp4", "cam2/a": "/x/cam2/a.mp4"}),
+        (
+            ["a", "cam2/a"],
+            ["/x/a.mp4", "/x/cam2/a.mp4"],
+            {"a": "/x/a.mp4", "cam2/a": "/x/cam2/a.mp4"},
+        ),
         (["a"], ["a.mp4", "cam2/a.mp4"], {"a": "a.mp4"}),
         (["cam3/a", "c"], ["cam1/a", "cam2/a"], {}),
         (["caf\u00e9"], ["cafe\u0301.mkv"], {"caf\u00e9": "cafe\u0301.mkv"}),
     ],
 )
-def test_names_of_one_video_are_matched(names: list[str], videos: list[str], same: dict[str, str]) -> None:
+def test_names_of_one_video_are_matched(
+    names: list[str], videos: list[str], same: dict[str, str]
+) -> None:
     assert match_videos(names, videos) == same
 
 
 def test_a_name_that_may_be_two_and_two_that_are_one_are_told() -> None:
-    with pytest.raises(AnnotationError, match=r"the video 'a' may be 'cam1/a' or 'cam2/a'\. Keep or name the one"):
+    with pytest.raises(
+        AnnotationError, match=r"the video 'a' may be 'cam1/a' or 'cam2/a'\. Keep or name the one"
+    ):
         match_videos(["a"], ["cam1/a", "cam2/a"])
-    with pytest.raises(OptionError, match=r"two timelines are of one video: 'a\.mp4' and 'A' are both taken for 'a'"):
+    with pytest.raises(
+        OptionError,
+        match=r"two timelines are of one video: 'a\.mp4' and 'A' are both taken for 'a'",
+    ):
         match_videos(["a.mp4", "A"], ["a"], OptionError)
 
 

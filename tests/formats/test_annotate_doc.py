@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.datasets.toy import toy_features
 from stepcut.formats import read, read_folder
 from stepcut.timeline import Timeline
+from stepcut.toy import toy_features
 
 DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
 # Learning to the end takes minutes on this machine; what is tested is the way of the labels, not their quality.
@@ -81,11 +81,20 @@ def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
                 words = line.split()
                 assert words[0] == "stepcut"
                 capsys.readouterr()
-                extra = QUICK if words[1] == "learn" else ["--rate", "30"] if "label-studio" in words else []
+                extra = (
+                    QUICK
+                    if words[1] == "learn"
+                    else ["--rate", "30"]
+                    if "label-studio" in words
+                    else []
+                )
                 assert main([*words[1:], *extra]) == 0, capsys.readouterr().err
                 done.append(line)
                 if line == "stepcut convert tea.proc eaf/ --to elan":
-                    assert read("eaf/" + timelines[0].video + ".eaf").steps[:2] == ("boil water", "pour")
+                    assert read("eaf/" + timelines[0].video + ".eaf").steps[:2] == (
+                        "boil water",
+                        "pour",
+                    )
                     for name, timeline in truth.items():
                         correct_in_elan(Path("eaf") / f"{name}.eaf", timeline)
                 if line.startswith("stepcut convert tea.proc tasks.json"):
@@ -99,5 +108,7 @@ def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
             for name, timeline in truth.items():
                 assert again[name].sequence() == timeline.sequence()
                 for found, true in zip(again[name], timeline, strict=True):
-                    assert (found.start, found.end) == pytest.approx((true.start, true.end), abs=slack)
+                    assert (found.start, found.end) == pytest.approx(
+                        (true.start, true.end), abs=slack
+                    )
     assert len(done) == 7

@@ -15,7 +15,12 @@ from stepcut.errors import AnnotationError
 from stepcut.formats import FORMATS, losses, read, read_folder, write, write_folder
 from stepcut.timeline import Segment, Timeline
 
-TEA = Timeline([Segment(0, 1.00049, "pour", 0.5), Segment(1.00049, 1.00049, "stir")], 9.0, ["wash"], video="tea")
+TEA = Timeline(
+    [Segment(0, 1.00049, "pour", 0.5), Segment(1.00049, 1.00049, "stir")],
+    9.0,
+    ["wash"],
+    video="tea",
+)
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -36,7 +41,10 @@ def test_one_file_and_what_it_lost(tmp_path: Path, capsys: pytest.CaptureFixture
         "stepcut: vtt: confidence is lost.",
         f"1 video written to {tmp_path / 'tea.vtt'} as WebVTT.",
     ]
-    assert read(tmp_path / "tea.vtt").segments == (Segment(0, 1.0, "pour"), Segment(1.0, 1.001, "stir"))
+    assert read(tmp_path / "tea.vtt").segments == (
+        Segment(0, 1.0, "pour"),
+        Segment(1.0, 1.001, "stir"),
+    )
     code, _, err = run(capsys, str(tmp_path / "tea.vtt"), str(tmp_path / "again.json"))
     assert err.count("\n") == 1  # nothing more is lost
     assert run(capsys, str(tmp_path / "tea.vtt"), str(tmp_path / "again.csv"), "--quiet")[2] == ""
@@ -58,11 +66,15 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
     words = [str(tmp_path / "tea.csv"), str(tmp_path / "groundTruth" / "tea.txt")]
     code, _, err = run(capsys, *words)
     assert code == 2
-    assert "no frame rate is known. Give it: rate=30 in Python, --rate 30 on the command line" in err
+    assert (
+        "no frame rate is known. Give it: rate=30 in Python, --rate 30 on the command line" in err
+    )
     assert run(capsys, *words, "--rate", "10")[0] == 0
     assert (tmp_path / "groundTruth" / "tea.txt").read_text() == "pour\n" * 10
     write(tmp_path / "tea.eaf", TEA, annotator="ann")
-    code, _, err = run(capsys, str(tmp_path / "tea.eaf"), str(tmp_path / "x.csv"), "--annotator", "bob")
+    code, _, err = run(
+        capsys, str(tmp_path / "tea.eaf"), str(tmp_path / "x.csv"), "--annotator", "bob"
+    )
     assert code == 2
     assert "no tier of 'bob'; it has 'ann'" in err
 
@@ -70,7 +82,10 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["tea.json", "out/"], "out: a folder has no suffix to tell the format by. Add --to, one of json, csv"),
+        (
+            ["tea.json", "out/"],
+            "out: a folder has no suffix to tell the format by. Add --to, one of json, csv",
+        ),
         (["tea.json", "x.doc"], "x.doc: the suffix '.doc' is unknown"),
         (["tea.json", "x.csv", "--to", "cvs"], "format='cvs' is unknown; did you mean 'csv'?"),
         (["tea.json", "x.csv", "--video", "tee"], "video='tee' is unknown; did you mean 'tea'?"),
@@ -78,7 +93,11 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_mistakes(
-    words: list[str], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    what: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write("tea.json", TEA)
@@ -93,14 +112,23 @@ def test_losses_where_the_rate_is_not_known_are_those_of_any_rate() -> None:
     assert losses([TEA], "json") == []
 
 
-def test_a_video_is_asked_for_with_its_suffix_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "x.json", [Timeline([Segment(0, 1, name)], video=f"films/{name}.mp4") for name in "ab"])
+def test_a_video_is_asked_for_with_its_suffix_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        tmp_path / "x.json",
+        [Timeline([Segment(0, 1, name)], video=f"films/{name}.mp4") for name in "ab"],
+    )
     for video in ("a", "a.mp4", "films/a.mp4"):
-        assert run(capsys, str(tmp_path / "x.json"), str(tmp_path / "a.csv"), "--video", video)[0] == 0
+        assert (
+            run(capsys, str(tmp_path / "x.json"), str(tmp_path / "a.csv"), "--video", video)[0] == 0
+        )
         assert read(tmp_path / "a.csv").sequence() == ["a"]
     assert (
         "video='c.mp4' is unknown"
-        in run(capsys, str(tmp_path / "x.json"), str(tmp_path), "--to", "csv", "--video", "c.mp4")[2]
+        in run(capsys, str(tmp_path / "x.json"), str(tmp_path), "--to", "csv", "--video", "c.mp4")[
+            2
+        ]
     )
 
 
@@ -116,12 +144,20 @@ def test_a_table_with_names_of_its_own(tmp_path: Path, capsys: pytest.CaptureFix
         "column='t2' is unknown. Choose from t0, t1, what, who"
         in run(capsys, str(source), str(target), "--columns", "start=t2")[2]
     )
-    assert "column='begin' is unknown" in run(capsys, str(source), str(target), "--columns", "begin=t0")[2]
+    assert (
+        "column='begin' is unknown"
+        in run(capsys, str(source), str(target), "--columns", "begin=t0")[2]
+    )
     assert "which is which" in run(capsys, str(source), str(target), "--columns", "t0")[2]
-    assert "is for tables" in run(capsys, str(target), str(tmp_path / "x.csv"), "--columns", "start=t0")[2]
+    assert (
+        "is for tables"
+        in run(capsys, str(target), str(tmp_path / "x.csv"), "--columns", "start=t0")[2]
+    )
 
 
-def test_a_table_for_spreadsheets_holds_no_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_for_spreadsheets_holds_no_formula(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path / "a.json", Timeline([Segment(0, 1, "=cmd|' /C calc'!A0"), Segment(1, 2, "-3")]))
     run(capsys, str(tmp_path / "a.json"), str(tmp_path / "a.csv"))
     assert ",=cmd|" in (tmp_path / "a.csv").read_text()
@@ -131,12 +167,19 @@ def test_a_table_for_spreadsheets_holds_no_formula(tmp_path: Path, capsys: pytes
 
 @pytest.mark.parametrize("safe", [True, False])
 @pytest.mark.parametrize("format", ["csv", "tsv", "boris-events"])
-def test_a_name_comes_back_from_a_table_for_spreadsheets(format: str, safe: bool, tmp_path: Path) -> None:
+def test_a_name_comes_back_from_a_table_for_spreadsheets(
+    format: str, safe: bool, tmp_path: Path
+) -> None:
     names = ["=SUM(1)", "-stir", "'-stir", "''@x", "'quoted'", "-3", "'-3", "+1 egg"]
-    videos = {f"-{k}": Timeline([Segment(k, k + 1, name), Segment(k + 1, 99, "x")]) for k, name in enumerate(names)}
+    videos = {
+        f"-{k}": Timeline([Segment(k, k + 1, name), Segment(k + 1, 99, "x")])
+        for k, name in enumerate(names)
+    }
     write(tmp_path / "a.tsv", videos, format, spreadsheet=safe)
     back = read_folder(tmp_path / "a.tsv", format)
-    assert {video: timeline.sequence()[0] for video, timeline in back.items()} == dict(zip(videos, names, strict=True))
+    assert {video: timeline.sequence()[0] for video, timeline in back.items()} == dict(
+        zip(videos, names, strict=True)
+    )
 
 
 def test_label_studio_takes_the_rate_of_the_video(
@@ -151,7 +194,9 @@ def test_label_studio_takes_the_rate_of_the_video(
     code, _, err = run(capsys, *words, "--rate", str(2 * rate))
     assert code == 2
     assert f"has {rate:g} frames per second and rate={2 * rate:g} was given" in err
-    code, _, err = run(capsys, str(tmp_path / "tasks.json"), str(tmp_path / "b.csv"), "--rate", str(2 * rate))
+    code, _, err = run(
+        capsys, str(tmp_path / "tasks.json"), str(tmp_path / "b.csv"), "--rate", str(2 * rate)
+    )
     assert code == 2
     (films / "broken.mp4").write_bytes(b"no film")
     write(tmp_path / "a.json", Timeline([Segment(0, 1, "pour")], video=str(films / "broken.mp4")))
@@ -193,7 +238,9 @@ def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(
         later = SimpleNamespace(now=lambda zone: datetime(2040, 1, 2, 3, 4, 5, tzinfo=zone))
         monkeypatch.setattr(f"stepcut.formats.{program}.datetime", later)
     write_folder(tmp_path, [plain], name, rate=10)
-    assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [f"tea{suffix}"]  # the same again is nothing new
+    assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [
+        f"tea{suffix}"
+    ]  # the same again is nothing new
     corrected = replace(plain, segments=(Segment(0, 1, "pour"), Segment(1, 4, "stir")))
     write_folder(tmp_path, [corrected], name, rate=10)
     by_hand = (tmp_path / f"tea{suffix}").read_bytes()

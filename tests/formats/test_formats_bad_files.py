@@ -63,12 +63,17 @@ def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> Non
 def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
     folder = tmp_path / f"x{SUFFIX[name]}"
     folder.mkdir()
-    with pytest.raises(AnnotationError, match=r"is a folder, not a label file\. Name a file in it, or .*read_folder"):
+    with pytest.raises(
+        AnnotationError,
+        match=r"is a folder, not a label file\. Name a file in it, or .*read_folder",
+    ):
         read(folder, name, rate=2)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"no\.csv: cannot be opened \(No such file or directory\)"):
+    with pytest.raises(
+        AnnotationError, match=r"no\.csv: cannot be opened \(No such file or directory\)"
+    ):
         read(tmp_path / "no.csv")
 
 
@@ -77,7 +82,9 @@ def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> 
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
         os.truncate(file.fileno(), common.LIMIT + 1)  # sparse: it takes no space
-    with pytest.raises(AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"):
+    with pytest.raises(
+        AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"
+    ):
         read(path, name, rate=2)
 
 
@@ -151,13 +158,21 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("elan", "<a><b></a>", "is not an ELAN file"),
     ],
 )  # fmt: skip
-def test_nonsense_is_refused_with_its_place(name: str, text: str, what: str, tmp_path: Path) -> None:
+def test_nonsense_is_refused_with_its_place(
+    name: str, text: str, what: str, tmp_path: Path
+) -> None:
     with pytest.raises(AnnotationError, match=what) as caught:
-        read(put(tmp_path, name, text), name, rate=None if "fps" not in text and name != "mstcn" else 2)
+        read(
+            put(tmp_path, name, text),
+            name,
+            rate=None if "fps" not in text and name != "mstcn" else 2,
+        )
     assert str(tmp_path) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["csv", "tsv", "egoprocel", "json", "activitynet", "fiftyone", "label-studio"])
+@pytest.mark.parametrize(
+    "name", ["csv", "tsv", "egoprocel", "json", "activitynet", "fiftyone", "label-studio"]
+)
 def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Path) -> None:
     step = 'salt,\npepper; "and" oil'
     path = tmp_path / f"x{SUFFIX[name]}"
@@ -184,19 +199,26 @@ def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path:
 
 @pytest.mark.parametrize("name", ALL)
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s .* a label file begins at 0, .* Use timeline\.crop"):
+    with pytest.raises(
+        AnnotationError,
+        match=r"'a' starts at -1 s .* a label file begins at 0, .* Use timeline\.crop",
+    ):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 
 def test_two_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
-    with pytest.raises(AnnotationError, match=r"in 'vtt' two steps would be named 'add jam'\. Rename one"):
+    with pytest.raises(
+        AnnotationError, match=r"in 'vtt' two steps would be named 'add jam'\. Rename one"
+    ):
         write(tmp_path / "x.vtt", timeline)
 
 
 def test_unknown_suffix_and_format(tmp_path: Path) -> None:
     (tmp_path / "x.doc").write_text("hello")
-    with pytest.raises(AnnotationError, match=r"the suffix '\.doc' is unknown\. Known are \.json, \.csv"):
+    with pytest.raises(
+        AnnotationError, match=r"the suffix '\.doc' is unknown\. Known are \.json, \.csv"
+    ):
         read(tmp_path / "x.doc")
     with pytest.raises(AnnotationError, match=r"the suffix '\.doc' is unknown"):
         write(tmp_path / "y.doc", Timeline([]))
@@ -206,7 +228,9 @@ def test_unknown_suffix_and_format(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match="nor in a folder 'groundTruth'"):
         read(tmp_path / "notes.txt")
     (tmp_path / "x.json").write_text('{"a": 1}')
-    with pytest.raises(AnnotationError, match="JSON of no kind that is known here. Known are json, boris"):
+    with pytest.raises(
+        AnnotationError, match="JSON of no kind that is known here. Known are json, boris"
+    ):
         read(tmp_path / "x.json")
 
 
@@ -218,7 +242,9 @@ def test_rates_that_are_none(rate: float | str, tmp_path: Path) -> None:
 
 def test_frames_without_a_rate(tmp_path: Path) -> None:
     path = put(tmp_path, "mstcn", "a\n")
-    with pytest.raises(AnnotationError, match=r"no frame rate is known\. Give it: rate=30 in Python, --rate 30"):
+    with pytest.raises(
+        AnnotationError, match=r"no frame rate is known\. Give it: rate=30 in Python, --rate 30"
+    ):
         read(path, "mstcn")
     with pytest.raises(AnnotationError, match="no frame rate is known"):
         write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
@@ -227,17 +253,26 @@ def test_frames_without_a_rate(tmp_path: Path) -> None:
 def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
     put(tmp_path, "csv", "0,1,a\n", stem="v")
     put(tmp_path, "vtt", TEXT["vtt"], stem="v")
-    with pytest.raises(AnnotationError, match=r"v\.vtt: the video 'v' is in .*v\.csv already\. Keep one of the two"):
+    with pytest.raises(
+        AnnotationError, match=r"v\.vtt: the video 'v' is in .*v\.csv already\. Keep one of the two"
+    ):
         read_folder(tmp_path)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.txt").write_text("words")
-    with pytest.raises(AnnotationError, match=r"no label file in it that can be read\. (?!.*\bxes\b)"):
+    with pytest.raises(
+        AnnotationError, match=r"no label file in it that can be read\. (?!.*\bxes\b)"
+    ):
         read_folder(tmp_path / "none")
 
 
-def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(tmp_path: Path) -> None:
+def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(
+    tmp_path: Path,
+) -> None:
     two = [Timeline([Segment(0, 1, "a")], video=f"/films/cam{number}/v.mp4") for number in (1, 2)]
-    assert [path.name for path in write_folder(tmp_path, two, "elan")] == ["cam1_v.eaf", "cam2_v.eaf"]
+    assert [path.name for path in write_folder(tmp_path, two, "elan")] == [
+        "cam1_v.eaf",
+        "cam2_v.eaf",
+    ]
     assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
     with pytest.raises(OptionError, match=r"one file \(\.json, \.csv\) for all"):
         write_folder(tmp_path, two, "vtt")
@@ -245,7 +280,9 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
 
 def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
-    with pytest.raises(OptionError, match="format 'vtt' holds one video and 2 were given. Write a folder instead"):
+    with pytest.raises(
+        OptionError, match="format 'vtt' holds one video and 2 were given. Write a folder instead"
+    ):
         write(tmp_path / "x.vtt", two)
     with pytest.raises(OptionError, match="two timelines are of the video 'v'"):
         write_folder(tmp_path, two, "vtt")

@@ -46,8 +46,16 @@ def test_a_project(tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
     path.write_text(json.dumps(project()))
     timeline = read(path)
-    assert timeline.segments == (Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap"))
-    assert (timeline.video, timeline.duration, timeline.steps) == ("/films/tea.mp4", 60.5, ("tap", "stir", "pour"))
+    assert timeline.segments == (
+        Segment(1.5, 4.0, "pour"),
+        Segment(3.0, 9.0, "stir"),
+        Segment(4.5, 4.5, "tap"),
+    )
+    assert (timeline.video, timeline.duration, timeline.steps) == (
+        "/films/tea.mp4",
+        60.5,
+        ("tap", "stir", "pour"),
+    )
     assert read(path, annotator="ann").sequence() == ["stir"]
     with pytest.raises(AnnotationError, match=r"no subject 'bob'; it has \['', 'ann'\]"):
         read(path, annotator="bob")
@@ -56,35 +64,52 @@ def test_a_project(tmp_path: Path) -> None:
 
 def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
     """BORIS adds it to the time of the media when an event is coded."""
-    moved = [[time + 100, *rest] for time, *rest in project()["observations"]["first try"]["events"]]
+    moved = [
+        [time + 100, *rest] for time, *rest in project()["observations"]["first try"]["events"]
+    ]
     (tmp_path / "study.boris").write_text(json.dumps(project(events=moved)))
     assert read(tmp_path / "study.boris").segments[0].start == 101.5
-    (tmp_path / "study.boris").write_text(json.dumps(project(events=moved, **{"time offset": 100.0})))
+    (tmp_path / "study.boris").write_text(
+        json.dumps(project(events=moved, **{"time offset": 100.0}))
+    )
     there = (Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap"))
     assert read(tmp_path / "study.boris").segments == there
-    head = "Observation id\tTime offset (s)\tSubject\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    lines = [f"x\t100.0\t\tpour\t{status}\t{time}\ttea.mp4\n" for status, time in (("START", 101.5), ("STOP", 104.0))]
+    head = (
+        "Observation id\tTime offset (s)\tSubject\tBehavior\tBehavior type\tTime\tMedia file name\n"
+    )
+    lines = [
+        f"x\t100.0\t\tpour\t{status}\t{time}\ttea.mp4\n"
+        for status, time in (("START", 101.5), ("STOP", 104.0))
+    ]
     (tmp_path / "events.tsv").write_text(head + "".join(lines))
     assert read(tmp_path / "events.tsv").segments == there[:1]
 
 
 def test_tabular_events_of_two_films_one_after_the_other(tmp_path: Path) -> None:
     """Their times are those of the observation; a table says which films it played, and how long they are."""
-    head = (
-        "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    )
-    events = [("START", 1.5, "a.mp4"), ("STOP", 3, "a.mp4"), ("START", 4, "b.mp4"), ("STOP", 5.5, "b.mp4")]
+    head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
+    events = [
+        ("START", 1.5, "a.mp4"),
+        ("STOP", 3, "a.mp4"),
+        ("START", 4, "b.mp4"),
+        ("STOP", 5.5, "b.mp4"),
+    ]
     line = "x\tplayer #1:a.mp4;b.mp4|player #2:c.mp4\t0\t3.500;10.000|9.000\tpour"
-    (tmp_path / "x.tsv").write_text(head + "".join(f"{line}\t{s}\t{t}\t{file}\n" for s, t, file in events))
+    (tmp_path / "x.tsv").write_text(
+        head + "".join(f"{line}\t{s}\t{t}\t{file}\n" for s, t, file in events)
+    )
     found = read_folder(tmp_path)
-    assert [found[name].segments for name in "ab"] == [(Segment(1.5, 3, "pour"),), (Segment(0.5, 2, "pour"),)]
+    assert [found[name].segments for name in "ab"] == [
+        (Segment(1.5, 3, "pour"),),
+        (Segment(0.5, 2, "pour"),),
+    ]
 
 
 @pytest.mark.parametrize("offset", [0, 100])
-def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset: int, tmp_path: Path) -> None:
-    head = (
-        "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    )
+def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(
+    offset: int, tmp_path: Path
+) -> None:
+    head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
     line = f"x\tplayer #1:a.mp4;b.mp4;c.mp4\t{offset}\t3.500;10.000;9.000"
     events = [
         ("pour", "START", 1.5, "a.mp4"),
@@ -95,11 +120,18 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset: int, tm
         ("tap", "POINT", 4.5, "b.mp4"),
         ("pour", "STOP", 16.5, "c.mp4"),
     ]
-    rows = [f"{line}\t{step}\t{status}\t{time + offset}\t{file}\n" for step, status, time, file in events]
+    rows = [
+        f"{line}\t{step}\t{status}\t{time + offset}\t{file}\n"
+        for step, status, time, file in events
+    ]
     (tmp_path / "x.tsv").write_text(head + "".join(rows))
     found = read_folder(tmp_path)
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"),)
-    assert found["b"].segments == (Segment(0, 1.5, "stir"), Segment(0, 10, "pour"), Segment(1, 1, "tap"))
+    assert found["b"].segments == (
+        Segment(0, 1.5, "stir"),
+        Segment(0, 10, "pour"),
+        Segment(1, 1, "tap"),
+    )
     assert found["c"].segments == (Segment(0, 1, "pour"), Segment(2, 3, "pour"))
     # Where it is not said when a film begins, a state must stop in the film in which it starts.
     (tmp_path / "x.tsv").write_text((head + "".join(rows)).replace("3.500;10.000;9.000", ""))
@@ -115,28 +147,51 @@ def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path: Pa
         "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tSubject\tBehavior\tBehavior type\tStart (s)\t"
         "Stop (s)\tMedia file name\n"
     )
-    states = [("hen1", "STATE", 8, 11, "a.mp4"), ("hen2", "STATE", 12, 14, "b.mp4"), ("hen2", "POINT", 15, 15, "b.mp4")]
+    states = [
+        ("hen1", "STATE", 8, 11, "a.mp4"),
+        ("hen2", "STATE", 12, 14, "b.mp4"),
+        ("hen2", "POINT", 15, 15, "b.mp4"),
+    ]
     for player in ("player #1:", "player#1:"):
         line = f"x\t{player}a.mp4;b.mp4\t100\t10.000;10.000"
-        rows = [f"{line}\t{who}\teat\t{kind}\t{100 + a}\t{100 + b}\t{film}\n" for who, kind, a, b, film in states]
+        rows = [
+            f"{line}\t{who}\teat\t{kind}\t{100 + a}\t{100 + b}\t{film}\n"
+            for who, kind, a, b, film in states
+        ]
         (tmp_path / "x.tsv").write_text(head + "".join(rows))
         found = read_folder(tmp_path)
         assert found["a"].segments == (Segment(8, 10, "eat"),)
-        assert found["b"].segments == (Segment(0, 1, "eat"), Segment(2, 4, "eat"), Segment(5, 5, "eat"))
+        assert found["b"].segments == (
+            Segment(0, 1, "eat"),
+            Segment(2, 4, "eat"),
+            Segment(5, 5, "eat"),
+        )
         assert [s.start for s in read_folder(tmp_path, annotator="hen2")["b"]] == [2, 5]
 
 
 def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
     """As of two people who have coded the same film."""
     record = project()
-    other = {**record["observations"]["first try"], "events": [[1, "", "pour", "", ""], [5, "", "pour", "", ""]]}
+    other = {
+        **record["observations"]["first try"],
+        "events": [[1, "", "pour", "", ""], [5, "", "pour", "", ""]],
+    }
     record["observations"]["tea, bob"] = other
     (tmp_path / "study.boris").write_text(json.dumps(record))
     head = "Observation id\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    events = [("first try", "START", 1.5), ("tea, bob", "START", 1), ("first try", "STOP", 4), ("tea, bob", "STOP", 5)]
-    (tmp_path / "x.tsv").write_text(head + "".join(f"{o}\tpour\t{s}\t{t}\ttea.mp4\n" for o, s, t in events))
+    events = [
+        ("first try", "START", 1.5),
+        ("tea, bob", "START", 1),
+        ("first try", "STOP", 4),
+        ("tea, bob", "STOP", 5),
+    ]
+    (tmp_path / "x.tsv").write_text(
+        head + "".join(f"{o}\tpour\t{s}\t{t}\ttea.mp4\n" for o, s, t in events)
+    )
     for path in (tmp_path / "study.boris", tmp_path / "x.tsv"):
-        with pytest.raises(AnnotationError, match="'first try', 'tea, bob' are observations of one film"):
+        with pytest.raises(
+            AnnotationError, match="'first try', 'tea, bob' are observations of one film"
+        ):
             read(path)
         assert read(path, annotator="first try").segments[0] == Segment(1.5, 4, "pour")
         for name in ("tea, bob", "*bob"):
@@ -145,21 +200,33 @@ def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
 
 def test_nobodys_events_can_be_asked_for(tmp_path: Path) -> None:
     (tmp_path / "study.boris").write_text(json.dumps(project()))
-    assert read(tmp_path / "study.boris", annotator="No focal subject").sequence() == ["pour", "tap"]
+    assert read(tmp_path / "study.boris", annotator="No focal subject").sequence() == [
+        "pour",
+        "tap",
+    ]
 
 
 def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
-    lengths = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}
+    lengths = {
+        "media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}},
+        "file": {"1": ["a.mp4", "b.mp4"]},
+    }
     path.write_text(json.dumps(project(**lengths)))
     found = read_folder(path)
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"), Segment(3.0, 3.5, "stir"))
-    assert found["b"].segments == (Segment(0, 0.5, "pour"), Segment(0, 5.5, "stir"), Segment(1, 1, "tap"))
+    assert found["b"].segments == (
+        Segment(0, 0.5, "pour"),
+        Segment(0, 5.5, "stir"),
+        Segment(1, 1, "tap"),
+    )
     taps = [[time, "", "tap", "", ""] for time in (0, 3.5, 13.5)]
     path.write_text(json.dumps(project(**lengths, events=taps)))
     found = read_folder(path)
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
-    late = [[time, "", "pour", "", ""] for time in (3.4996, 5)]  # with the second film, as lengths are rounded
+    late = [
+        [time, "", "pour", "", ""] for time in (3.4996, 5)
+    ]  # with the second film, as lengths are rounded
     path.write_text(json.dumps(project(**lengths, events=late)))
     found = read_folder(path)
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
@@ -192,7 +259,10 @@ def test_what_is_written_has_what_boris_asks_for(tmp_path: Path) -> None:
     (observation,) = record["observations"].values()
     assert observation["file"] == {"1": ["films/tea.mp4"]}
     assert observation["media_info"]["length"] == {"films/tea.mp4": 9.0}
-    assert {event[1] for event in observation["events"]} == {"", "person 2"}  # two at once are two people
+    assert {event[1] for event in observation["events"]} == {
+        "",
+        "person 2",
+    }  # two at once are two people
     assert read(path).segments == tuple(segments)
 
 
@@ -216,7 +286,9 @@ AGGREGATED = (
 )
 
 
-@pytest.mark.parametrize(("name", "text"), [("x.tsv", OLD), ("x.txt", OLD), ("x.csv", NEW), ("x.csv", AGGREGATED)])
+@pytest.mark.parametrize(
+    ("name", "text"), [("x.tsv", OLD), ("x.txt", OLD), ("x.csv", NEW), ("x.csv", AGGREGATED)]
+)
 def test_tables_of_several_versions(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     timeline = read(tmp_path / name)
@@ -229,5 +301,7 @@ def test_an_unpaired_event_of_a_table_is_told(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match=r"x\.tsv, line 8: 'soon' is not a time"):
         read(tmp_path / "x.tsv")
     (tmp_path / "x.csv").write_text(NEW.replace("STOP,4.000", "POINT,4.000"))
-    with pytest.raises(AnnotationError, match=r"x\.csv: the last 'pour', at 1\.5 s, has a start and no stop"):
+    with pytest.raises(
+        AnnotationError, match=r"x\.csv: the last 'pour', at 1\.5 s, has a start and no stop"
+    ):
         read(tmp_path / "x.csv")

@@ -16,7 +16,9 @@ from stepcut.procedure.procedure import load
 
 def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None:
     assert main(["convert", str(learned), str(tmp_path / "out.xes"), "--quiet"]) == 0
-    traces = etree.parse(tmp_path / "out.xes").getroot().findall("{http://www.xes-standard.org/}trace")
+    traces = (
+        etree.parse(tmp_path / "out.xes").getroot().findall("{http://www.xes-standard.org/}trace")
+    )
     timelines = load(learned).timelines
     assert [trace[0].attrib["value"] for trace in traces] == list(timelines)
     for trace, timeline in zip(traces, timelines.values(), strict=True):
@@ -33,7 +35,9 @@ def test_a_cut_video_is_linked_by_its_eaf(
     shutil.copy(film, new)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
-    assert main(["segment", str(learned), "films/" + new.name, "-o", "labels/new.eaf", "--quiet"]) == 0
+    assert (
+        main(["segment", str(learned), "films/" + new.name, "-o", "labels/new.eaf", "--quiet"]) == 0
+    )
     media = next(etree.parse("labels/new.eaf").getroot().iter("MEDIA_DESCRIPTOR"))
     assert Path(unquote(urlparse(media.attrib["MEDIA_URL"]).path)) == new.resolve()
     beside = Path("labels", unquote(media.attrib["RELATIVE_MEDIA_URL"]))

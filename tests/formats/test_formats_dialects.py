@@ -48,7 +48,9 @@ def test_csv_in_many_dialects(text: str, tmp_path: Path) -> None:
 
 
 def test_csv_keeps_a_score(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("begin,stop,action,score\n0,1.5,pour tea,0.5\n1.5,62.25,stir,\n")
+    (tmp_path / "x.csv").write_text(
+        "begin,stop,action,score\n0,1.5,pour tea,0.5\n1.5,62.25,stir,\n"
+    )
     assert [s.confidence for s in read(tmp_path / "x.csv")] == [0.5, None]
 
 
@@ -77,7 +79,9 @@ def test_egoprocel_numbers_order_the_steps_and_may_have_gaps(text: str, tmp_path
 
 def test_elan_text_with_times_in_three_ways_and_no_length(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text("ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n")  # 1000 * 1.001 < 1001
+    path.write_text(
+        "ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n"
+    )  # 1000 * 1.001 < 1001
     assert read(path).segments == (Segment(1.001, 2.0, "pour"),)
     path.write_text("ann\t\t00:00:00.001\t0.001\t00:00:01.000\t1.0\t00:00:00.999\t0.999\tpour\n")
     assert read(path).segments == (Segment(0.001, 1.0, "pour"),)
@@ -101,7 +105,9 @@ def test_vtt_as_other_programs_write_it(tmp_path: Path) -> None:
 
 def test_srt_without_numbers_and_with_two_lines(tmp_path: Path) -> None:
     path = tmp_path / "x.srt"
-    path.write_text("00:00:00,000 --> 00:00:01,500\npour\ntea\n\n\n2\n00:00:01.500 --> 00:01:02.250 X1:0\nstir\n")
+    path.write_text(
+        "00:00:00,000 --> 00:00:01,500\npour\ntea\n\n\n2\n00:00:01.500 --> 00:01:02.250 X1:0\nstir\n"
+    )
     assert read(path).segments == TWO
 
 
@@ -112,7 +118,10 @@ def test_audacity_with_frequencies_and_decimal_commas(tmp_path: Path) -> None:
 
 
 def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
-    for name, frames in {"a": ["SIL", "stir", "stir", "SIL"], "b": ["pour_tea", "pour_tea"]}.items():
+    for name, frames in {
+        "a": ["SIL", "stir", "stir", "SIL"],
+        "b": ["pour_tea", "pour_tea"],
+    }.items():
         path = tmp_path / "groundTruth" / f"{name}.txt"
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join(frames) + "\n")
@@ -123,7 +132,8 @@ def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
     assert found["b"].steps == ("pour_tea", "stir")
     (tmp_path / "groundTruth" / "a.txt").write_text("fry\n")
     with pytest.raises(
-        AnnotationError, match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\. Add it there"
+        AnnotationError,
+        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\. Add it there",
     ):
         read_folder(tmp_path, rate=2)
     (tmp_path / "mapping.txt").write_text("0 SIL\nfry\n")
@@ -135,8 +145,13 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
     write(tmp_path / "groundTruth" / "a.txt", Timeline([Segment(0, 1, "pour tea")], 2.0), rate=2)
     write(tmp_path / "groundTruth" / "b.txt", Timeline([Segment(1, 2, "stir")], 2.0), rate=2)
     assert (tmp_path / "mapping.txt").read_text() == "0 background\n1 pour_tea\n2 stir\n"
-    assert (tmp_path / "groundTruth" / "b.txt").read_text() == "background\nbackground\nstir\nstir\n"
-    with pytest.raises(AnnotationError, match="the step 'SIL' has the name of the background. Rename the step first"):
+    assert (
+        tmp_path / "groundTruth" / "b.txt"
+    ).read_text() == "background\nbackground\nstir\nstir\n"
+    with pytest.raises(
+        AnnotationError,
+        match="the step 'SIL' has the name of the background. Rename the step first",
+    ):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
     with pytest.raises(AnnotationError, match="no length, so there is no frame to write"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
@@ -144,7 +159,11 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
 
 def test_mstcn_leaves_the_numbers_of_a_mapping_and_its_word_for_background(tmp_path: Path) -> None:
     (tmp_path / "mapping.txt").write_text("0 stir\n1 pour_tea\n7 SIL\n")
-    write(tmp_path / "groundTruth" / "a.txt", Timeline([Segment(0, 1, "taste"), Segment(1, 2, "stir")], 3.0), rate=1)
+    write(
+        tmp_path / "groundTruth" / "a.txt",
+        Timeline([Segment(0, 1, "taste"), Segment(1, 2, "stir")], 3.0),
+        rate=1,
+    )
     assert (tmp_path / "mapping.txt").read_text() == "0 stir\n1 pour_tea\n7 SIL\n8 taste\n"
     assert (tmp_path / "groundTruth" / "a.txt").read_text() == "taste\nstir\nSIL\n"
 
@@ -169,9 +188,17 @@ def test_activitynet_ground_truth_and_results(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "t.json").write_text(json.dumps(truth))
     one, two = read_all(tmp_path / "t.json")
-    assert (one.segments, one.duration, one.video, one.steps) == (TWO, 90.5, "v_1", ("stir", "pour tea"))
+    assert (one.segments, one.duration, one.video, one.steps) == (
+        TWO,
+        90.5,
+        "v_1",
+        ("stir", "pour tea"),
+    )
     assert (two.segments, two.duration, two.video) == ((), 3.0, "v_2")
-    results = {"version": "x", "results": {"v_1": [{"label": "stir", "score": 0.25, "segment": [0, 2]}]}}
+    results = {
+        "version": "x",
+        "results": {"v_1": [{"label": "stir", "score": 0.25, "segment": [0, 2]}]},
+    }
     (tmp_path / "r.json").write_text(json.dumps(results))
     assert read(tmp_path / "r.json").segments[0].confidence == 0.25
 
@@ -185,7 +212,10 @@ def test_fiftyone_frames_and_samples(tmp_path: Path) -> None:
     sample = {
         "filepath": "/films/a.mp4",
         "metadata": {"frame_rate": 29.97, "duration": 5.0},
-        "events": {"_cls": "TemporalDetections", "detections": [{"label": "stir", "support": [31, 60]}]},
+        "events": {
+            "_cls": "TemporalDetections",
+            "detections": [{"label": "stir", "support": [31, 60]}],
+        },
     }
     (tmp_path / "s.json").write_text(json.dumps({"samples": [sample]}))
     timeline = read(tmp_path / "s.json")
@@ -195,7 +225,12 @@ def test_fiftyone_frames_and_samples(tmp_path: Path) -> None:
 
 def label_studio_export() -> list[dict[str, Any]]:
     """One task as Label Studio exports it after a person has corrected the prediction."""
-    region = {"type": "timelinelabels", "from_name": "steps", "to_name": "video", "origin": "manual"}
+    region = {
+        "type": "timelinelabels",
+        "from_name": "steps",
+        "to_name": "video",
+        "origin": "manual",
+    }
     return [
         {
             "id": 1,
@@ -222,11 +257,15 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     assert timeline.segments == (Segment(1.0, 2.0, "pour tea"), Segment(4.0, 5.5, "stir"))
     assert timeline.steps == ("stir", "pour tea")
     assert read(path, annotator="ann@example.org") == timeline
-    with pytest.raises(AnnotationError, match=r"nothing by 'bob'; there is work by \['8', 'ann@example.org'\]"):
+    with pytest.raises(
+        AnnotationError, match=r"nothing by 'bob'; there is work by \['8', 'ann@example.org'\]"
+    ):
         read(path, annotator="bob")
     export[0]["annotations"][0]["was_cancelled"] = False
     path.write_text(json.dumps(export))
-    with pytest.raises(AnnotationError, match=r"was annotated 2 times, by \['7', 'ann@example.org'\]. Say whose"):
+    with pytest.raises(
+        AnnotationError, match=r"was annotated 2 times, by \['7', 'ann@example.org'\]. Say whose"
+    ):
         read(path)
     assert read(path, annotator="7").segments == ()
     export[0]["annotations"] = []
@@ -236,7 +275,9 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("numbers", [("", ""), ("1\n", "2\n")])
 @pytest.mark.parametrize("name", ["x.srt", "x.vtt"])
-def test_cues_without_a_blank_line_between_them(name: str, numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_cues_without_a_blank_line_between_them(
+    name: str, numbers: tuple[str, str], tmp_path: Path
+) -> None:
     one, two = numbers
     cues = f"{one}00:00:00.000 --> 00:00:01.500\n7\npour tea\n{two}00:00:01.500 --> 00:01:02.250\nstir\n"
     (tmp_path / name).write_text(("WEBVTT\n\n" if name == "x.vtt" else "") + cues)
@@ -247,13 +288,19 @@ def test_a_region_with_two_labels_is_both(tmp_path: Path) -> None:
     export = label_studio_export()
     export[0]["annotations"][1]["result"][0]["value"]["timelinelabels"].append("wait")
     (tmp_path / "export.json").write_text(json.dumps(export))
-    assert read(tmp_path / "export.json").segments[:2] == (Segment(1, 2, "pour tea"), Segment(1, 2, "wait"))
+    assert read(tmp_path / "export.json").segments[:2] == (
+        Segment(1, 2, "pour tea"),
+        Segment(1, 2, "wait"),
+    )
 
 
 def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     done, skipped, untouched = (label_studio_export()[0] for _ in range(3))
-    skipped["annotations"], skipped["data"]["name"] = [{"completed_by": 8, "was_cancelled": True, "result": []}], "w"
+    skipped["annotations"], skipped["data"]["name"] = (
+        [{"completed_by": 8, "was_cancelled": True, "result": []}],
+        "w",
+    )
     untouched["annotations"], untouched["data"]["name"] = [], "x"
     path.write_text(json.dumps([done, skipped, untouched]))
     assert list(read_folder(path)) == ["v", "w", "x"]
@@ -268,19 +315,27 @@ def test_videos_that_an_annotator_has_not_done_are_left_out(tmp_path: Path) -> N
     both, one = label_studio_export()[0], label_studio_export()[0]
     both["annotations"][0]["was_cancelled"], one["data"]["name"] = False, "w"
     (tmp_path / "export.json").write_text(json.dumps([one, both]))
-    (tmp_path / "people.csv").write_text("annotator,video,start,end,label\n8,w,0,2,y\n8,v,0,2,x\n7,v,0,3,x\n")
+    (tmp_path / "people.csv").write_text(
+        "annotator,video,start,end,label\n8,w,0,2,y\n8,v,0,2,x\n7,v,0,3,x\n"
+    )
     for name in ("export.json", "people.csv"):
         assert list(read_folder(tmp_path / name, annotator="7")) == ["v"]
         assert list(read_folder(tmp_path / name, annotator="8")) == ["w", "v"]
         with pytest.raises(AnnotationError, match=r"'eve'.* all 2"):
             read_folder(tmp_path / name, annotator="eve")
     for name, person in (("v", "ann"), ("w", "bob")):
-        write(tmp_path / "eaf" / f"{name}.eaf", Timeline([Segment(0, 1, "pour")], video=name), annotator=person)
+        write(
+            tmp_path / "eaf" / f"{name}.eaf",
+            Timeline([Segment(0, 1, "pour")], video=name),
+            annotator=person,
+        )
     assert list(read_folder(tmp_path / "eaf", annotator="bob")) == ["w"]
 
 
 def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:
-    timeline = Timeline([Segment(0, 1.5, 'pour "tea" & milk', 0.5), Segment(1.5, 2.0, "stir")], 3.0, video="v.mp4")
+    timeline = Timeline(
+        [Segment(0, 1.5, 'pour "tea" & milk', 0.5), Segment(1.5, 2.0, "stir")], 3.0, video="v.mp4"
+    )
     path = tmp_path / "tasks.json"
     write(path, timeline, "label-studio", rate=29.97)
     (task,) = json.loads(path.read_text())
@@ -289,11 +344,20 @@ def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:
     (prediction,) = task["predictions"]
     assert (prediction["model_version"], prediction["score"]) == ("stepcut", 0.5)
     first, second = prediction["result"]
-    assert first["value"] == {"ranges": [{"start": 1, "end": 45}], "timelinelabels": ['pour "tea" & milk']}
-    assert second["value"]["ranges"] == [{"start": 46, "end": 60}]  # touching segments do not share a frame
+    assert first["value"] == {
+        "ranges": [{"start": 1, "end": 45}],
+        "timelinelabels": ['pour "tea" & milk'],
+    }
+    assert second["value"]["ranges"] == [
+        {"start": 46, "end": 60}
+    ]  # touching segments do not share a frame
     config = etree.fromstring((tmp_path / "tasks.config.xml").read_text())
     control, video = config
-    assert (control.tag, video.tag, control.get("toName")) == ("TimelineLabels", "Video", video.get("name"))
+    assert (control.tag, video.tag, control.get("toName")) == (
+        "TimelineLabels",
+        "Video",
+        video.get("name"),
+    )
     assert {first["from_name"], second["from_name"]} == {control.get("name")}
     assert [label.get("value") for label in control] == ['pour "tea" & milk', "stir"]
     assert (video.get("value"), video.get("frameRate")) == ("$video", "$fps")
@@ -312,7 +376,9 @@ def test_a_labelling_configuration_that_stood_there_is_kept(tmp_path: Path) -> N
 
 def test_native_json_reads_what_other_programs_leave_out(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text('{"format": "stepcut timeline", "segments": [{"start": 0, "end": 1.5, "step": "pour tea"}]}')
+    path.write_text(
+        '{"format": "stepcut timeline", "segments": [{"start": 0, "end": 1.5, "step": "pour tea"}]}'
+    )
     assert read(path) == Timeline([TWO[0]], video="x")
 
 
@@ -326,16 +392,19 @@ def test_every_format_has_a_title_and_stated_losses() -> None:
 def test_rates_are_fractions(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1001.0, "long")], video="v")
     write(tmp_path / "x.json", timeline, "label-studio", rate=Fraction(30000, 1001))
-    assert json.loads((tmp_path / "x.json").read_text())[0]["predictions"][0]["result"][0]["value"]["ranges"] == [
-        {"start": 1, "end": 30000}
-    ]
+    assert json.loads((tmp_path / "x.json").read_text())[0]["predictions"][0]["result"][0]["value"][
+        "ranges"
+    ] == [{"start": 1, "end": 30000}]
     assert read(tmp_path / "x.json").segments[0].end == 1001.0
 
 
 def frames(*ranges: tuple[int, int]) -> str:
     """Tasks of Label Studio at 25 frames a second, which say first and last frame."""
     regions = [
-        {"type": "timelinelabels", "value": {"ranges": [{"start": a, "end": b}], "timelinelabels": [f"step {a}"]}}
+        {
+            "type": "timelinelabels",
+            "value": {"ranges": [{"start": a, "end": b}], "timelinelabels": [f"step {a}"]},
+        }
         for a, b in ranges
     ]
     return json.dumps([{"data": {"name": "v", "fps": 25}, "annotations": [{"result": regions}]}])
@@ -345,7 +414,9 @@ def samples(*ranges: tuple[int, int]) -> str:
     """A sample of FiftyOne at 25 frames a second."""
     found = [{"label": f"step {first}", "support": [first, last]} for first, last in ranges]
     field = {"_cls": "TemporalDetections", "detections": found}
-    return json.dumps({"samples": [{"filepath": "v.mp4", "metadata": {"frame_rate": 25}, "steps": field}]})
+    return json.dumps(
+        {"samples": [{"filepath": "v.mp4", "metadata": {"frame_rate": 25}, "steps": field}]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -371,13 +442,22 @@ def test_neighbours_that_overlap_by_rounding_touch(
     assert [segment.end for segment in read(tmp_path / name, rate=rate)] == ends
 
 
-@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if f.many and f.read and f.capabilities.empty])
+@pytest.mark.parametrize(
+    "name", [n for n, f in FORMATS.items() if f.many and f.read and f.capabilities.empty]
+)
 def test_a_video_without_segments_stays_among_several(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"all{FORMATS[name].suffix}"
     for given in ([("a", TWO), ("b", ()), ("c", TWO)], [("a", ()), ("b", ())]):
-        write(path, [Timeline(segments, 70.0, ["pour tea"], video) for video, segments in given], name, rate=4)
+        write(
+            path,
+            [Timeline(segments, 70.0, ["pour tea"], video) for video, segments in given],
+            name,
+            rate=4,
+        )
         found = [(timeline.video, timeline.segments) for timeline in read_all(path, name)]
-        assert [(video, len(segments)) for video, segments in found] == [(v, len(s)) for v, s in given]
+        assert [(video, len(segments)) for video, segments in found] == [
+            (v, len(s)) for v, s in given
+        ]
 
 
 def test_activitynet_of_both_kinds_is_a_ground_truth(tmp_path: Path) -> None:

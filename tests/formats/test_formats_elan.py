@@ -33,13 +33,22 @@ REQUIRED = {
     "DESCRIPTION": {"LANG_REF"},
 }
 OPTIONAL = {
-    "ANNOTATION_DOCUMENT": {"FORMAT", "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"},
+    "ANNOTATION_DOCUMENT": {
+        "FORMAT",
+        "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation",
+    },
     "HEADER": {"MEDIA_FILE", "TIME_UNITS"},
     "MEDIA_DESCRIPTOR": {"RELATIVE_MEDIA_URL", "TIME_ORIGIN", "EXTRACTED_FROM"},
     "PROPERTY": {"NAME"},
     "TIME_SLOT": {"TIME_VALUE"},
     "TIER": {"PARTICIPANT", "ANNOTATOR", "DEFAULT_LOCALE", "PARENT_REF", "EXT_REF", "LANG_REF"},
-    "LINGUISTIC_TYPE": {"TIME_ALIGNABLE", "CONSTRAINTS", "GRAPHIC_REFERENCES", "CONTROLLED_VOCABULARY_REF", "EXT_REF"},
+    "LINGUISTIC_TYPE": {
+        "TIME_ALIGNABLE",
+        "CONSTRAINTS",
+        "GRAPHIC_REFERENCES",
+        "CONTROLLED_VOCABULARY_REF",
+        "EXT_REF",
+    },
     "LANGUAGE": {"LANG_DEF", "LANG_LABEL"},
     "CONSTRAINT": {"DESCRIPTION"},
     "CVE_VALUE": {"DESCRIPTION"},
@@ -67,7 +76,9 @@ def check_schema(path: Path) -> etree.Element:
         assert must <= set(element.attrib) <= must | may, element.attrib
     assert [child.tag for child in root].count("HEADER") == 1
     assert [child.tag for child in root].count("TIME_ORDER") == 1
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"])  # xsd:dateTime
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"]
+    )  # xsd:dateTime
     names = [
         e.attrib[k]
         for e in root.iter()
@@ -76,9 +87,14 @@ def check_schema(path: Path) -> etree.Element:
     ]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[A-Za-z_][\w.-]*", name) for name in names)  # xsd:ID
-    slots = {slot.attrib["TIME_SLOT_ID"]: int(slot.attrib["TIME_VALUE"]) for slot in root.iter("TIME_SLOT")}
+    slots = {
+        slot.attrib["TIME_SLOT_ID"]: int(slot.attrib["TIME_VALUE"])
+        for slot in root.iter("TIME_SLOT")
+    }
     assert list(slots.values()) == sorted(slots.values())
-    types = {kind.attrib["LINGUISTIC_TYPE_ID"]: kind.attrib for kind in root.iter("LINGUISTIC_TYPE")}
+    types = {
+        kind.attrib["LINGUISTIC_TYPE_ID"]: kind.attrib for kind in root.iter("LINGUISTIC_TYPE")
+    }
     vocabularies = {each.attrib["CV_ID"] for each in root.iter("CONTROLLED_VOCABULARY")}
     tiers = [tier.attrib["TIER_ID"] for tier in root.iter("TIER")]
     assert len(tiers) == len(set(tiers))
@@ -97,12 +113,19 @@ def check_schema(path: Path) -> etree.Element:
             reached = end
     assert sorted(used) == sorted(slots)  # every annotation has two slots of its own
     languages = {each.attrib["LANG_ID"] for each in root.iter("LANGUAGE")}
-    assert {each.attrib["LANG_REF"] for each in root.iter() if "LANG_REF" in each.attrib} <= languages
+    assert {
+        each.attrib["LANG_REF"] for each in root.iter() if "LANG_REF" in each.attrib
+    } <= languages
     return root
 
 
 TIMELINE = Timeline(
-    [Segment(0, 2, "pour"), Segment(1, 3, "stir & wait"), Segment(1, 1, "<tap>"), Segment(2, 4, "pour")],
+    [
+        Segment(0, 2, "pour"),
+        Segment(1, 3, "stir & wait"),
+        Segment(1, 1, "<tap>"),
+        Segment(2, 4, "pour"),
+    ],
     duration=9.5,
     steps=("wash", "pour"),
     video="tea time.mp4",
@@ -119,8 +142,17 @@ def test_files_are_valid_and_link_their_media(tmp_path: Path) -> None:
     assert media.attrib["MEDIA_URL"] == (tmp_path / "sub" / "tea time.mp4").as_uri()
     assert media.attrib["RELATIVE_MEDIA_URL"] == "./tea%20time.mp4"
     assert media.attrib["MIME_TYPE"] == "video/mp4"
-    assert [value.text for value in root.iter("CVE_VALUE")] == ["wash", "pour", "<tap>", "stir & wait"]
-    assert [tier.attrib["TIER_ID"] for tier in root.iter("TIER")] == ["stepcut", "stepcut (2)", "stepcut (3)"]
+    assert [value.text for value in root.iter("CVE_VALUE")] == [
+        "wash",
+        "pour",
+        "<tap>",
+        "stir & wait",
+    ]
+    assert [tier.attrib["TIER_ID"] for tier in root.iter("TIER")] == [
+        "stepcut",
+        "stepcut (2)",
+        "stepcut (3)",
+    ]
     assert {tier.attrib["ANNOTATOR"] for tier in root.iter("TIER")} == {"stepcut"}
     assert read(path).steps == TIMELINE.steps
 
@@ -128,7 +160,9 @@ def test_files_are_valid_and_link_their_media(tmp_path: Path) -> None:
 def test_the_words_of_another_tier_are_no_steps(tmp_path: Path) -> None:
     path = tmp_path / "tea.eaf"
     write(path, TIMELINE)
-    entry = '<CV_ENTRY_ML CVE_ID="left"><CVE_VALUE LANG_REF="und">left hand</CVE_VALUE></CV_ENTRY_ML>'
+    entry = (
+        '<CV_ENTRY_ML CVE_ID="left"><CVE_VALUE LANG_REF="und">left hand</CVE_VALUE></CV_ENTRY_ML>'
+    )
     hands = f'<CONTROLLED_VOCABULARY CV_ID="hands">{entry}</CONTROLLED_VOCABULARY></ANNOTATION_DOCUMENT>'
     path.write_text(path.read_text().replace("</ANNOTATION_DOCUMENT>", hands))
     assert read(path).steps == TIMELINE.steps
@@ -151,7 +185,9 @@ def test_the_video_is_looked_for_beside_the_file(
         (tmp_path / file).touch()
     write(tmp_path / "x.eaf", Timeline([Segment(0, 1, "a")], video=video))
     root = check_schema(tmp_path / "x.eaf")
-    assert [media.attrib["RELATIVE_MEDIA_URL"] for media in root.iter("MEDIA_DESCRIPTOR")] == ([link] if link else [])
+    assert [media.attrib["RELATIVE_MEDIA_URL"] for media in root.iter("MEDIA_DESCRIPTOR")] == (
+        [link] if link else []
+    )
     assert read(tmp_path / "x.eaf").video == video
 
 
@@ -161,11 +197,18 @@ def test_one_tier_per_annotator(tmp_path: Path) -> None:
     bob = Timeline([Segment(0.5, 1.5, "stir")], video="v")
     elan.write_tiers(path, {"ann": ann, "bob": bob})
     root = check_schema(path)
-    assert [(t.attrib["TIER_ID"], t.attrib["ANNOTATOR"]) for t in root.iter("TIER")] == [("ann", "ann"), ("bob", "bob")]
-    assert {name: t.segments for name, t in elan.read_tiers(path).items()} == {"ann": ann.segments, "bob": bob.segments}
+    assert [(t.attrib["TIER_ID"], t.attrib["ANNOTATOR"]) for t in root.iter("TIER")] == [
+        ("ann", "ann"),
+        ("bob", "bob"),
+    ]
+    assert {name: t.segments for name, t in elan.read_tiers(path).items()} == {
+        "ann": ann.segments,
+        "bob": bob.segments,
+    }
     assert read(path, annotator="bob").segments == bob.segments
     with pytest.raises(
-        AnnotationError, match="has tiers of several annotators: 'ann', 'bob'. Say which: annotator=NAME"
+        AnnotationError,
+        match="has tiers of several annotators: 'ann', 'bob'. Say which: annotator=NAME",
     ):
         read(path)
     with pytest.raises(AnnotationError, match="no tier of 'eve'; it has 'ann', 'bob'"):
@@ -176,7 +219,10 @@ def test_one_tier_per_annotator(tmp_path: Path) -> None:
 
 def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
     path = tmp_path / "x.eaf"
-    proposal, corrected = Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 2, "a")], video="v")
+    proposal, corrected = (
+        Timeline([Segment(0, 1, "a")], video="v"),
+        Timeline([Segment(0, 2, "a")], video="v"),
+    )
     elan.write_tiers(path, {"stepcut": proposal, "ann": corrected})
     assert read(path).segments == corrected.segments
     elan.write_tiers(path, {"stepcut": proposal, "ann": Timeline([], video="v")})
@@ -184,7 +230,9 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
     # A tier that was copied with its attributes, and has got a name of its own.
     elan.write_tiers(path, {"stepcut": proposal, "ann": corrected})
     path.write_text(
-        path.read_text().replace('ANNOTATOR="ann" TIER_ID="ann"', 'ANNOTATOR="stepcut" TIER_ID="stepcut-cp"')
+        path.read_text().replace(
+            'ANNOTATOR="ann" TIER_ID="ann"', 'ANNOTATOR="stepcut" TIER_ID="stepcut-cp"'
+        )
     )
     assert read(path).segments == corrected.segments
     write(path, corrected, annotator="ann")
@@ -193,7 +241,9 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
 
 def test_tiers_of_one_annotator_are_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "x.eaf"
-    steps = Timeline([Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v")  # overlaps: a tier "steps (2)"
+    steps = Timeline(
+        [Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v"
+    )  # overlaps: a tier "steps (2)"
     gaze = Timeline([Segment(1, 6, "looks at cup")], video="v")
     elan.write_tiers(path, {"steps": steps, "gaze": gaze, "bob": gaze})
     path.write_text(re.sub('ANNOTATOR="(steps|gaze)"', 'ANNOTATOR="ann"', path.read_text()))
@@ -243,13 +293,21 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
     )
     assert read(path) == Timeline([Segment(0.5, 1.75, "pour tea")], video="tea time")
     # ELAN shows the video at its own time plus the origin.
-    path.write_text(path.read_text().replace(' MIME_TYPE="video/mp4"/>', ' MIME_TYPE="video/mp4" TIME_ORIGIN="2040"/>'))
+    path.write_text(
+        path.read_text().replace(
+            ' MIME_TYPE="video/mp4"/>', ' MIME_TYPE="video/mp4" TIME_ORIGIN="2040"/>'
+        )
+    )
     assert read(path).segments == (Segment(2.54, 3.79, "pour tea"),)
     sound = '<MEDIA_DESCRIPTOR MEDIA_URL="file:///C:/films/sound.wav" MIME_TYPE="audio/x-wav"/>'
     path.write_text(path.read_text().replace("<MEDIA_DESCRIPTOR", f"{sound}<MEDIA_DESCRIPTOR", 1))
-    assert read(path) == Timeline([Segment(2.54, 3.79, "pour tea")], video="tea time")  # the video, not its sound
+    assert read(path) == Timeline(
+        [Segment(2.54, 3.79, "pour tea")], video="tea time"
+    )  # the video, not its sound
     path.write_text(path.read_text().replace("pour  tea", " "))
-    with pytest.raises(AnnotationError, match=r"x\.eaf, annotation a1: the label is empty\. Name the step"):
+    with pytest.raises(
+        AnnotationError, match=r"x\.eaf, annotation a1: the label is empty\. Name the step"
+    ):
         read(path)
     path.write_text(path.read_text().replace(' TIME_VALUE="1750"', ""))
     with pytest.raises(AnnotationError, match=r"annotation a1: it is not aligned with time"):
@@ -267,8 +325,13 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "x.eaf"
-    path.write_bytes(f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding))
-    with pytest.raises(AnnotationError, match=r"(?i)x\.eaf, line 2: holds <!DOCTYPE; entities are refused, since they"):
+    path.write_bytes(
+        f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding)
+    )
+    with pytest.raises(
+        AnnotationError,
+        match=r"(?i)x\.eaf, line 2: holds <!DOCTYPE; entities are refused, since they",
+    ):
         read(path)
 
 
@@ -290,7 +353,8 @@ def test_damaged_files_are_refused(old: str, new: str, tmp_path: Path) -> None:
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(
-        AnnotationError, match=r"x\.eaf(: .*ELAN|: 'soon' is not a time|, annotation a1: the label is empty)"
+        AnnotationError,
+        match=r"x\.eaf(: .*ELAN|: 'soon' is not a time|, annotation a1: the label is empty)",
     ):
         read(path)
 
@@ -315,10 +379,15 @@ def test_the_video_that_was_cut_is_linked(tmp_path: Path) -> None:
     far = tmp_path / "a" / "b" / "c" / "new.eaf"
     write(far, Timeline([Segment(0, 1, "a")], video=str(video)))
     (media,) = check_schema(far).iter("MEDIA_DESCRIPTOR")
-    assert (media.attrib["MEDIA_URL"], media.attrib["RELATIVE_MEDIA_URL"]) == (video.as_uri(), "./new%20film.mp4")
+    assert (media.attrib["MEDIA_URL"], media.attrib["RELATIVE_MEDIA_URL"]) == (
+        video.as_uri(),
+        "./new%20film.mp4",
+    )
 
 
-def test_a_video_on_another_drive_of_windows_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_video_on_another_drive_of_windows_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def relpath(*_: object) -> str:
         raise ValueError("path is on mount 'D:', start on mount 'C:'")
 

@@ -21,7 +21,9 @@ PIECES = st.sampled_from(
      "\r", ",", ";", "\t", "²", "1e999", "-1", "nan", "0:0:0", "9" * 30, "\\", "#", "&amp;", "<b>", "background"]
 )  # fmt: skip
 TEXTS = st.one_of(
-    st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join).map(lambda text: text.encode("utf-8", "replace")),
+    st.lists(PIECES | st.text(max_size=5), max_size=12)
+    .map("".join)
+    .map(lambda text: text.encode("utf-8", "replace")),
     st.binary(max_size=60),
 )
 KEYS = st.sampled_from(
@@ -42,17 +44,37 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 # The skeletons of the JSON formats with something random where the content belongs.
 RECORDS = st.one_of(
     VALUES,
-    st.builds(lambda v: {"format": "stepcut timeline", "segments": [{"start": 0, "end": v, "step": "a"}]}, VALUES),
-    st.builds(lambda v, w: {"format": "stepcut timelines", "timelines": v, "version": w}, VALUES, VALUES),
+    st.builds(
+        lambda v: {"format": "stepcut timeline", "segments": [{"start": 0, "end": v, "step": "a"}]},
+        VALUES,
+    ),
+    st.builds(
+        lambda v, w: {"format": "stepcut timelines", "timelines": v, "version": w}, VALUES, VALUES
+    ),
     st.builds(lambda v, w: {"database": {"v": {"annotations": v, "duration": w}}}, VALUES, VALUES),
-    st.builds(lambda v, w: {"results": {"v": [{"label": v, "segment": w}]}, "taxonomy": v}, VALUES, VALUES),
-    st.builds(lambda v, w: {"labels": {"v": [{"label": v, "support": w}]}, "classes": v}, VALUES, VALUES),
+    st.builds(
+        lambda v, w: {"results": {"v": [{"label": v, "segment": w}]}, "taxonomy": v}, VALUES, VALUES
+    ),
+    st.builds(
+        lambda v, w: {"labels": {"v": [{"label": v, "support": w}]}, "classes": v}, VALUES, VALUES
+    ),
     st.builds(lambda v, w: {"samples": [{"filepath": "v", "x": v, "metadata": w}]}, VALUES, VALUES),
-    st.builds(lambda v, w: [{"data": {"fps": v, "steps": w}, "predictions": [{"result": v}]}], VALUES, VALUES),
-    st.builds(lambda v, w: [{"data": {"fps": 9}, "annotations": [{"completed_by": v, "result": [w]}]}], VALUES, VALUES),
+    st.builds(
+        lambda v, w: [{"data": {"fps": v, "steps": w}, "predictions": [{"result": v}]}],
+        VALUES,
+        VALUES,
+    ),
+    st.builds(
+        lambda v, w: [{"data": {"fps": 9}, "annotations": [{"completed_by": v, "result": [w]}]}],
+        VALUES,
+        VALUES,
+    ),
     st.builds(
         lambda v, w: [
-            {"data": {"fps": 9}, "predictions": [{"result": [{"type": "timelinelabels", "value": v, "score": w}]}]}
+            {
+                "data": {"fps": 9},
+                "predictions": [{"result": [{"type": "timelinelabels", "value": v, "score": w}]}],
+            }
         ],
         VALUES,
         VALUES,
@@ -102,7 +124,10 @@ def test_any_json(name: str, record: Any) -> None:
                             "result": [
                                 {
                                     "type": "timelinelabels",
-                                    "value": {"ranges": [{"start": 1, "end": 10**400}], "timelinelabels": ["a"]},
+                                    "value": {
+                                        "ranges": [{"start": 1, "end": 10**400}],
+                                        "timelinelabels": ["a"],
+                                    },
                                 }
                             ]
                         }

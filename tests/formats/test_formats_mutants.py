@@ -26,7 +26,9 @@ def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_minute_of_everything_that_reads_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minute_of_everything_that_reads_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGALRM)
     try:
@@ -35,7 +37,9 @@ def test_a_minute_of_everything_that_reads_a_file(tmp_path: Path, monkeypatch: p
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("time", [each.decode() for each in EXTREMES if each not in (b"0", b"2147483648", b"")])
+@pytest.mark.parametrize(
+    "time", [each.decode() for each in EXTREMES if each not in (b"0", b"2147483648", b"")]
+)
 def test_times_that_are_none(time: str, tmp_path: Path) -> None:
     for name, text in {
         "x.csv": f"start,end,label\n0,{time},pour\n",
@@ -68,8 +72,15 @@ def test_odd_names_of_steps_are_refused(step: str, name: str, tmp_path: Path) ->
 
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     names = ["n" * 300, "..", "C:\\x:y", "a\nb"]
-    paths = write_folder(tmp_path / "out", [Timeline([Segment(0, 1, "a")], video=name) for name in names], "csv")
-    assert [path.name for path in paths] == ["n" * 200 + ".csv", "video.csv", "x%3Ay.csv", "a%0Ab.csv"]
+    paths = write_folder(
+        tmp_path / "out", [Timeline([Segment(0, 1, "a")], video=name) for name in names], "csv"
+    )
+    assert [path.name for path in paths] == [
+        "n" * 200 + ".csv",
+        "video.csv",
+        "x%3Ay.csv",
+        "a%0Ab.csv",
+    ]
     assert all(path.parent == tmp_path / "out" and read_all(path) for path in paths)
 
 

@@ -84,7 +84,10 @@ def test_both_forms(text: str, encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "x.TextGrid"
     path.write_bytes(text.encode(encoding))
     timeline = read(path, annotator="steps")
-    assert timeline.segments == (Segment(0, 1.5, 'pour "green" tea'), Segment(2, 9.5, "stir 2 times"))
+    assert timeline.segments == (
+        Segment(0, 1.5, 'pour "green" tea'),
+        Segment(2, 9.5, "stir 2 times"),
+    )
     assert timeline.duration == 9.5
     assert read(path, annotator="taps").segments == (Segment(3.25, 3.25, "tap"),)
     with pytest.raises(AnnotationError, match="several annotators: 'steps', 'taps'"):
@@ -111,14 +114,22 @@ def test_damage_is_told(old: str, new: str, told: str, tmp_path: Path) -> None:
 def test_a_tier_that_is_written_has_no_gaps(tmp_path: Path) -> None:
     textgrids = pytest.importorskip("textgrids", reason="pip install praat-textgrids")
     path = tmp_path / "x.TextGrid"
-    write(path, Timeline([Segment(1, 2, "a b"), Segment(1.5, 3, "c"), Segment(2.5, 2.5, "tap")], 5.0))
+    write(
+        path, Timeline([Segment(1, 2, "a b"), Segment(1.5, 3, "c"), Segment(2.5, 2.5, "tap")], 5.0)
+    )
     grid = textgrids.TextGrid(str(path))
     assert list(grid) == ["stepcut", "stepcut (2)", "stepcut (points)"]
-    assert [(each.text, each.xmin, each.xmax) for each in grid["stepcut"]] == [("", 0, 1), ("a b", 1, 2), ("", 2, 5)]
+    assert [(each.text, each.xmin, each.xmax) for each in grid["stepcut"]] == [
+        ("", 0, 1),
+        ("a b", 1, 2),
+        ("", 2, 5),
+    ]
     assert [(each.text, each.xpos) for each in grid["stepcut (points)"]] == [("tap", 2.5)]
 
 
-TEA = Timeline([Segment(0, 1.5, "pour <tea>"), Segment(1.5, 3, "stir", 0.25)], 9.0, video="films/tea.mp4")
+TEA = Timeline(
+    [Segment(0, 1.5, "pour <tea>"), Segment(1.5, 3, "stir", 0.25)], 9.0, video="films/tea.mp4"
+)
 
 
 def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path: Path) -> None:
@@ -128,7 +139,9 @@ def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path: Path) ->
     space = "{http://www.xes-standard.org/}"
     traces = root.findall(f"{space}trace")
     assert [trace[0].attrib["value"] for trace in traces] == ["tea", "b"]
-    events = [{value.attrib["key"]: value.attrib["value"] for value in event} for event in traces[0][1:]]
+    events = [
+        {value.attrib["key"]: value.attrib["value"] for value in event} for event in traces[0][1:]
+    ]
     assert [(e["concept:name"], e["lifecycle:transition"]) for e in events] == [
         ("pour <tea>", "start"), ("pour <tea>", "complete"), ("stir", "start"), ("stir", "complete"),
     ]  # fmt: skip

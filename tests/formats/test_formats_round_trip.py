@@ -24,7 +24,9 @@ READABLE = [name for name, form in FORMATS.items() if form.read is not None]
 
 # Letters of several scripts, signs that some format treats specially, spaces and line breaks.
 NAMES = st.text(
-    alphabet=st.sampled_from(string.ascii_letters + string.digits + "éß写ж☕ ,;:.'\"<>&-_#/\\|=→\t\n\r\u2028\u00a0"),
+    alphabet=st.sampled_from(
+        string.ascii_letters + string.digits + "éß写ж☕ ,;:.'\"<>&-_#/\\|=→\t\n\r\u2028\u00a0"
+    ),
     min_size=1,
     max_size=12,
 ).filter(lambda name: bool(name.strip()) and name.strip() not in ("background", "SIL"))
@@ -48,7 +50,9 @@ def timelines(draw: st.DrawFn, longest: float = 3 * 3600.0) -> Timeline:
     more = draw(st.lists(NAMES, max_size=3, unique=True))
     last = max((segment.end for segment in segments), default=0.0)
     duration = draw(st.none() | st.floats(0, 60).map(lambda rest: last + rest))
-    return Timeline(segments, duration, more, draw(st.sampled_from(["clip", "films/clip one.mp4", "写真"])))
+    return Timeline(
+        segments, duration, more, draw(st.sampled_from(["clip", "films/clip one.mp4", "写真"]))
+    )
 
 
 def sure(timeline: Timeline) -> list[float]:
@@ -57,7 +61,9 @@ def sure(timeline: Timeline) -> list[float]:
 
 def round_trip(name: str, timeline: Timeline, rate: Fraction = RATE) -> None:
     form, options = FORMATS[name], Options(rate)
-    counted = rate if form.capabilities.times == "frames" else None  # given, it also makes neighbours touch
+    counted = (
+        rate if form.capabilities.times == "frames" else None
+    )  # given, it also makes neighbours touch
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{form.suffix}"
         try:
@@ -72,7 +78,9 @@ def round_trip(name: str, timeline: Timeline, rate: Fraction = RATE) -> None:
         assert again == expected
         assert sure(again) == sure(expected)
         same = again == replace(timeline, video=again.video) and sure(again) == sure(timeline)
-        if form.capabilities.overlaps:  # else frames of one step that touch become one segment, which is no loss
+        if (
+            form.capabilities.overlaps
+        ):  # else frames of one step that touch become one segment, which is no loss
             assert same == (losses([timeline], name, rate) == [])
         guessed = read(path, rate=counted)  # suffix and content lead to the same format
         assert guessed == again
@@ -94,7 +102,10 @@ def test_frames_come_back_from_mstcn(timeline: Timeline) -> None:
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_keeping_twice_is_keeping_once(name: str) -> None:
     timeline = Timeline(
-        [Segment(0.00049, 2.1234567, "add  jam", 0.25), Segment(2.1234567, 2.1234567, "écrase")], 9.0, ["x"], "v"
+        [Segment(0.00049, 2.1234567, "add  jam", 0.25), Segment(2.1234567, 2.1234567, "écrase")],
+        9.0,
+        ["x"],
+        "v",
     )
     options = Options(RATE)
     once = as_read_back(timeline, FORMATS[name].capabilities, "file", options)
@@ -120,11 +131,15 @@ def test_many_videos_in_one_file(name: str, tmp_path: Path) -> None:
     assert [t.segments for t in read_all(path, name)] == [one.segments, two.segments]
     assert list(read_folder(path)) == ["a", "b"]
     assert read(path, video="b").segments == two.segments
-    with pytest.raises(AnnotationError, match=r"it holds 2 videos \(a, b\)\. Say which one with video=NAME"):
+    with pytest.raises(
+        AnnotationError, match=r"it holds 2 videos \(a, b\)\. Say which one with video=NAME"
+    ):
         read(path)
 
 
-def test_a_folder_of_very_many_files_takes_no_longer_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_very_many_files_takes_no_longer_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stepcut.formats.write", lambda *_: None)  # a disk takes its time
     begin = time.process_time()
     write_folder(tmp_path, [Timeline(video=f"v{number}") for number in range(5000)], "csv")
@@ -140,4 +155,6 @@ def test_a_folder_of_files(name: str, tmp_path: Path) -> None:
     paths = write_folder(tmp_path / "out", made, name, rate=10)
     assert [path.name for path in paths] == [f"{video}{FORMATS[name].suffix}" for video in made]
     again = read_folder(tmp_path / "out", rate=10)
-    assert {video: timeline.segments for video, timeline in again.items()} == {v: t.segments for v, t in made.items()}
+    assert {video: timeline.segments for video, timeline in again.items()} == {
+        v: t.segments for v, t in made.items()
+    }

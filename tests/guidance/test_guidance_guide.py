@@ -64,7 +64,9 @@ def test_the_end_waits_for_the_last_round() -> None:
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
     labels = film([0, 1, 2, 1, 2], rng)
     states = walk(Guide(Echo, 1.0, expectations, STEPS[:3]), shares(labels)[:, :3])
-    first, last = (at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2)
+    first, last = (
+        at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2
+    )
     assert sum(chance for _, chance in states[first].next) > 0.9
     assert sum(chance for _, chance in states[last].next) < 0.1
 
@@ -79,7 +81,9 @@ def test_the_past_alone_decides(tiny_task: Kitchen) -> None:
     assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), beginning)
 
 
-@pytest.mark.parametrize("method", [StepCut(steps=3, restarts=2), CnC(steps=3, train={"iterations": 2})])
+@pytest.mark.parametrize(
+    "method", [StepCut(steps=3, restarts=2), CnC(steps=3, train={"iterations": 2})]
+)
 def test_an_array_may_be_used_again_for_the_next_row(method: Method) -> None:
     videos = made_up_videos()
     procedure = sc.learn(videos[:-1], method=method)
@@ -107,41 +111,67 @@ def test_memory_does_not_grow(tiny_task: Kitchen) -> None:
 
 def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen) -> None:
     labels = np.repeat([1, 0, 2, 0, 3], [20, 20, 20, 20, 200])
-    alerts = [(state.time, alert) for state in walk(guide(tiny_task), shares(labels)) for alert in state.alerts]
+    alerts = [
+        (state.time, alert)
+        for state in walk(guide(tiny_task), shares(labels))
+        for alert in state.alerts
+    ]
     kinds = [alert.kind for _, alert in alerts]
     assert sorted(set(kinds)) == ["extra", "long", "misordered"]
     assert len(kinds) == len({(alert.kind, alert.step) for _, alert in alerts})
     said = {alert.kind: (time, alert) for time, alert in alerts}
     assert said["misordered"][1].reason == "open jar must precede spread jam and was not seen"
     assert said["misordered"][0] < 10
-    assert said["extra"][1].reason == "open jar is done 2 times by now; nobody did it more often than 1"
+    assert (
+        said["extra"][1].reason
+        == "open jar is done 2 times by now; nobody did it more often than 1"
+    )
     assert 60 <= said["extra"][0] < 80
     assert "serve has taken" in said["long"][1].reason
 
 
 def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
     rng = np.random.default_rng(0)
-    few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)  # too few to call anything rare
+    few = learn_expectations(
+        [film([0, 1, 2, 3], rng) for _ in range(5)], 1.0
+    )  # too few to call anything rare
     rows = shares(np.repeat([0, 2, 3], 20))
-    for critical, said in ((frozenset[int](), []), (frozenset({1}), ["spread jam must precede cut bread"])):
+    for critical, said in (
+        (frozenset[int](), []),
+        (frozenset({1}), ["spread jam must precede cut bread"]),
+    ):
         runner = Guide(Echo, 1.0, replace(few, severity=Severity(critical=critical)), STEPS)
-        alerts = [alert for state in walk(runner, rows) for alert in state.alerts if alert.kind == "misordered"]
+        alerts = [
+            alert
+            for state in walk(runner, rows)
+            for alert in state.alerts
+            if alert.kind == "misordered"
+        ]
         assert [alert.reason.split(" and was")[0] for alert in alerts if alert.step == 2] == said
 
 
 def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task: Kitchen) -> None:
     """It may be left out; where it is done, its place in the order is the usual one, as for a check."""
-    for severity, said in ((Severity(optional=frozenset({1})), [1]), (Severity(free=frozenset({1})), [])):
+    for severity, said in (
+        (Severity(optional=frozenset({1})), [1]),
+        (Severity(free=frozenset({1})), []),
+    ):
         runner = Guide(Echo, 1.0, replace(tiny_task.expectations, severity=severity), STEPS)
-        alerts = [a for state in walk(runner, shares(np.repeat([1, 0, 2, 3], 20))) for a in state.alerts]
+        alerts = [
+            a for state in walk(runner, shares(np.repeat([1, 0, 2, 3], 20))) for a in state.alerts
+        ]
         assert [alert.step for alert in alerts if alert.kind == "misordered"] == said
 
 
-def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task: Kitchen) -> None:
+def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(
+    tiny_task: Kitchen,
+) -> None:
     runner = guide(tiny_task)
     runner.usual[:] = 2.0  # a row is half of it
     states = walk(runner, shares(np.repeat([0, 1, 0], 3)))
-    assert [alert.kind for state in states for alert in state.alerts if alert.step == 0] == ["extra"]
+    assert [alert.kind for state in states for alert in state.alerts if alert.step == 0] == [
+        "extra"
+    ]
 
 
 def test_one_doubtful_frame_is_not_done(tiny_task: Kitchen) -> None:
@@ -207,11 +237,15 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Ki
     assert states[-1].step == 3
 
 
-def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(tiny_task: Kitchen) -> None:
+def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(
+    tiny_task: Kitchen,
+) -> None:
     task, length = TaskModel(np.eye(4), 0.3), math.exp(tiny_task.expectations.usual.length.middle)
     normal = shares(np.resize(np.repeat([0, 1, 2, 3], 20), 400))
     for rows, said in ((normal, []), (np.full((400, 4), 0.25), ["unknown"])):
-        runner = Guide(Echo, 1.0, replace(tiny_task.expectations, task=task), STEPS, embed=lambda rows: rows)
+        runner = Guide(
+            Echo, 1.0, replace(tiny_task.expectations, task=task), STEPS, embed=lambda rows: rows
+        )
         alerts = [(state.time, alert) for state in walk(runner, rows) for alert in state.alerts]
         told = [(time, alert) for time, alert in alerts if alert.kind == "unknown"]
         assert [alert.kind for _, alert in told] == said
@@ -238,7 +272,16 @@ def test_any_rate_will_do(tiny_task: Kitchen) -> None:
 def test_a_state_is_one_json_line(tiny_task: Kitchen) -> None:
     state = walk(guide(tiny_task), shares(np.repeat([1], 10)))[-1]
     record = json.loads(json.dumps(state.to_json(), allow_nan=False))
-    assert record.keys() == {"time", "step", "name", "confidence", "done", "next", "alerts", "skipped"}
+    assert record.keys() == {
+        "time",
+        "step",
+        "name",
+        "confidence",
+        "done",
+        "next",
+        "alerts",
+        "skipped",
+    }
     assert record["time"] == 9
     assert record["next"][0].keys() == {"step", "name", "probability"}
 
@@ -261,7 +304,9 @@ def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
     for endless in (math.nan, math.inf, 10**400):
         with pytest.raises(OptionError, match="times must be finite and grow"):
             runner.push(endless, np.ones(4) / 4)
-    with pytest.raises(FeatureError, match="the feature row at 2 s holds a number that is not finite"):
+    with pytest.raises(
+        FeatureError, match="the feature row at 2 s holds a number that is not finite"
+    ):
         runner.push(2.0, np.full(4, np.nan))
 
 
@@ -305,4 +350,9 @@ def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task: Kitchen) -> N
     alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
     assert Guide(Echo, 1.0, alone, STEPS).note.startswith("1 video is too few")
     late = np.repeat([1, 0, 2], 20)
-    assert not [alert for state in walk(runner, shares(late)) for alert in state.alerts if alert.kind == "misordered"]
+    assert not [
+        alert
+        for state in walk(runner, shares(late))
+        for alert in state.alerts
+        if alert.kind == "misordered"
+    ]

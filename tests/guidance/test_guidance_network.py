@@ -39,18 +39,24 @@ def hasty(tiny_task: Kitchen) -> Procedure:
     return replace(tiny_task.procedure, rate=Fraction(50), learned_expectations=expectations)
 
 
-def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(hasty: Procedure) -> None:
+def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(
+    hasty: Procedure,
+) -> None:
     states = []
     with RtspCamera([film(0, 60), film(2, 50, size=128)]) as camera:
         for state in islice(
-            follow_pictures(hasty.guide(), camera.address, hasty.rate, Eye(), stall=5.0, **QUICK), 4000
+            follow_pictures(hasty.guide(), camera.address, hasty.rate, Eye(), stall=5.0, **QUICK),
+            4000,
         ):
             states.append(state)
             if set(state.done) >= {0, 2}:
                 break
     assert states[-1].done == (0, 2)  # what was done before the drop is still known
     said = [alert.reason for state in states for alert in state.alerts if alert.kind == "source"]
-    assert any(reason.startswith("the source dropped (it ended); trying again in 0.01 s") for reason in said)
+    assert any(
+        reason.startswith("the source dropped (it ended); trying again in 0.01 s")
+        for reason in said
+    )
     times = [state.time for state in states]
     assert times == sorted(set(times))
 
@@ -66,9 +72,10 @@ def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
             notes += sample.notes
             if camera.plays > 1 and len(notes) > 2:
                 break
-    assert {"no frame for 0.3 s; waiting", "the source dropped (no data came in time); trying again in 0.01 s"} <= {
-        *notes
-    }
+    assert {
+        "no frame for 0.3 s; waiting",
+        "the source dropped (no data came in time); trying again in 0.01 s",
+    } <= {*notes}
     assert notes[-1].startswith("frames come again after")
 
 
@@ -99,4 +106,7 @@ def test_large_units_travel_in_parts_that_join_again() -> None:
     unit = bytes([0x65]) + bytes(range(256)) * 12
     parts = split(unit)
     assert len(parts) == 3
-    assert bytes([parts[0][0] & 0xE0 | parts[0][1] & 0x1F]) + b"".join(part[2:] for part in parts) == unit
+    assert (
+        bytes([parts[0][0] & 0xE0 | parts[0][1] & 0x1F]) + b"".join(part[2:] for part in parts)
+        == unit
+    )

@@ -43,7 +43,9 @@ def picture(value: int = 0, height: int = 8, width: int = 8) -> Picture:
 
 
 def stream(connect: Callable[[Say], Iterator[Any]], rate: float = 1000.0, **waits: float) -> Stream:
-    return Stream("fake", connect, lambda frame: frame, rate, **{"patience": 5.0, "stall": 5.0, **waits})
+    return Stream(
+        "fake", connect, lambda frame: frame, rate, **{"patience": 5.0, "stall": 5.0, **waits}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +79,10 @@ def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
 
     with (
         contextlib.closing(stream(refuse, patience=0.2)) as samples,
-        pytest.raises(VideoError, match=r"fake: not a single frame in 0.2 s \(Connection refused\). Check the address"),
+        pytest.raises(
+            VideoError,
+            match=r"fake: not a single frame in 0.2 s \(Connection refused\). Check the address",
+        ),
     ):
         next(samples)
     assert len(attempts) > 1  # it did try again
@@ -96,13 +101,16 @@ def test_a_stream_that_drops_is_opened_again_and_says_so(caplog: pytest.LogCaptu
     assert len(connections) >= 2
     notes = [note for sample in taken for note in sample.notes]
     assert any(
-        note.startswith("the source dropped (Connection reset by peer); trying again in 0.01 s") for note in notes
+        note.startswith("the source dropped (Connection reset by peer); trying again in 0.01 s")
+        for note in notes
     )
     assert [sample.time for sample in taken] == sorted({sample.time for sample in taken})
     assert "the source dropped" in caplog.text
 
 
-def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING, "stepcut")
     connections = []
 
@@ -143,7 +151,9 @@ def test_a_stream_that_changes_resolution_gives_pictures_of_one_size() -> None:
             yield av.VideoFrame.from_ndarray(picture(9, height, width), format="rgb24")
             time.sleep(0.003)
 
-    with contextlib.closing(Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5)) as samples:
+    with contextlib.closing(
+        Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5)
+    ) as samples:
         taken = [next(samples) for _ in range(6)]
     assert {sample.picture.shape for sample in taken} == {(16, 16, 3)}
 
@@ -160,7 +170,9 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
 
     with contextlib.closing(stream(flood, rate=500.0)) as samples:
         first = next(samples)
-        while samples.skipped < first.skipped + 5:  # a slow machine: it asks again when five are lost
+        while (
+            samples.skipped < first.skipped + 5
+        ):  # a slow machine: it asks again when five are lost
             time.sleep(0.005)
         second = next(samples)
     assert second.skipped >= first.skipped + 5
@@ -183,7 +195,9 @@ def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(
     assert all(kinds[-5:])
 
 
-def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_waits_again_takes_every_frame_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 0.0
     notes: list[str] = []
 
@@ -195,7 +209,9 @@ def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch: pytest.
 
     def demux(_: object) -> Iterator[Packet]:
         nonlocal now, slow
-        for number in range(160):  # one every tenth of a second, which the machine needs for those from 40 to 120
+        for number in range(
+            160
+        ):  # one every tenth of a second, which the machine needs for those from 40 to 120
             slow = 40 <= number < 120
             now += 0.0 if slow else 0.1
             yield Packet()
@@ -238,7 +254,9 @@ def test_a_file_at_its_own_pace_skips_what_is_late(monkeypatch: pytest.MonkeyPat
         slept.extend([seconds] if seconds else [])
         now += seconds
 
-    monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr(
+        "stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep)
+    )
     samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2))
     taken = []
     for sample in samples:
@@ -280,7 +298,11 @@ def transport_stream(path: Path, frames: int = 30) -> bytes:
         track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
         track.codec_context.gop_size = 5
         for number in range(frames):
-            container.mux(track.encode(av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")))
+            container.mux(
+                track.encode(
+                    av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")
+                )
+            )
         container.mux(track.encode(None))
     return path.read_bytes()
 
@@ -319,7 +341,9 @@ def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path: Path) 
 def test_an_address_where_nothing_answers_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(VideoError, match=rf"tcp://\*\*\*@127.0.0.1:{port}: cannot be opened \(.*refused"):
+    with pytest.raises(
+        VideoError, match=rf"tcp://\*\*\*@127.0.0.1:{port}: cannot be opened \(.*refused"
+    ):
         next(frames_of(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
 
 
@@ -330,7 +354,10 @@ def test_a_camera_that_is_not_there_says_so() -> None:
 
 def test_a_device_is_read_as_a_camera_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """FFmpeg's own test picture stands in for a camera: a device with a driver, raw frames without end."""
-    monkeypatch.setattr("stepcut.guidance.sources.camera_device", lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"))
+    monkeypatch.setattr(
+        "stepcut.guidance.sources.camera_device",
+        lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"),
+    )
     with open_samples("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as samples:
         taken = [next(samples) for _ in range(3)]
     assert {sample.picture.shape for sample in taken} == {(32, 32, 3)}

@@ -21,7 +21,11 @@ def _softmax(x: list[float]) -> list[float]:
 
 
 def tcc(
-    u: Array, t: Array, mask: NDArray[np.bool_] | None = None, temperature: float = 0.1, lam: float = 0.001
+    u: Array,
+    t: Array,
+    mask: NDArray[np.bool_] | None = None,
+    temperature: float = 0.1,
+    lam: float = 0.001,
 ) -> float:
     videos, times, dim = _frames(u, mask), _frames(t, mask), u.shape[2]
     pairs = []
@@ -71,21 +75,31 @@ def soft_dtw(cost: Array, gamma: float = 0.1) -> float:
         for j in range(1, m + 1):
             before = [r[i - 1, j], r[i, j - 1], r[i - 1, j - 1]]
             low = min(before)
-            r[i, j] = cost[i - 1, j - 1] + low - gamma * math.log(sum(math.exp((low - x) / gamma) for x in before))
+            r[i, j] = (
+                cost[i - 1, j - 1]
+                + low
+                - gamma * math.log(sum(math.exp((low - x) / gamma) for x in before))
+            )
     return float(r[n, m])
 
 
-def lav(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 0.5) -> float:
+def lav(
+    u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 0.5
+) -> float:
     u = u / np.linalg.norm(u, axis=2, keepdims=True)
     videos, values = _frames(u, mask), []
     for a, first in enumerate(videos):
         for b, second in enumerate(videos):
             if a != b:
-                values.append(soft_dtw(np.array([[sum((x - y) ** 2) for y in second] for x in first])))
+                values.append(
+                    soft_dtw(np.array([[sum((x - y) ** 2) for y in second] for x in first]))
+                )
     return sum(values) / len(values) + weight * cidm(u, t, durations, mask)
 
 
-def tc3i(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 1.0) -> float:
+def tc3i(
+    u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 1.0
+) -> float:
     return tcc(u, t, mask) + weight * cidm(u, t, durations, mask)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets import egoprocel
+from stepcut.paper.datasets import egoprocel
 
 
 def put(path: Path, text: str = "") -> Path:
@@ -26,11 +26,17 @@ def egoprocel_tree(root: Path) -> Path:
         if place.startswith("CMU"):
             task = place.partition("/")[2]
             for camera in egoprocel.VIEWS.values():
-                put(folder / f"S07_{task}_Video" / f"S07_{task}_{camera}-100.csv", "1,3,1 break egg\n5,6,9 serve\n")
+                put(
+                    folder / f"S07_{task}_Video" / f"S07_{task}_{camera}-100.csv",
+                    "1,3,1 break egg\n5,6,9 serve\n",
+                )
         elif title == "Tent":
             put(folder / "01.tent.090617.gopro.egoprocel.ann.csv", "0,2,1. spread tent\n")
         else:
-            put(folder / f"{title.replace(' ', '')}_1.csv", "0,2,1. open\n2,4,2. close\n4,5,1. open\n")
+            put(
+                folder / f"{title.replace(' ', '')}_1.csv",
+                "0,2,1. open\n2,4,2. close\n4,5,1. open\n",
+            )
     return root
 
 
@@ -47,7 +53,9 @@ def egoprocel_json(root: Path) -> Path:
             reached = max(reached, end)
         return actions, starts, ends
 
-    def task(handles: list[str], lists: list[tuple[list[str], list[int], list[int]]]) -> dict[str, Any]:
+    def task(
+        handles: list[str], lists: list[tuple[list[str], list[int], list[int]]]
+    ) -> dict[str, Any]:
         return {
             "handles": handles,
             "hdl_actions": [each[0] for each in lists],
@@ -58,7 +66,9 @@ def egoprocel_json(root: Path) -> Path:
     first = frames(("1", 10, 20), ("2", 30, 50), last=99)
     early = frames(("1", 10, 20), last=25)  # a camera that stopped early
     empty = frames(last=19)  # one that stopped at once
-    second = frames(("1", 500, 520), ("2", 530, 550), last=599)  # the same steps at other times: another recording
+    second = frames(
+        ("1", 500, 520), ("2", 530, 550), last=599
+    )  # the same steps at other times: another recording
     record = {
         "pc_assembly": task(["Head_1", "Head_2"], [first, second]),
         "Eggs.cmu": task(["S07", "S08"], [first, first, early, empty, second, second]),
@@ -76,7 +86,10 @@ def crosstask_tree(root: Path) -> Path:
         "23521\nMake Jello Shots\nhttp://example.org\n3\npour jello powder,stir,stir\n\n"
         "16815\nJack Up a Car\nhttp://example.org\n2\nbrake on, raise jack\n\n",
     )
-    put(release / "videos.csv", "23521,a_b-1,https://example.org/1\n16815,zz,https://example.org/2\n")
+    put(
+        release / "videos.csv",
+        "23521,a_b-1,https://example.org/1\n16815,zz,https://example.org/2\n",
+    )
     put(release / "annotations" / "23521_a_b-1.csv", "1,0.5,2\n3,2,4.25\n")
     put(release / "annotations" / "16815_zz.csv", "2,1,2\n7,3,4\n")
     put(release / "annotations" / "16815_yy.csv", "1,1,2\n")
@@ -97,12 +110,21 @@ def procel_tree(root: Path) -> Path:
         return array
 
     times = cell(
-        [cell([np.array([[1.0, 2.0], [5.0, 6.0]]), np.zeros((0, 2))]), cell([np.zeros((0, 0)), np.array([[3.0, 4.5]])])]
+        [
+            cell([np.array([[1.0, 2.0], [5.0, 6.0]]), np.zeros((0, 2))]),
+            cell([np.zeros((0, 0)), np.array([[3.0, 4.5]])]),
+        ]
     )
     coffee = root / "ProceL_dataset" / "make_coffee"
     coffee.mkdir(parents=True)
-    savemat(coffee / "data.mat", {"grammar": cell(["grind coffee", "pour water"]), "key_steps_time": times})
-    put(coffee / "readme.txt", "1\tcoffee_0001\thttp://example.org\n2\tcoffee_0002\thttp://example.org\n")
+    savemat(
+        coffee / "data.mat",
+        {"grammar": cell(["grind coffee", "pour water"]), "key_steps_time": times},
+    )
+    put(
+        coffee / "readme.txt",
+        "1\tcoffee_0001\thttp://example.org\n2\tcoffee_0002\thttp://example.org\n",
+    )
     tire = root / "ProceL_dataset" / "change_tire"
     put(tire / "mapping.txt", "1 brake_on\n2 raise_jack\n")
     put(tire / "annotations" / "tire_0001.csv", "1,0.00,2.00\n2,3.00,4.50\n")
@@ -111,9 +133,16 @@ def procel_tree(root: Path) -> Path:
 
 def captaincook4d_tree(root: Path) -> Path:
     """One recipe with two recordings: one good, one that leaves a step out and does another wrongly."""
-    grind: dict[str, Any] = {"step_id": 61, "description": "Grind -Grind the beans", "has_errors": False}
+    grind: dict[str, Any] = {
+        "step_id": 61,
+        "description": "Grind -Grind the beans",
+        "has_errors": False,
+    }
     pour: dict[str, Any] = {"step_id": 62, "description": "pour-pour water", "has_errors": False}
-    steps = [{**grind, "start_time": 1.0, "end_time": 3.0}, {**pour, "start_time": 2.5, "end_time": 9.0}]
+    steps = [
+        {**grind, "start_time": 1.0, "end_time": 3.0},
+        {**pour, "start_time": 2.5, "end_time": 9.0},
+    ]
     left_out = [
         {**steps[0], "start_time": -1.0, "end_time": -1.0, "has_errors": True},
         {**steps[1], "has_errors": True},

@@ -21,7 +21,11 @@ from stepcut.features.files import read_rows
 
 
 def stored(cache: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in (cache / "features").iterdir() if file.name[0] != "."}
+    return {
+        file.name: file.read_bytes()
+        for file in (cache / "features").iterdir()
+        if file.name[0] != "."
+    }
 
 
 class Crash(Logged):
@@ -121,4 +125,6 @@ def fill_the_disk(films: Path, folder: Path, name: str) -> None:
     assert "no space left on the disk. Free some, then run the same command again" in told["said"]
     assert told["failures"] == 0  # no video is blamed
     assert 0 < told["kept"] < told["rows"]
-    assert told["again"] == told["rows"] - told["kept"]  # what was finished is kept, and not computed again
+    assert (
+        told["again"] == told["rows"] - told["kept"]
+    )  # what was finished is kept, and not computed again

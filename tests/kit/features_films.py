@@ -26,7 +26,10 @@ def picture(number: int) -> NDArray[np.uint8]:
 def number_of(image: NDArray[np.uint8]) -> int:
     """Read the number back from a picture of any size (upright)."""
     width = image.shape[1]
-    values = [float(image[:, int((p + 0.3) * width / 4) : int((p + 0.7) * width / 4)].mean()) for p in range(4)]
+    values = [
+        float(image[:, int((p + 0.3) * width / 4) : int((p + 0.7) * width / 4)].mean())
+        for p in range(4)
+    ]
     return sum(round((value - 30) / 65) * 4**place for place, value in enumerate(values))
 
 
@@ -50,7 +53,9 @@ def make_film(
     """
     with av.open(str(path), "w", format=container, options=muxer or {}) as out:
         stream: Any = out.add_stream(
-            codec, rate=rate, options={"preset": "ultrafast", **options} if codec == "libx264" else options
+            codec,
+            rate=rate,
+            options={"preset": "ultrafast", **options} if codec == "libx264" else options,
         )
         stream.width, stream.height, stream.pix_fmt = WIDTH * scale, HEIGHT * scale, "yuv420p"
         stream.bit_rate = 2_000_000
@@ -77,7 +82,9 @@ def make_film(
 def add_sound(out: Any, voice: Any, seconds: float) -> None:
     """Silence of a given length."""
     for start in range(0, int(seconds * 8000), 1024):
-        noise = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        noise = av.AudioFrame.from_ndarray(
+            np.zeros((1, 1024), np.float32), format="fltp", layout="mono"
+        )
         noise.sample_rate, noise.pts, noise.time_base = 8000, start, Fraction(1, 8000)
         out.mux(voice.encode(noise))
     out.mux(voice.encode())
@@ -86,13 +93,17 @@ def add_sound(out: Any, voice: Any, seconds: float) -> None:
 def make_sound(path: Path, cover: bool = False) -> Path:
     """A sound file, with a cover picture if asked."""
     with av.open(str(path), "w") as out:
-        voice = out.add_stream("aac" if path.suffix != ".mp3" else "libmp3lame", rate=8000, layout="mono")
+        voice = out.add_stream(
+            "aac" if path.suffix != ".mp3" else "libmp3lame", rate=8000, layout="mono"
+        )
         art: Any = None
         if cover:
             art = out.add_stream("mjpeg", rate=1)
             art.width, art.height, art.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
             art.disposition = av.stream.Disposition.attached_pic
-            frame = av.VideoFrame.from_ndarray(picture(0), format="rgb24").reformat(format="yuvj420p")
+            frame = av.VideoFrame.from_ndarray(picture(0), format="rgb24").reformat(
+                format="yuvj420p"
+            )
             frame.pts = 0
             out.mux(art.encode(frame))
             out.mux(art.encode())

@@ -14,7 +14,9 @@ from stepcut.formats.common import NONE, Options
 from stepcut.timeline import Timeline
 
 
-def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options: Options = NONE) -> Timeline:
+def as_read_back(
+    timeline: Timeline, can: Capabilities, stem: str = "", options: Options = NONE
+) -> Timeline:
     """The `timeline` as it comes back from a format; every format obeys `read(write(x)) == as_read_back(x)`.
 
     can      what the format keeps
@@ -26,7 +28,9 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
         timeline = per_frame(timeline, options.frame_rate("frames"))
     elif can.times == "frames":
         timeline = rounded(timeline, options.frame_rate("frames"), can.instants)
-    segments = [segment if can.confidence else replace(segment, confidence=None) for segment in timeline]
+    segments = [
+        segment if can.confidence else replace(segment, confidence=None) for segment in timeline
+    ]
     occurring = Timeline(segments).steps
     vocabulary = timeline.steps
     if can.steps == "none":

@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 
-def run_as_root(words: list[str | Path], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_as_root(
+    words: list[str | Path], environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command of these `words` where it may mount a disk that nobody else sees; skip where that is forbidden."""
     namespace = ["unshare", "--map-root-user", "--mount"]
     may = subprocess.run([*namespace, "true"], capture_output=True, text=True)
     if may.returncode:
-        pytest.skip(f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}")
+        pytest.skip(
+            f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}"
+        )
     return subprocess.run([*namespace, *words], capture_output=True, text=True, env=environment)
 
 

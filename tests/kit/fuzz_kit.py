@@ -23,7 +23,19 @@ from stepcut.formats import FORMATS, read_all, write
 from stepcut.timeline import Segment, Timeline
 
 PATIENCE = 60  # seconds for one file
-EXTREMES = [b"", b"-1", b"0", b"1e308", b"-1e308", b"NaN", b"Infinity", b"9" * 400, b"2147483648", b"null", b"\x00"]
+EXTREMES = [
+    b"",
+    b"-1",
+    b"0",
+    b"1e308",
+    b"-1e308",
+    b"NaN",
+    b"Infinity",
+    b"9" * 400,
+    b"2147483648",
+    b"null",
+    b"\x00",
+]
 SCRAPS = [
     b"\x00",
     b"\xff\xfe",
@@ -39,7 +51,12 @@ SCRAPS = [
     b",",
 ]
 TIMELINE = Timeline(
-    [Segment(0, 2.5, "pour tea", 0.5), Segment(2, 4, "stir"), Segment(4, 4, "tap"), Segment(5, 8, "1 pour tea")],
+    [
+        Segment(0, 2.5, "pour tea", 0.5),
+        Segment(2, 4, "stir"),
+        Segment(4, 4, "tap"),
+        Segment(5, 8, "1 pour tea"),
+    ],
     9.0,
     ["wash"],
     video="tea.mp4",
@@ -54,7 +71,9 @@ def mutate(data: bytes, random: Random) -> bytes:
         kind = random.randrange(7)
         if kind == 0 and data:
             place = random.randrange(len(data))
-            data = data[:place] + bytes([data[place] ^ 1 << random.randrange(8)]) + data[place + 1 :]
+            data = (
+                data[:place] + bytes([data[place] ^ 1 << random.randrange(8)]) + data[place + 1 :]
+            )
         elif kind == 1:
             data = data[:here] + data[there:]
         elif kind == 2:
@@ -101,9 +120,15 @@ def label_targets(folder: Path) -> dict[str, Target]:
     for name, form in FORMATS.items():
         if form.read is not None:
             place = folder / name / f"x{form.suffix}"
-            timeline = TIMELINE if name != "egoprocel" else Timeline([Segment(0, 1, "pour"), Segment(1, 2, "stir")])
+            timeline = (
+                TIMELINE
+                if name != "egoprocel"
+                else Timeline([Segment(0, 1, "pour"), Segment(1, 2, "stir")])
+            )
             write(place, timeline, name, rate=5)
-            found[f"labels:{name}"] = Target(place, lambda path, name=name: read_all(path, name, rate=5))
+            found[f"labels:{name}"] = Target(
+                place, lambda path, name=name: read_all(path, name, rate=5)
+            )
             found[f"labels:{name}, found out"] = Target(place, lambda path: read_all(path, rate=5))
     return found
 
@@ -153,11 +178,16 @@ def main(seconds: float, seed: int | None = None) -> int:
                     if wrong:
                         failures += 1
                         shutil.copytree(folder, kept / f"{seed}", dirs_exist_ok=True)
-                        print(f"FAILED {name}, seed {seed}, kept in {kept / str(seed)}\n{wrong}", flush=True)
+                        print(
+                            f"FAILED {name}, seed {seed}, kept in {kept / str(seed)}\n{wrong}",
+                            flush=True,
+                        )
                 counts[name] += 1
                 if time.monotonic() > end:
                     break
-    print(f"{sum(counts.values())} files for {len(targets)} readers in {seconds:g} s: {failures} failed")
+    print(
+        f"{sum(counts.values())} files for {len(targets)} readers in {seconds:g} s: {failures} failed"
+    )
     return 1 if failures else 0
 
 

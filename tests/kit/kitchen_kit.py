@@ -20,11 +20,15 @@ STEPS = ["open jar", "spread jam", "cut bread", "serve"]
 Floats = NDArray[np.float64]
 
 
-def film(order: Sequence[int], rng: np.random.Generator, seconds: float = 20.0) -> NDArray[np.int64]:
+def film(
+    order: Sequence[int], rng: np.random.Generator, seconds: float = 20.0
+) -> NDArray[np.int64]:
     """Labels at one a second: every step for about `seconds`, a little background in between."""
     parts: list[int] = []
     for step in order:
-        parts += [step] * max(3, round(seconds * float(np.exp(0.1 * rng.normal())))) + [-1] * int(rng.integers(0, 3))
+        parts += [step] * max(3, round(seconds * float(np.exp(0.1 * rng.normal())))) + [-1] * int(
+            rng.integers(0, 3)
+        )
     return np.array(parts)
 
 
@@ -35,7 +39,7 @@ def shares(labels: NDArray[np.int64], steps: int = 4) -> Floats:
 
 
 class Echo:
-    """An online object whose memberships are the very rows it is given."""
+    """An online object whose probabilities are the very rows it is given."""
 
     def push(self, row: NDArray[Any]) -> Floats:
         return np.asarray(row, dtype=np.float64)
@@ -47,13 +51,15 @@ class Eye:
     name, dim, size, fingerprint = "eye", 4, 16, "eye"
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        columns = frames.astype(np.float64).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
+        columns = (
+            frames.astype(np.float64).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
+        )
         return columns / columns.sum(axis=1, keepdims=True)
 
 
 @dataclass
 class Plain:
-    """A method that takes rows for memberships; a row of zeros is strange."""
+    """A method that takes rows for probabilities; a row of zeros is strange."""
 
     rate: float = 1.0
     steps_: int = 4
@@ -61,8 +67,11 @@ class Plain:
     curve_: None = None
     left_out_: None = None
 
-    def memberships(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
-        return [np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True)) for rows in features]
+    def probabilities(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+        return [
+            np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True))
+            for rows in features
+        ]
 
     def predict(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         return [np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1) for rows in features]
@@ -92,7 +101,9 @@ def make_kitchen() -> Kitchen:
     orders = [[0, 1, 2, 3], [0, 2, 1, 3]]
     labels = {f"video{n}": film(orders[n % 2], rng) for n in range(24)}
     calm = [rng.uniform(0.8, 1.2, size=len(numbers)) for numbers in labels.values()]
-    expectations = learn_expectations(list(labels.values()), 1.0, [shares(n) for n in labels.values()], calm)
+    expectations = learn_expectations(
+        list(labels.values()), 1.0, [shares(n) for n in labels.values()], calm
+    )
     procedure = Procedure(
         learned_steps=list(STEPS),
         learned_timelines={n: Timeline.from_labels(labels[n], 1.0, STEPS, video=n) for n in labels},

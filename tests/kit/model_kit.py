@@ -26,9 +26,15 @@ def mean_colour(
         helper.make_node("ReduceMean", ["f", "axes"], ["colour"], keepdims=0),
         helper.make_node("Add", ["colour", "colour"], ["double"]),
     ]
-    told = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [shape[0], 3]) for name in outputs]
+    told = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [shape[0], 3]) for name in outputs
+    ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", kind, shape)], told, [numpy_helper.from_array(axes, "axes")]
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        told,
+        [numpy_helper.from_array(axes, "axes")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     for key, value in (metadata or {}).items():

@@ -35,7 +35,9 @@ def packets(picture: bytes, number: int, time: int) -> Iterator[bytes]:
     parts = [part for unit in units for part in split(unit)]
     for place, part in enumerate(parts):
         marker = 0x80 if place == len(parts) - 1 else 0
-        yield struct.pack(">BBHII", 0x80, marker | PAYLOAD, (number + place) % 65536, time, 7) + part
+        yield (
+            struct.pack(">BBHII", 0x80, marker | PAYLOAD, (number + place) % 65536, time, 7) + part
+        )
 
 
 def split(unit: bytes) -> list[bytes]:
@@ -45,13 +47,18 @@ def split(unit: bytes) -> list[bytes]:
     head, body = unit[0], unit[1:]
     pieces = [body[at : at + LARGEST] for at in range(0, len(body), LARGEST)]
     ends = {0: 0x80, len(pieces) - 1: 0x40}
-    return [bytes([head & 0xE0 | 28, head & 0x1F | ends.get(n, 0)]) + piece for n, piece in enumerate(pieces)]
+    return [
+        bytes([head & 0xE0 | 28, head & 0x1F | ends.get(n, 0)]) + piece
+        for n, piece in enumerate(pieces)
+    ]
 
 
 class RtspCamera:
     """Shows one film per connection, the last one over and over; if it `hangs`, the connection stays after a film."""
 
-    def __init__(self, films: Sequence[Sequence[bytes]], hangs: bool = False, pace: float = 0.01) -> None:
+    def __init__(
+        self, films: Sequence[Sequence[bytes]], hangs: bool = False, pace: float = 0.01
+    ) -> None:
         self.films, self.hangs, self.pace = films, hangs, pace
         self.plays = 0
         self.stop = threading.Event()
@@ -74,7 +81,9 @@ class RtspCamera:
         while not self.stop.is_set():
             with contextlib.suppress(TimeoutError):
                 connection, _ = self.server.accept()
-                self.threads.append(threading.Thread(target=self.serve, args=(connection,), daemon=True))
+                self.threads.append(
+                    threading.Thread(target=self.serve, args=(connection,), daemon=True)
+                )
                 self.threads[-1].start()
 
     def serve(self, connection: socket.socket) -> None:
@@ -97,10 +106,18 @@ class RtspCamera:
         if verb == "OPTIONS":
             lines.append("Public: DESCRIBE, SETUP, PLAY, TEARDOWN")
         if verb == "DESCRIBE":
-            track = [f"m=video 0 RTP/AVP {PAYLOAD}", f"a=rtpmap:{PAYLOAD} H264/90000", "a=control:track"]
+            track = [
+                f"m=video 0 RTP/AVP {PAYLOAD}",
+                f"a=rtpmap:{PAYLOAD} H264/90000",
+                "a=control:track",
+            ]
             start = ["v=0", "o=- 1 1 IN IP4 127.0.0.1", "s=camera", "t=0 0"]
             body = "".join(f"{line}\r\n" for line in [*start, *track])
-            lines += ["Content-Type: application/sdp", f"Content-Base: {self.address}/", f"Content-Length: {len(body)}"]
+            lines += [
+                "Content-Type: application/sdp",
+                f"Content-Base: {self.address}/",
+                f"Content-Length: {len(body)}",
+            ]
         if verb == "SETUP":
             lines.append("Transport: RTP/AVP/TCP;unicast;interleaved=0-1")
         if verb in ("SETUP", "PLAY"):

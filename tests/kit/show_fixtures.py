@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.colours import colour
-from stepcut.datasets.toy import make_kitchen
+from stepcut.toy import make_kitchen
 
 STEPS = ("slice bread", "spread butter", "pour tea")
 PARTS = {
@@ -72,7 +72,7 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def many(tmp_path: Path) -> Path:
     """A procedure learned from five arrays: enough for one of them to hold a mistake."""
     import stepcut as sc
-    from stepcut.datasets.toy import toy_features
+    from stepcut.toy import toy_features
 
     rows, timelines = toy_features(videos=5, seed=0, dim=12)
     videos = {timeline.video: one for timeline, one in zip(timelines, rows, strict=True)}

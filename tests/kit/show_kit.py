@@ -39,7 +39,9 @@ class Answer:
 class Page:
     """A running viewer, asked as its own page asks it; paths go out exactly as they are written here."""
 
-    def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = (), beside: Beside | None = None) -> None:
+    def __init__(
+        self, folder: Path, checked: Sequence[CheckedVideo] = (), beside: Beside | None = None
+    ) -> None:
         self.running = Running(Viewer(folder, checked, beside=beside))
         self.viewer = self.running.viewer
         address = urlsplit(self.running.address)
@@ -58,7 +60,9 @@ class Page:
     def __exit__(self, *_: object) -> None:
         self.running.close()
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Answer:
         """One request on a connection of its own, without any help."""
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
@@ -69,7 +73,9 @@ class Page:
                 connection.putheader("content-length", str(len(body)))
             connection.endheaders(body)
             answer = connection.getresponse()
-            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return Answer(
+                answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+            )
         finally:
             connection.close()
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import stepcut as sc
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade, grade_taught, measure_quality, measure_sharpness
+from stepcut.toy import toy_features
 
 
 @pytest.mark.slow
@@ -34,7 +34,10 @@ def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
 
 
 def test_slices_of_time_are_called_so() -> None:
-    rows = [np.column_stack([np.linspace(0, 1, n), np.linspace(0, 1, n) ** 2]) for n in (60, 70, 80, 90, 100)]
+    rows = [
+        np.column_stack([np.linspace(0, 1, n), np.linspace(0, 1, n) ** 2])
+        for n in (60, 70, 80, 90, 100)
+    ]
     found = measure_quality(StepCut(steps=4, restarts=3).fit(rows), rows)
     assert found is not None
     assert found.grade == "clock"
@@ -42,11 +45,15 @@ def test_slices_of_time_are_called_so() -> None:
 
 
 def test_a_grade_says_why() -> None:
-    weak = grade(runs=0.55, halves=0.5, beyond=0.4, clock=0.3, regularity=0.7, shared=(), sharpness=0.2)
+    weak = grade(
+        runs=0.55, halves=0.5, beyond=0.4, clock=0.3, regularity=0.7, shared=(), sharpness=0.2
+    )
     assert weak.grade == "doubtful"
     for figure in ("50%", "70%", "teach"):
         assert figure in weak.reason
-    even = grade(runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,), sharpness=-0.01)
+    even = grade(
+        runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,), sharpness=-0.01
+    )
     assert even.grade == "clock"
     assert 0.05 <= even.reliability < 0.4
 
@@ -54,14 +61,20 @@ def test_a_grade_says_why() -> None:
 def test_the_reason_for_doubt_is_what_is_weak() -> None:
     """A high figure is no reason: what agrees by 99 % is not what keeps the grade from being good."""
     shares = (0.1, 0.5, 0.69, 0.71, 0.85, 0.99, 1.0)
-    for runs, halves, regularity in itertools.product(shares, shares, (0.0, 0.5, 0.58, 0.75, 0.9, 1.0)):
-        found = grade(runs, halves, beyond=0.5, clock=0.5, regularity=regularity, shared=(), sharpness=0.5)
+    for runs, halves, regularity in itertools.product(
+        shares, shares, (0.0, 0.5, 0.58, 0.75, 0.9, 1.0)
+    ):
+        found = grade(
+            runs, halves, beyond=0.5, clock=0.5, regularity=regularity, shared=(), sharpness=0.5
+        )
         if found.grade == "doubtful":
             told = [int(figure) for figure in re.findall(r"by (\d+)% only", found.reason)]
             assert told == [round(100 * share) for share in (runs, halves) if share < 0.7]
             assert told or f"regularity {regularity:.0%}" in found.reason
     doubtful = grade(0.99, 0.98, beyond=0.5, clock=0.5, regularity=1.0, shared=(), sharpness=0.5)
-    assert doubtful.reason.startswith("the time of the video explains much of them (regularity 100%)")
+    assert doubtful.reason.startswith(
+        "the time of the video explains much of them (regularity 100%)"
+    )
 
 
 def test_steps_in_one_order_are_no_slices_of_time() -> None:
@@ -134,7 +147,9 @@ def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
     assert 0 <= back.hierarchy().split < len(back.steps)
 
 
-def test_taught_steps_are_graded_by_left_out_labels_against_equal_parts_in_their_usual_order() -> None:
+def test_taught_steps_are_graded_by_left_out_labels_against_equal_parts_in_their_usual_order() -> (
+    None
+):
     """Labels 1 0 2 in thirds: equal parts in that order are right everywhere, whatever the numbers are."""
     labels = [np.repeat([1, 0, 2], 10), None, np.repeat([1, 0, 2], 12)]
     poor, fair = grade_taught(0.5, labels, 3), grade_taught(1.0, labels, 4)

@@ -17,7 +17,9 @@ LEARNED = [name for name in SEGMENTERS if name not in ("random", "uniform", "one
 every = pytest.mark.parametrize("name", list(SEGMENTERS))
 
 
-def make_videos(lengths: tuple[int, ...] = (30, 41, 35), dim: int = 6, steps: int = 4, seed: int = 0) -> list[Any]:
+def make_videos(
+    lengths: tuple[int, ...] = (30, 41, 35), dim: int = 6, steps: int = 4, seed: int = 0
+) -> list[Any]:
     """Videos that do `steps` steps in order, each step a place in space, with noise."""
     rng = np.random.default_rng(seed)
     places = rng.normal(size=(steps, dim)) * 3
@@ -77,10 +79,10 @@ def test_fit_does_not_change_what_it_is_given(name: str) -> None:
 
 
 @every
-def test_memberships_are_shares(name: str) -> None:
+def test_probabilities_are_shares(name: str) -> None:
     videos = make_videos()
     segmenter = SEGMENTERS[name](steps=4).fit(videos)
-    for shares, rows in zip(segmenter.memberships(videos), videos, strict=True):
+    for shares, rows in zip(segmenter.probabilities(videos), videos, strict=True):
         assert shares.shape == (len(rows), 4)
         assert shares.dtype == np.float32
         assert shares.min() >= 0
@@ -133,7 +135,7 @@ def test_constant_features(name: str, value: float) -> None:
     videos = [np.full((n, 5), value) for n in (20, 13)]
     segmenter = SEGMENTERS[name](steps=4).fit(videos)
     check(segmenter.predict(videos), videos, 4)
-    assert all(np.isfinite(shares).all() for shares in segmenter.memberships(videos))
+    assert all(np.isfinite(shares).all() for shares in segmenter.probabilities(videos))
 
 
 @every
@@ -174,14 +176,19 @@ def test_arrays_that_cannot_be_written(name: str) -> None:
 @pytest.mark.parametrize("prior", [0.0, 0.2])
 def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: float) -> None:
     rng = np.random.default_rng(1)
-    videos = [np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(100, 9)) for _ in range(3)]
+    videos = [
+        np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(100, 9)) for _ in range(3)
+    ]
     for labels in SEGMENTERS[name](steps=4, prior=prior).fit_predict(videos):
         assert np.array_equal(labels, np.repeat(np.arange(4), 25))
 
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_a_strong_prior_is_a_clock(name: str) -> None:
-    videos = [video[np.random.default_rng(n).permutation(60)] for n, video in enumerate(make_videos((60,) * 3))]
+    videos = [
+        video[np.random.default_rng(n).permutation(60)]
+        for n, video in enumerate(make_videos((60,) * 3))
+    ]
     labels = SEGMENTERS[name](steps=4, prior=1000.0).fit_predict(videos)
     assert all((np.diff(video) >= 0).all() and len(set(video.tolist())) == 4 for video in labels)
     plain = SEGMENTERS[name](steps=4).fit_predict(videos)
@@ -193,8 +200,10 @@ def test_a_strong_prior_is_a_clock(name: str) -> None:
 
 @every
 def test_predict_before_fit(name: str) -> None:
-    for call in ("predict", "memberships"):
-        with pytest.raises(NotLearned, match=r"has not learned any steps yet; call fit\(videos\) first"):
+    for call in ("predict", "probabilities"):
+        with pytest.raises(
+            NotLearned, match=r"has not learned any steps yet; call fit\(videos\) first"
+        ):
             getattr(SEGMENTERS[name](), call)(make_videos())
     with pytest.raises(NotLearned):
         SEGMENTERS[name]().state()
@@ -205,7 +214,9 @@ def test_predict_before_fit(name: str) -> None:
 def test_a_value_that_is_no_number(name: str, value: float) -> None:
     videos = make_videos()
     videos[1][17, 2] = value
-    with pytest.raises(FeatureError, match="video 1: row 17 holds NaN, infinity or a number beyond"):
+    with pytest.raises(
+        FeatureError, match="video 1: row 17 holds NaN, infinity or a number beyond"
+    ):
         SEGMENTERS[name](steps=4).fit(videos)
     good = make_videos()
     with pytest.raises(FeatureError, match="video 1: row 17 holds"):
@@ -214,7 +225,9 @@ def test_a_value_that_is_no_number(name: str, value: float) -> None:
 
 @every
 def test_more_steps_than_frames(name: str) -> None:
-    with pytest.raises(OptionError, match="steps=9 is more than the 5 frames given; allowed is 1 to 5"):
+    with pytest.raises(
+        OptionError, match="steps=9 is more than the 5 frames given; allowed is 1 to 5"
+    ):
         SEGMENTERS[name](steps=9).fit(make_videos((3, 2)))
 
 
@@ -251,7 +264,10 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
         ({"rate": 0}, "rate=0 is not allowed; give a number above 0"),
         ({"rate": "fast"}, "rate='fast' is not allowed"),
         ({"seed": -1}, "seed=-1 is not allowed"),
-        ({"seed": 10**30}, "seed=1000.* is not allowed; give a whole number of at least 0 and at most 4294967295"),
+        (
+            {"seed": 10**30},
+            "seed=1000.* is not allowed; give a whole number of at least 0 and at most 4294967295",
+        ),
     ],
 )
 def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], message: str) -> None:
@@ -271,7 +287,11 @@ def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], messag
         ("kmeans", {"restarts": 0}, "restarts=0 is not allowed"),
         ("kmeans", {"restarts": 10**11}, "restarts=.* at most 10000"),
         ("subset", {"states": 3}, "states=3 is not allowed; give a whole number of at least 4"),
-        ("asot", {"radius": 2}, "radius=2 is not allowed; give a number of at least 0 and at most 1"),
+        (
+            "asot",
+            {"radius": 2},
+            "radius=2 is not allowed; give a number of at least 0 and at most 1",
+        ),
         ("asot", {"entropy": 0}, "entropy=0 is not allowed; give a number above 0"),
     ],
 )
@@ -281,27 +301,36 @@ def test_settings_of_its_own(name: str, settings: dict[str, Any], message: str) 
 
 
 def test_the_names() -> None:
-    assert list(SEGMENTERS) == ["procut", "kmeans", "subset", "asot", "random", "uniform", "one-cluster"]
+    assert list(SEGMENTERS) == [
+        "procut",
+        "kmeans",
+        "subset",
+        "asot",
+        "random",
+        "uniform",
+        "one-cluster",
+    ]
     assert repr(SEGMENTERS["uniform"](steps=3)) == "Uniform(steps=3, rate=1.0, seed=0)"
 
 
 class Own(Segmenter):
-    """A segmenter of one's own whose memberships are what a test says."""
+    """A segmenter of one's own whose probabilities are what a test says."""
 
     LEARNED = ("centres_",)
 
     def _learn(self, videos: list[Any]) -> None:
         """It forgets to learn `centres_`."""
 
-    def _memberships(self, rows: Any) -> Any:
+    def _probabilities(self, rows: Any) -> Any:
         return np.ones((len(rows), self.steps + 1))
 
 
 def test_a_segmenter_of_ones_own_that_is_wrong_is_told() -> None:
     own = Own(steps=3).fit(make_videos())
-    for verb in (own.predict, own.memberships):
+    for verb in (own.predict, own.probabilities):
         with pytest.raises(
-            OptionError, match=r"Own: memberships of a video of 30 rows are \(30, 4\); they must be \(30, 3\)"
+            OptionError,
+            match=r"Own: probabilities of a video of 30 rows are \(30, 4\); they must be \(30, 3\)",
         ):
             verb(make_videos())
     with pytest.raises(OptionError, match="Own: fit did not learn centres_, which LEARNED names"):
@@ -313,5 +342,10 @@ def test_the_same_numbers_of_another_type_give_the_same_labels(name: str) -> Non
     videos = [rows.astype(np.float16).astype(np.float32) for rows in make_videos()]
     once = SEGMENTERS[name](steps=4, seed=1).fit_predict(videos)
     for kind in (np.float16, np.float64, ">f4"):
-        assert same(once, SEGMENTERS[name](steps=4, seed=1).fit_predict([rows.astype(kind) for rows in videos])), kind
-    assert same(once, SEGMENTERS[name](steps=4, seed=1).fit_predict([rows.tolist() for rows in videos]))
+        assert same(
+            once,
+            SEGMENTERS[name](steps=4, seed=1).fit_predict([rows.astype(kind) for rows in videos]),
+        ), kind
+    assert same(
+        once, SEGMENTERS[name](steps=4, seed=1).fit_predict([rows.tolist() for rows in videos])
+    )

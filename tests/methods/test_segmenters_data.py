@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.methods.cnc.graph import chain, energy, expand
 from stepcut.methods.segmenters import ProCut, Uniform
+from stepcut.paper.cnc.graph import chain, energy, expand
 
 
 @pytest.mark.data
@@ -20,9 +20,15 @@ def test_real_videos_are_cut_exactly_and_not_by_the_clock(shared_data: Path) -> 
     labels = segmenter.predict(videos)
     clock = Uniform(steps=9).fit_predict(videos)
     assert np.mean(np.concatenate(labels) == np.concatenate(clock)) < 0.6
-    for shares, video in zip(segmenter.memberships(videos), labels, strict=True):
+    for shares, video in zip(segmenter.probabilities(videos), labels, strict=True):
         links = np.stack([np.arange(len(video) - 1), np.arange(1, len(video))], axis=1)
         unary = 1 - shares
         exact = energy(unary, links, segmenter.smoothness, chain(unary, segmenter.smoothness))
         assert exact == pytest.approx(energy(unary, links, segmenter.smoothness, video))
-        assert exact <= energy(unary, links, segmenter.smoothness, expand(unary, links, segmenter.smoothness)) + 1e-6
+        assert (
+            exact
+            <= energy(
+                unary, links, segmenter.smoothness, expand(unary, links, segmenter.smoothness)
+            )
+            + 1e-6
+        )

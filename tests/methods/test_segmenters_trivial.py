@@ -9,7 +9,11 @@ from stepcut.methods.segmenters import OneCluster, Random, Uniform
 
 def test_uniform_cuts_into_equal_parts() -> None:
     labels = Uniform(steps=3).fit_predict([np.zeros((6, 2)), np.zeros((7, 2)), np.zeros((2, 2))])
-    assert [video.tolist() for video in labels] == [[0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 1, 2, 2], [0, 1]]
+    assert [video.tolist() for video in labels] == [
+        [0, 0, 1, 1, 2, 2],
+        [0, 0, 0, 1, 1, 2, 2],
+        [0, 1],
+    ]
 
 
 def test_one_cluster_is_one() -> None:

@@ -17,13 +17,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.learn import find_occurrences, main_places
-from stepcut.order.likelihood import Precedence, close_order, contrary_needed, order_likelihood, reduce_order
+from stepcut.order.likelihood import (
+    Precedence,
+    close_order,
+    contrary_needed,
+    order_likelihood,
+    reduce_order,
+)
 from stepcut.order.relations import next_weights
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 
 
-def random_walks(edges: set[tuple[int, int]], steps: int, videos: int, seed: int) -> list[list[int]]:
+def random_walks(
+    edges: set[tuple[int, int]], steps: int, videos: int, seed: int
+) -> list[list[int]]:
     """Sequences that keep a partial order and are free otherwise."""
     rng = np.random.default_rng(seed)
     walks = []
@@ -49,7 +57,9 @@ def test_where_nobody_errs_a_habit_of_most_is_no_rule() -> None:
     assert graph.edges == edges
     said = dict(line.strip().split(": ", 1) for line in str(graph).splitlines()[1:])
     assert "any time" in said[graph.name(5)]
-    assert "any time" not in said[graph.name(0)]  # nothing precedes it, but it must come before the others
+    assert (
+        "any time" not in said[graph.name(0)]
+    )  # nothing precedes it, but it must come before the others
 
 
 def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
@@ -68,7 +78,9 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
     none, a_first = np.zeros((2, 2), dtype=bool), np.array([[False, True], [False, False]])
     assert order_likelihood(none, [[0, 1]]) == pytest.approx(np.log(1 / 2))
     price = np.log(2) / 2
-    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(np.log(3 / 4) - price)  # 1 - e + e / 2, e from 0 to 1
+    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(
+        np.log(3 / 4) - price
+    )  # 1 - e + e / 2, e from 0 to 1
     assert order_likelihood(a_first, [[1, 0]]) == pytest.approx(np.log(1 / 4) - price)  # e / 2
     rates, chain = (np.arange(10_000) + 0.5) / 10_000, close_order(np.eye(4, k=1, dtype=bool))
     # A step that passes over two others is an error; these are not asked for again, so all that is left may follow.
@@ -76,7 +88,9 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
     expected = np.log(slow.mean()) - 3 * np.log(4) / 2
     assert order_likelihood(chain, [[2, 0, 1, 3]]) == pytest.approx(expected, abs=1e-6)
     kept = (1 - rates + rates / 4) * (1 - rates + rates / 3) * (1 - rates + rates / 2)
-    assert order_likelihood(chain, [[0, 1, 2, 3]]) == pytest.approx(np.log(kept.mean()) - 3 * np.log(4) / 2, abs=1e-6)
+    assert order_likelihood(chain, [[0, 1, 2, 3]]) == pytest.approx(
+        np.log(kept.mean()) - 3 * np.log(4) / 2, abs=1e-6
+    )
 
 
 def test_support_says_what_would_refute_an_edge() -> None:
@@ -92,10 +106,14 @@ def test_support_says_what_would_refute_an_edge() -> None:
 
 @pytest.mark.parametrize("videos", [2, 4, 5, 7, 12, 20])
 @pytest.mark.parametrize(("steps", "off"), [(2, 0), (3, 1), (4, 1), (6, 1)])
-def test_as_many_contrary_videos_as_are_said_refute_an_edge(steps: int, off: int, videos: int) -> None:
+def test_as_many_contrary_videos_as_are_said_refute_an_edge(
+    steps: int, off: int, videos: int
+) -> None:
     walks, contrary = [list(range(steps))] * videos, [1, 0, *range(2, steps)]
     said = learn_graph(walks).support[0, 1].refuted_by
-    really = next(more for more in range(1, 99) if (0, 1) not in learn_graph(walks + [contrary] * more).edges)
+    really = next(
+        more for more in range(1, 99) if (0, 1) not in learn_graph(walks + [contrary] * more).edges
+    )
     assert abs(said - really) <= off
 
 
@@ -158,11 +176,15 @@ def test_a_graph_is_always_an_acyclic_reduced_order(sequences: list[list[int]]) 
 
 def test_it_says_what_is_optional_and_what_repeats_and_how_long_it_takes() -> None:
     sequences = [[0, 1, 2], [0, 2], [0, 2, 0], [0, 1, 2, 0]]
-    graph = learn_graph(sequences, durations=[[2.0] * len(s) for s in sequences], names=["pour", "shake", "stir"])
+    graph = learn_graph(
+        sequences, durations=[[2.0] * len(s) for s in sequences], names=["pour", "shake", "stir"]
+    )
     assert graph.optional == {1}
     assert graph.repeated == {0}
     assert graph.durations[1].median == 2
-    assert graph.durations[0].high > graph.durations[0].median == 3  # two of four videos spend 4 s on it
+    assert (
+        graph.durations[0].high > graph.durations[0].median == 3
+    )  # two of four videos spend 4 s on it
     assert "shake: " in str(graph)
     assert "optional, done in 2 of 4 videos" in str(graph)
     assert "repeated, up to 2 times" in str(graph)
@@ -205,7 +227,9 @@ def test_every_step_has_one_main_place(segments: list[tuple[int, float]]) -> Non
         assert seconds[place] >= least
         earlier = [time for step, time in segments[:place] if step == steps[place]]
         assert all(time < least for time in earlier)
-    assert [steps[at] for at in main_places(steps, [1.0] * len(steps))] == list(dict.fromkeys(steps))
+    assert [steps[at] for at in main_places(steps, [1.0] * len(steps))] == list(
+        dict.fromkeys(steps)
+    )
 
 
 def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
@@ -243,23 +267,35 @@ def test_what_follows_two_rounds_waits_for_the_second_as_does_the_end() -> None:
 def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
     graph = learn_graph([[0, 1, 2, 3]] * 12)
     sure, doubtful = (next_weights(graph, [0], True, least) for least in (0.0, 0.05))
-    assert max(sure, key=lambda step: sure[step]) == max(doubtful, key=lambda step: doubtful[step]) == 1
+    assert (
+        max(sure, key=lambda step: sure[step])
+        == max(doubtful, key=lambda step: doubtful[step])
+        == 1
+    )
     assert all(doubtful[step] >= sure[step] for step in graph.steps)
     assert doubtful[3] > sure[3]
 
 
 def test_wrong_input_is_refused_in_words() -> None:
-    with pytest.raises(OptionError, match="sequences is empty; a graph is learned from the step sequences"):
+    with pytest.raises(
+        OptionError, match="sequences is empty; a graph is learned from the step sequences"
+    ):
         learn_graph([])
-    with pytest.raises(OptionError, match=r"sequences\[1\] holds -1; steps are whole numbers from 0 up"):
+    with pytest.raises(
+        OptionError, match=r"sequences\[1\] holds -1; steps are whole numbers from 0 up"
+    ):
         learn_graph([[0], [-1, 0]])
-    with pytest.raises(OptionError, match=r"durations must have one number per entry.*got \[1\] for \[2\]"):
+    with pytest.raises(
+        OptionError, match=r"durations must have one number per entry.*got \[1\] for \[2\]"
+    ):
         learn_graph([[0, 1]], durations=[[1.0]])
     for wrong in (5, [5], [[0, 1], None]):
         with pytest.raises(OptionError, match="give the steps of each video, a list of lists"):
             learn_graph(wrong)
     for wrong in (5, [5], [["a", "b"]]):
-        with pytest.raises(OptionError, match="durations must have one number per entry of sequences"):
+        with pytest.raises(
+            OptionError, match="durations must have one number per entry of sequences"
+        ):
             learn_graph([[0, 1]], durations=wrong)
 
 
@@ -287,7 +323,9 @@ def test_videos_without_any_step_give_an_empty_graph() -> None:
 
 def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
     walks = random_walks(DIAMOND, 4, 12, seed=0)
-    graph = learn_graph(walks, durations=[[1.5] * 4] * 12, names=['a "quoted" <name>', "b", "c", "d"])
+    graph = learn_graph(
+        walks, durations=[[1.5] * 4] * 12, names=['a "quoted" <name>', "b", "c", "d"]
+    )
     for suffix in ("dot", "graphml", "json", "svg"):
         graph.save(str(tmp_path / f"graph.{suffix}"))
     assert ProcedureGraph.from_json(json.loads((tmp_path / "graph.json").read_text())) == graph
@@ -302,7 +340,9 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
     assert edges == {(f"n{a}", f"n{b}") for a, b in DIAMOND}
     assert root.findtext(f"{space}graph/{space}node/{space}data") == 'a "quoted" <name>'
     assert ElementTree.fromstring((tmp_path / "graph.svg").read_text()).tag.endswith("svg")
-    with pytest.raises(OptionError, match=r"suffix='.pdf' is unknown. Choose from .dot, .graphml, .json, .svg"):
+    with pytest.raises(
+        OptionError, match=r"suffix='.pdf' is unknown. Choose from .dot, .graphml, .json, .svg"
+    ):
         graph.save(str(tmp_path / "graph.pdf"))
 
 
@@ -321,7 +361,9 @@ def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
     axes = graph.draw()
     FigureCanvasAgg(axes.figure).draw()
     boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts[:4]]
-    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
+    assert not any(
+        one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place]
+    )
 
 
 def test_names_change_what_is_shown_and_nothing_else() -> None:

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepcut.errors import OptionError
-from stepcut.order import find_occurrences, graph_of_labels, orders_of_labels, rank_orders, sequence, video_order
+from stepcut.order import (
+    find_occurrences,
+    graph_of_labels,
+    orders_of_labels,
+    rank_orders,
+    sequence,
+    video_order,
+)
 
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
@@ -49,14 +56,18 @@ def test_of_rounds_the_first_times_count_and_not_how_long_each_took() -> None:
     assert len(rank_orders({name: video_order(labels) for name, labels in films.items()})) > 1
 
     films = {f"{n}": np.repeat(once, rng.integers(3, 9, len(once))).tolist() for n in range(3)}
-    films["back"] = [0] * 4 + [1] * 2 + [2] * 4 + [1] * 6  # one video alone: by mean times, as in the paper
+    films["back"] = (
+        [0] * 4 + [1] * 2 + [2] * 4 + [1] * 6
+    )  # one video alone: by mean times, as in the paper
     found = orders_of_labels(films, rate=2.0)
     assert [order for order, _ in found] == [(0, 1, 2, 3, 4), (0, 2, 1)]
     assert not found.by_first
 
 
 def test_labels_that_are_no_row_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"labels has shape \(2, 2\); give one row, a step number per frame"):
+    with pytest.raises(
+        OptionError, match=r"labels has shape \(2, 2\); give one row, a step number per frame"
+    ):
         video_order(np.array([[0, 1], [1, 0]]))
 
 
@@ -101,7 +112,10 @@ def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
 
 def test_orders_are_written_and_draw_themselves() -> None:
     orders = rank_orders({"<a>": [0, 1], "b": []}, names=["pour", "<stir>"])
-    assert orders.to_json() == [{"order": [0, 1], "videos": ["<a>"]}, {"order": [], "videos": ["b"]}]
+    assert orders.to_json() == [
+        {"order": [0, 1], "videos": ["<a>"]},
+        {"order": [], "videos": ["b"]},
+    ]
     assert (
         "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
     )  # the arrow holds whichever way names are written

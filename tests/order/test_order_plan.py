@@ -17,10 +17,19 @@ from stepcut.order import learn_graph, rank_orders
 from stepcut.order.plan import make_plan, read_schema
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-KINDS = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+KINDS = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+}
 
 
-def problems(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "plan") -> list[str]:
+def problems(
+    value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "plan"
+) -> list[str]:
     """What is wrong with a value, by the part of JSON schema that ours uses."""
     if "$ref" in schema:
         target = root
@@ -48,7 +57,9 @@ def problems(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str =
             found += problems(item, schema.get("items", {}), root, f"{at}[{number}]")
     if isinstance(value, dict):
         inside = schema.get("properties", {})
-        found += [f"{at}: {key} is missing" for key in schema.get("required", []) if key not in value]
+        found += [
+            f"{at}: {key} is missing" for key in schema.get("required", []) if key not in value
+        ]
         if schema.get("additionalProperties") is False:
             found += [f"{at}: {key} is not known" for key in value if key not in inside]
         for key in value.keys() & inside.keys():
@@ -86,7 +97,9 @@ def test_plans_without_lengths_edges_or_steps_follow_it_too() -> None:
         orders = rank_orders({str(n): sequence for n, sequence in enumerate(sequences)})
         plan = make_plan(learn_graph(sequences), orders, STEPS)
         assert problems(plan, read_schema(), read_schema()) == []
-    swapped = make_plan(learn_graph([[0, 1]] * 9 + [[1, 0]]), rank_orders({"a": [0, 1], "b": [1, 0]}), STEPS)
+    swapped = make_plan(
+        learn_graph([[0, 1]] * 9 + [[1, 0]]), rank_orders({"a": [0, 1], "b": [1, 0]}), STEPS
+    )
     assert [way["keeps"] for way in swapped["alternatives"]] == [True, False]
 
 
@@ -100,7 +113,9 @@ def test_the_schema_refuses_what_is_no_plan(tiny_task: Kitchen) -> None:
 
 
 def test_a_plan_becomes_a_behaviour_tree(tiny_task: Kitchen) -> None:
-    root = ElementTree.fromstring(example("plan_to_behaviour_tree").behaviour_tree(tiny_task.procedure.plan()))
+    root = ElementTree.fromstring(
+        example("plan_to_behaviour_tree").behaviour_tree(tiny_task.procedure.plan())
+    )
     sequence = root.find("BehaviorTree/Sequence")
     assert sequence is not None
     assert [part.tag for part in sequence] == ["Action", "Parallel", "Action"]

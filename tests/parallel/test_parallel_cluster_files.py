@@ -54,9 +54,19 @@ def test_the_cluster_file_is_one_that_ray_takes() -> None:
 def test_the_kubernetes_file_has_the_words_of_kuberay() -> None:
     job = read("kuberay.yaml")
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    assert set(job["spec"]) <= {"entrypoint", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec"}
+    assert set(job["spec"]) <= {
+        "entrypoint",
+        "shutdownAfterJobFinishes",
+        "ttlSecondsAfterFinished",
+        "rayClusterSpec",
+    }
     cluster = job["spec"]["rayClusterSpec"]
-    assert set(cluster) == {"rayVersion", "enableInTreeAutoscaling", "headGroupSpec", "workerGroupSpecs"}
+    assert set(cluster) == {
+        "rayVersion",
+        "enableInTreeAutoscaling",
+        "headGroupSpec",
+        "workerGroupSpecs",
+    }
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     for group in groups:
         assert {"rayStartParams", "template"} <= set(group)

@@ -9,7 +9,16 @@ from pickle import PicklingError
 from typing import Any
 
 import pytest
-from parallel_kit import cores, deafen, die_once, fail_oddly, half_write, slow_square, square, stumble
+from parallel_kit import (
+    cores,
+    deafen,
+    die_once,
+    fail_oddly,
+    half_write,
+    slow_square,
+    square,
+    stumble,
+)
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import open_engine
@@ -70,7 +79,9 @@ def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine: Local) -> N
 
 
 @pytest.mark.parametrize("said", ["0", "-2", "many", "1.5"])
-def test_a_number_of_cores_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+def test_a_number_of_cores_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
     monkeypatch.setenv("STEPCUT_CORES", said)
     with pytest.raises(OptionError, match="STEPCUT_CORES"):
         count_cores()
@@ -86,10 +97,14 @@ def test_cancelling_ends_all_workers(engine: Local) -> None:
     assert engine.map(square, [3]) == [9]
 
 
-def test_cancelled_workers_remove_what_they_have_half_written(engine: Local, tmp_path: Path) -> None:
+def test_cancelled_workers_remove_what_they_have_half_written(
+    engine: Local, tmp_path: Path
+) -> None:
     def enough(_number: int, _answer: object) -> None:
         assert [file.suffix for file in tmp_path.iterdir()] == [".part"]
-        for worker in multiprocessing.active_children():  # as a scheduler tells all processes of a group
+        for (
+            worker
+        ) in multiprocessing.active_children():  # as a scheduler tells all processes of a group
             worker.terminate()
         raise KeyboardInterrupt
 
@@ -98,7 +113,9 @@ def test_cancelled_workers_remove_what_they_have_half_written(engine: Local, tmp
     assert not list(tmp_path.iterdir())
 
 
-def test_a_worker_that_does_not_go_is_killed(engine: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_go_is_killed(
+    engine: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.2)
     assert engine.map(deafen, [0]) == [0]
     engine.close()

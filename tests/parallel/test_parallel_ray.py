@@ -23,7 +23,9 @@ from stepcut.parallel.ray import Ray, Shared
 pytestmark = [
     pytest.mark.ray,
     # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+    ),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -70,10 +72,14 @@ def test_nobody_writes_once_cancelling_has_ended(engine: Ray, tmp_path: Path) ->
 
 def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engine: Ray) -> None:
     one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
-    backbone = Logged(tmp_path / "there", die=tmp_path / "died")  # and one worker is killed on the way
+    backbone = Logged(
+        tmp_path / "there", die=tmp_path / "died"
+    )  # and one worker is killed on the way
     many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
     assert failures == []
-    assert [(f.name, f.path, f.duration) for f in one] == [(f.name, f.path, f.duration) for f in many]
+    assert [(f.name, f.path, f.duration) for f in one] == [
+        (f.name, f.path, f.duration) for f in many
+    ]
     assert stored(tmp_path / "one") == stored(tmp_path / "many")
     assert (tmp_path / "died").exists()
     assert seen(tmp_path / "there") == sum(len(f.rows) for f in one)
@@ -91,7 +97,9 @@ def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, e
     assert f"{dark}: the worker process died, 2 times. It crashes its decoder" in str(failures[0])
 
 
-def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: Path, engine: Ray) -> None:
+def test_a_backbone_in_an_actor_gives_the_same_features(
+    films: Path, tmp_path: Path, engine: Ray
+) -> None:
     import ray
 
     one, _ = extract(films, fps=2, cache=tmp_path / "one", device="cpu")
@@ -107,7 +115,9 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
         held, _ = open_backbone("efficientnet-lite0", device="cpu", engine=engine)
         assert isinstance(held, HeldBackbone)
         assert isinstance(held.held, Shared)
-        many, failures = extract(films, held, fps=2, cache=tmp_path / "many", engine=engine, progress=kill)
+        many, failures = extract(
+            films, held, fps=2, cache=tmp_path / "many", engine=engine, progress=kill
+        )
     finally:
         engine.holders = None
     assert failures == []
@@ -125,12 +135,25 @@ def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, e
     assert here.config == there.config
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "films").symlink_to(films)
-    words = ["learn", "--tasks", str(tmp_path / "root"), "--cache", str(tmp_path / "there"), "--device", "cpu"]
+    words = [
+        "learn",
+        "--tasks",
+        str(tmp_path / "root"),
+        "--cache",
+        str(tmp_path / "there"),
+        "--device",
+        "cpu",
+    ]
     words += ["--quiet", "-k", "3", "--set", "restarts=2", "--workers", "2"]
     assert main([*words, "-o", str(tmp_path / "local")]) == 0
     assert main([*words, "-o", str(tmp_path / "ray"), "--engine", "ray"]) == 0
     assert sc.load(tmp_path / "local" / "films.proc") == sc.load(tmp_path / "ray" / "films.proc")
     one, many = tmp_path / "one", tmp_path / "many"
     for folder, more in ((one, []), (many, ["--engine", "ray"])):
-        assert main(["features", str(films), "-o", str(folder), "--device", "cpu", "--quiet", *more]) == 0
-    assert {f.name: f.read_bytes() for f in one.iterdir()} == {f.name: f.read_bytes() for f in many.iterdir()}
+        assert (
+            main(["features", str(films), "-o", str(folder), "--device", "cpu", "--quiet", *more])
+            == 0
+        )
+    assert {f.name: f.read_bytes() for f in one.iterdir()} == {
+        f.name: f.read_bytes() for f in many.iterdir()
+    }

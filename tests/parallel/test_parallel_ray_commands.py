@@ -22,7 +22,9 @@ from stepcut.timeline import Segment, Timeline
 pytestmark = [
     pytest.mark.ray,
     # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+    ),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -42,7 +44,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     patch.setenv("OMP_NUM_THREADS", "1")
     patch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster: Any = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     patch.undo()
@@ -90,16 +94,22 @@ def both(
     """Run a command here and on the cluster; what they say and their exit codes must be one. Gives their folders."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "in").symlink_to(root)
-    monkeypatch.chdir(tmp_path)  # all paths are relative, so that a worker elsewhere would not find them
+    monkeypatch.chdir(
+        tmp_path
+    )  # all paths are relative, so that a worker elsewhere would not find them
 
     def run(*words: str, code: int = 0) -> tuple[Path, Path]:
         said = []
         cluster = ["--engine", "ray", "--address", address, "--workers", "2"]
         for name, more in (("made-here", []), ("made-there", cluster)):
             Path(name).mkdir(exist_ok=True)
-            assert main([word.replace("OUT", name) for word in words] + more) == code, capsys.readouterr().err
+            assert main([word.replace("OUT", name) for word in words] + more) == code, (
+                capsys.readouterr().err
+            )
             shown = capsys.readouterr()
-            said.append([alike(text.replace(f"{tmp_path}/", "").replace(name, "OUT")) for text in shown])
+            said.append(
+                [alike(text.replace(f"{tmp_path}/", "").replace(name, "OUT")) for text in shown]
+            )
         assert said[0] == said[1]
         return Path("made-here"), Path("made-there")
 
@@ -112,37 +122,61 @@ def alike(text: str) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
 
 
 def test_features(both: Both) -> None:
     here, there = both(
-        "features", "in/films", "in/bad.mp4", "-o", "OUT", "--cache", "OUT/cache", "--device", "cpu", "--quiet", code=2
+        "features",
+        "in/films",
+        "in/bad.mp4",
+        "-o",
+        "OUT",
+        "--cache",
+        "OUT/cache",
+        "--device",
+        "cpu",
+        "--quiet",
+        code=2,
     )
     for folder in (Path(), Path("cache", "features")):
         made = {file.name: file.read_bytes() for file in (here / folder).glob("*.safetensors")}
-        assert made == {file.name: file.read_bytes() for file in (there / folder).glob("*.safetensors")}
+        assert made == {
+            file.name: file.read_bytes() for file in (there / folder).glob("*.safetensors")
+        }
         assert len(made) == 4
 
 
 def test_learn(both: Both) -> None:
-    here, there = both("learn", "in/films", "--cache", "OUT/cache", "-o", "OUT/a.proc", "--device", "cpu", *QUICK)
+    here, there = both(
+        "learn", "in/films", "--cache", "OUT/cache", "-o", "OUT/a.proc", "--device", "cpu", *QUICK
+    )
     assert sc.load(here / "a.proc") == sc.load(there / "a.proc")
 
 
 def test_learn_many_tasks_of_which_two_fail(both: Both) -> None:
-    here, there = both("learn", "--tasks", "in/tasks", "--cache", "OUT/cache", "-o", "OUT/procs", *QUICK, code=2)
+    here, there = both(
+        "learn", "--tasks", "in/tasks", "--cache", "OUT/cache", "-o", "OUT/procs", *QUICK, code=2
+    )
     made = sorted(path.name for path in (there / "procs").iterdir())
     assert made == ["soup.proc", "tea.proc"]
     for name in made:
         assert sc.load(here / "procs" / name) == sc.load(there / "procs" / name)
 
 
-def test_learn_in_python(address: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learn_in_python(
+    address: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
     here = sc.learn(root / "films", cache=tmp_path / "here", **quick)
-    there = sc.learn(root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick)
+    there = sc.learn(
+        root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick
+    )
     assert here == there
     assert here.config == there.config
     own = Ray(address=address)
@@ -158,7 +192,16 @@ def test_segment(both: Both) -> None:
     here, there = both("segment", "in/tea.proc", *videos, "-o", "OUT/{name}.csv", "--quiet")
     assert contents(here) == contents(there)
     assert len(contents(here)) == 3
-    here, there = both("segment", "in/tea.proc", *videos, "in/bad.mp4", "-o", "OUT/again-{name}.csv", "--quiet", code=2)
+    here, there = both(
+        "segment",
+        "in/tea.proc",
+        *videos,
+        "in/bad.mp4",
+        "-o",
+        "OUT/again-{name}.csv",
+        "--quiet",
+        code=2,
+    )
     assert len(contents(there)) == 6  # the bad one stops nobody
 
 
@@ -190,17 +233,43 @@ def figures(folder: Path) -> Any:
 
 def test_experiment_on_given_features(both: Both) -> None:
     rows = ["--rows", "random", "kmeans", "smooth", "tc3i + procut"]
-    words = ["experiment", "main", "--data", "folder:in/data", *rows, "--seeds", "2", "--steps", "true", *TRAIN]
+    words = [
+        "experiment",
+        "main",
+        "--data",
+        "folder:in/data",
+        *rows,
+        "--seeds",
+        "2",
+        "--steps",
+        "true",
+        *TRAIN,
+    ]
     here, there = both(*words, "--out", "OUT", "--quiet")
     assert figures(here) == figures(there)
     assert len(figures(there)["cells"]) == 2 * 9  # two seeds of four rows, and the clock
     before = {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()}
     both(*words, "--out", "OUT", "--quiet")
-    assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before  # nothing twice
+    assert {
+        file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()
+    } == before  # nothing twice
 
 
 def test_experiment_on_videos(both: Both) -> None:
-    words = ["experiment", "main", "--data", "folder:in/filmed", "--rows", "kmeans", "--seeds", "1", "--steps", "2"]
+    words = [
+        "experiment",
+        "main",
+        "--data",
+        "folder:in/filmed",
+        "--rows",
+        "kmeans",
+        "--seeds",
+        "1",
+        "--steps",
+        "2",
+    ]
     here, there = both(*words, "--out", "OUT", "--quiet")
     assert figures(here) == figures(there)
-    assert len(list((there / "features").iterdir())) == 3  # seen by the workers, into the folder that all share
+    assert (
+        len(list((there / "features").iterdir())) == 3
+    )  # seen by the workers, into the folder that all share

@@ -19,7 +19,9 @@ from stepcut.parallel.ray import Ray, import_ray
 pytestmark = [
     pytest.mark.ray,
     # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+    ),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -31,12 +33,16 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     yield cluster
     cluster.shutdown()
 
 
-def test_a_lost_node(cluster: Any, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_node(
+    cluster: Any, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stepcut.features.extract.PIECE", 1.0)
     node = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
@@ -51,7 +57,9 @@ def test_a_lost_node(cluster: Any, films: Path, tmp_path: Path, monkeypatch: pyt
                 lost.append(event.done)
                 cluster.remove_node(node, allow_graceful=False)
 
-        features, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine, progress=lose)
+        features, failures = extract(
+            films, backbone, fps=5, cache=tmp_path / "many", engine=engine, progress=lose
+        )
     finally:
         engine.close()
     assert failures == []
@@ -73,6 +81,7 @@ def test_a_full_disk(films: Path, tmp_path: Path) -> None:
 
 def test_no_cluster_at_the_address() -> None:
     with pytest.raises(
-        OptionError, match=r"address='auto': no Ray cluster answers .* Start one with: ray start --head"
+        OptionError,
+        match=r"address='auto': no Ray cluster answers .* Start one with: ray start --head",
     ):
         Ray(address="auto")

@@ -27,9 +27,16 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_every_edit_is_on_the_disk_at_once_and_what_was_learned_stays(place: Path) -> None:
     before = files(place)
     edits = Edits(place)
-    assert edits.do({"do": "rename", "step": 0, "name": "cut bread"}) == "rename slice bread to cut bread"
+    assert (
+        edits.do({"do": "rename", "step": 0, "name": "cut bread"})
+        == "rename slice bread to cut bread"
+    )
     assert Edits(place).document == edits.document
-    assert Edits(place).document.timelines()["one"].sequence() == ["cut bread", "spread butter", "pour tea"]
+    assert Edits(place).document.timelines()["one"].sequence() == [
+        "cut bread",
+        "spread butter",
+        "pour tea",
+    ]
     assert files(place) == before
 
 
@@ -49,8 +56,13 @@ def test_undo_and_redo_outlive_the_program(place: Path) -> None:
 
 def test_only_what_a_verb_knows_is_written_down(place: Path) -> None:
     edits = Edits(place)
-    assert edits.do({"do": "confirm", "video": "one", "names": 1, "note": float("inf")}) == "confirm one"
-    assert json.loads((place / "edits.json").read_text())["done"] == [{"do": "confirm", "video": "one"}]
+    assert (
+        edits.do({"do": "confirm", "video": "one", "names": 1, "note": float("inf")})
+        == "confirm one"
+    )
+    assert json.loads((place / "edits.json").read_text())["done"] == [
+        {"do": "confirm", "video": "one"}
+    ]
     before = files(place), edits.revision
     odd: list[dict[str, Any]] = [
         {"do": "rename", "step": []},
@@ -103,7 +115,9 @@ def test_a_boundary_next_to_background_moves_alone_and_stops_at_the_neighbour(pl
 
 
 def test_an_instant_inside_a_segment_is_no_neighbour() -> None:
-    timeline = Timeline([Segment(4, 14, "pour"), Segment(5.5, 5.5, "ring"), Segment(14, 20, "stir")], 30)
+    timeline = Timeline(
+        [Segment(4, 14, "pour"), Segment(5.5, 5.5, "ring"), Segment(14, 20, "stir")], 30
+    )
     learned = document_of(["pour", "ring", "stir"], {"v": timeline})
     ended = apply(learned, {"do": "move", "video": "v", "part": 0, "edge": "end", "time": 12.5})
     assert [part[:3] for part in ended.parts["v"]] == [(4, 12.5, 0), (5.5, 5.5, 1), (12.5, 20, 2)]
@@ -138,7 +152,11 @@ def test_both_halves_of_a_cut_keep_the_step_until_they_become_one_again(place: P
     edits.do({"do": "cut", "video": "one", "time": 3.0})
     assert parts_of(edits)[:4] == [(0.0, 1.0, 0), (1.0, 2.0, 0), (2.0, 3.0, 1), (3.0, 4.0, 1)]
     edits.do({"do": "mark", "video": "one", "start": 2.0, "end": 3.0, "step": 0})
-    assert parts_of(edits)[:3] == [(0.0, 1.0, 0), (1.0, 3.0, 0), (3.0, 4.0, 1)]  # the other cut stays
+    assert parts_of(edits)[:3] == [
+        (0.0, 1.0, 0),
+        (1.0, 3.0, 0),
+        (3.0, 4.0, 1),
+    ]  # the other cut stays
     with pytest.raises(OptionError, match="lies in no step"):
         edits.do({"do": "cut", "video": "one", "time": 4.2})
 
@@ -197,14 +215,21 @@ def test_names_may_hold_what_joins_letters_and_emoji(place: Path, name: str) -> 
 def test_names_can_be_exchanged_at_once(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "names": {"0": "pour tea", "2": "slice bread"}})
-    assert [step.name for step in edits.document.steps] == ["pour tea", "spread butter", "slice bread"]
+    assert [step.name for step in edits.document.steps] == [
+        "pour tea",
+        "spread butter",
+        "slice bread",
+    ]
     with pytest.raises(OptionError, match="names must differ"):
         edits.do({"do": "rename", "names": {"0": "x", "1": "x"}})
 
 
 def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
     edits = Edits(place)
-    for edit in ({"do": "add", "name": "Pour  tea"}, {"do": "rename", "step": 1, "name": "pour Tea"}):
+    for edit in (
+        {"do": "add", "name": "Pour  tea"},
+        {"do": "rename", "step": 1, "name": "pour Tea"},
+    ):
         with pytest.raises(OptionError, match="is a step already, 'pour tea'"):
             edits.do(edit)
     edits.do({"do": "rename", "step": 2, "name": "Pour tea"})  # a person may write it otherwise
@@ -234,7 +259,10 @@ def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
         ({"do": "split", "video": "one", "time": 4.2}, "lies in no step"),
         ({"do": "split", "video": "one", "time": 1.99}, "at the border"),
         ({"do": "move", "video": "one", "part": 3, "edge": "end", "time": 1}, "it has 3"),
-        ({"do": "move", "video": "one", "part": 0, "edge": "ende", "time": 1}, "did you mean 'end'"),
+        (
+            {"do": "move", "video": "one", "part": 0, "edge": "ende", "time": 1},
+            "did you mean 'end'",
+        ),
         ({"do": "mark", "video": "one", "start": 1, "end": 1, "step": 0}, "too short"),
         ({"do": "mark", "video": "on", "start": 1, "end": 2, "step": 0}, "did you mean 'one'"),
         ({"do": "mark", "video": "one", "start": float("nan"), "end": 2, "step": 0}, "is no time"),
@@ -288,7 +316,9 @@ any_edit = st.one_of(
     st.fixed_dictionaries({"do": st.just("add"), "name": st.text("abc", min_size=1, max_size=2)}),
     st.fixed_dictionaries({"do": st.just("merge"), "step": numbers, "into": st.none() | numbers}),
     st.fixed_dictionaries({"do": st.just("cut"), "video": videos, "time": times}),
-    st.fixed_dictionaries({"do": st.just("split"), "video": videos, "time": times, "everywhere": st.booleans()}),
+    st.fixed_dictionaries(
+        {"do": st.just("split"), "video": videos, "time": times, "everywhere": st.booleans()}
+    ),
     st.fixed_dictionaries(
         {
             "do": st.just("move"),
@@ -299,14 +329,24 @@ any_edit = st.one_of(
         }
     ),
     st.fixed_dictionaries(
-        {"do": st.just("mark"), "video": videos, "start": times, "end": times, "step": st.none() | numbers}
+        {
+            "do": st.just("mark"),
+            "video": videos,
+            "start": times,
+            "end": times,
+            "step": st.none() | numbers,
+        }
     ),
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(any_edit, max_size=12))
-def test_any_edits_keep_timelines_whole_and_undo_to_the_start(place: Path, changes: list[dict[str, Any]]) -> None:
+def test_any_edits_keep_timelines_whole_and_undo_to_the_start(
+    place: Path, changes: list[dict[str, Any]]
+) -> None:
     (place / "edits.json").unlink(missing_ok=True)
     edits = Edits(place)
     seen = [edits.document]
@@ -320,7 +360,9 @@ def test_any_edits_keep_timelines_whole_and_undo_to_the_start(place: Path, chang
             assert all(edits.document.step(part.step) for part in parts)
             assert all(part.end - part.start > 0 for part in parts)
             assert all(one.end <= other.start for one, other in pairwise(parts))
-            assert not parts or (parts[0].start >= 0 and parts[-1].end <= edits.document.durations[name])
+            assert not parts or (
+                parts[0].start >= 0 and parts[-1].end <= edits.document.durations[name]
+            )
         names = [step.name for step in edits.document.steps]
         assert len(set(names)) == len(names)
     assert Edits(place).document == seen[-1]

@@ -18,12 +18,32 @@ def test_learn_on_a_full_disk(free: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     (tmp_path / "features").mkdir()
     for name in "abc":
-        rows = np.repeat(np.eye(3), 20, axis=0) @ rng.normal(size=(3, 400)) * 3 + rng.normal(size=(60, 400)) * 0.1
+        rows = (
+            np.repeat(np.eye(3), 20, axis=0) @ rng.normal(size=(3, 400)) * 3
+            + rng.normal(size=(60, 400)) * 0.1
+        )
         np.save(tmp_path / "features" / f"{name}.npy", rows.astype(np.float32))
     disk = tmp_path / "disk"
     disk.mkdir()
-    learn = ["learn", str(tmp_path / "features"), "-k", "3", "-o", str(disk / "task.proc"), "--quiet"]
-    words = [sys.executable, full_disk.__file__, str(disk), str(free), sys.executable, "-m", "stepcut", *learn]
+    learn = [
+        "learn",
+        str(tmp_path / "features"),
+        "-k",
+        "3",
+        "-o",
+        str(disk / "task.proc"),
+        "--quiet",
+    ]
+    words = [
+        sys.executable,
+        full_disk.__file__,
+        str(disk),
+        str(free),
+        sys.executable,
+        "-m",
+        "stepcut",
+        *learn,
+    ]
     environment = {**os.environ, "STEPCUT_CACHE": str(tmp_path / "cache")}
     ran = full_disk.run_as_root(words, environment)
     assert ran.returncode == 0, ran.stderr

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import stepcut as sc
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
 from stepcut.methods.segmenters import KMeans
 from stepcut.progress import Event
+from stepcut.toy import toy_features
 
 QUICK: dict[str, Any] = {"restarts": 2}
 PAPER: dict[str, Any] = {"method": "cnc", "train": {"iterations": 30}}
@@ -51,7 +51,9 @@ def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_
             done.append(event.done)
 
     sc.learn(videos, steps=4, cache=tmp_path, progress=listen, **QUICK)
-    assert sorted(set(done)) == list(range(11))  # five other starts, two halves, two by chance, one with more steps
+    assert sorted(set(done)) == list(
+        range(11)
+    )  # five other starts, two halves, two by chance, one with more steps
     assert len(done) > 2 * 10  # and of its restarts
 
 
@@ -63,7 +65,9 @@ def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_interrupted_training_goes_on_and_ends_the_same(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_interrupted_training_goes_on_and_ends_the_same(
+    videos: list[np.ndarray], tmp_path: Path
+) -> None:
     whole = sc.learn(videos, steps=4, cache=tmp_path / "whole", **PAPER)
 
     def stop(event: Event) -> None:
@@ -77,7 +81,9 @@ def test_interrupted_training_goes_on_and_ends_the_same(videos: list[np.ndarray]
     assert not list((tmp_path / "cut").rglob("*.safetensors"))
 
 
-def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_what_stands_in_the_way_is_said_before_the_work(
+    videos: list[np.ndarray], tmp_path: Path
+) -> None:
     def never(event: Event) -> None:
         raise AssertionError(event)
 
@@ -95,7 +101,10 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
         ({"steps": 10_000}, r"steps=10000, but all videos together have \d+ sampled frames"),
         ({"method": "cnk"}, "method='cnk' is unknown; did you mean 'cnc'"),
         ({"restart": 1}, "setting='restart' is unknown; did you mean 'restarts'"),
-        ({**PAPER, "segmenter": "procutt"}, "segmenter='procutt' is unknown; did you mean 'procut'"),
+        (
+            {**PAPER, "segmenter": "procutt"},
+            "segmenter='procutt' is unknown; did you mean 'procut'",
+        ),
         ({"method": "cnc", "steps": "auto"}, "method 'cnc' needs a number"),
         ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'cnc' needs a number"),
         ({"namer": "blip"}, "namer='blip' is no function"),
@@ -109,14 +118,19 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
         ({"method": np}, r"method=<module 'numpy'.* has no fit, embed"),
         ({"method": KMeans}, "method=KMeans is a class; hand over an object of it"),
         ({"method": KMeans(steps=4)}, "has no embed, novelty, online. Give a name"),
-        ({"method": "collections:OrderedDict"}, "method='collections:OrderedDict'.* has no fit, embed"),
+        (
+            {"method": "collections:OrderedDict"},
+            "method='collections:OrderedDict'.* has no fit, embed",
+        ),
         ({"method": "json:decoder"}, "method=.json:decoder. has no fit, embed"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
         ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
         ({**PAPER, "train": "x"}, "train='x'; give settings by name"),
     ],
 )
-def test_settings_that_make_no_sense(videos: list[np.ndarray], wrong: dict[str, Any], sentence: str) -> None:
+def test_settings_that_make_no_sense(
+    videos: list[np.ndarray], wrong: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(OptionError, match=sentence):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
 
@@ -140,7 +154,9 @@ def test_numbers_of_numpy_are_numbers(videos: list[np.ndarray], tmp_path: Path) 
 
 @pytest.mark.slow
 def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Path) -> None:
-    assert sc.learn((rows for rows in videos), steps=4, **QUICK) == sc.learn(videos, steps=4, **QUICK)
+    assert sc.learn((rows for rows in videos), steps=4, **QUICK) == sc.learn(
+        videos, steps=4, **QUICK
+    )
     for number, rows in enumerate(videos):
         np.save(tmp_path / f"{number}.npy", rows)
     assert len(sc.learn(sorted(tmp_path.glob("*.npy")), steps=4, **QUICK).timelines) == 4
@@ -154,7 +170,10 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
         (3, "source=3 .*give a folder, files or globs"),
         ("", "an empty name was given; give a file, a folder"),
         ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths; give all of one kind"),
-        ([[[1, 2], [3]]] * 2, r"video 0: it is no array \(.*inhomogeneous.*give numbers of shape \(T, d\)"),
+        (
+            [[[1, 2], [3]]] * 2,
+            r"video 0: it is no array \(.*inhomogeneous.*give numbers of shape \(T, d\)",
+        ),
         (np.ones((9, 2)), r"video 0: shape \(2,\).*list of such arrays"),
     ],
 )
@@ -192,19 +211,26 @@ def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
 def test_a_video_without_any_step_is_no_normal_one(videos: list[np.ndarray]) -> None:
     blinks = [video[:1] for video in videos[:3]]
     proc = sc.learn([*videos, *blinks], steps=4)
-    assert [not timeline.segments for timeline in proc.timelines.values()] == [False] * len(videos) + [True] * 3
+    assert [not timeline.segments for timeline in proc.timelines.values()] == [False] * len(
+        videos
+    ) + [True] * 3
     assert proc.expectations.usual.graph.videos == len(videos)
     assert not proc.check(blinks[0]).ok
     assert proc.check(videos[0]).ok
 
 
-def test_a_method_object_obeys_steps_rate_and_names(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_a_method_object_obeys_steps_rate_and_names(
+    videos: list[np.ndarray], tmp_path: Path
+) -> None:
     from stepcut.methods import StepCut
 
     mine = StepCut(steps=5, restarts=2)
     procedure = sc.learn(videos, steps=2, rate=3, method=mine, names=["pour", "stir"])
     assert (procedure.steps, procedure.method.rate, mine.steps) == (["pour", "stir"], 3.0, 5)
-    assert sc.learn(videos, method=StepCut(steps=2, restarts=2), names=["pour", "stir"]).steps == ["pour", "stir"]
+    assert sc.learn(videos, method=StepCut(steps=2, restarts=2), names=["pour", "stir"]).steps == [
+        "pour",
+        "stir",
+    ]
     with pytest.raises(OptionError, match="1 names for steps=5"):
         sc.learn(videos, method=mine, names=["pour"])
 
@@ -220,8 +246,12 @@ def test_names_are_used(videos: list[np.ndarray]) -> None:
     assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]
 
 
-@pytest.mark.parametrize("wrong", [{"restart": 1}, {"restarts": 0}, {"seed": -1}, {"method": "cnc", "as_published": 3}])
-def test_a_wrong_setting_is_told_before_any_video_is_read(tmp_path: Path, wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"restart": 1}, {"restarts": 0}, {"seed": -1}, {"method": "cnc", "as_published": 3}]
+)
+def test_a_wrong_setting_is_told_before_any_video_is_read(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
     films = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
     for film in films:
         film.write_bytes(b"no video")

@@ -61,7 +61,9 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_says_it_by_its_exit_code(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_it_by_its_exit_code(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["learn", "--tasks", str(root), "-o", str(tmp_path), "--workers", "1", *WORDS]
     assert main(words) == 2
     shown = capsys.readouterr()
@@ -79,7 +81,15 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> None:
-    words = ["learn", str(root / "bread"), "--rate", "30000/1001", "-o", str(tmp_path / "a.proc"), *WORDS]
+    words = [
+        "learn",
+        str(root / "bread"),
+        "--rate",
+        "30000/1001",
+        "-o",
+        str(tmp_path / "a.proc"),
+        *WORDS,
+    ]
     assert main(words) == 0
     assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
 
@@ -89,18 +99,35 @@ def test_no_root(tmp_path: Path) -> None:
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
 
 
-def test_two_videos_of_one_name_are_kept_apart(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_videos_of_one_name_are_kept_apart(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = tmp_path / "a.proc"
     sc.learn(root / "bread", output=place, **QUICK)
     videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
     (tmp_path / "other").mkdir()
     same = str(shutil.copy(videos[1], tmp_path / "other" / Path(videos[0]).name))
-    assert main(["segment", str(place), videos[0], same, "-o", str(tmp_path / "two" / "{name}.csv"), "--quiet"]) == 0
+    assert (
+        main(
+            [
+                "segment",
+                str(place),
+                videos[0],
+                same,
+                "-o",
+                str(tmp_path / "two" / "{name}.csv"),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # neither is written over the other
     capsys.readouterr()
     main(["check", str(place), videos[0], same, "--json", "--quiet"])
     assert len({json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()}) == 2
-    assert main(["segment", str(place), same, same, "-o", str(tmp_path / "three" / "{name}.csv")]) == 2
+    assert (
+        main(["segment", str(place), same, same, "-o", str(tmp_path / "three" / "{name}.csv")]) == 2
+    )
     capsys.readouterr()
     assert main(["segment", str(place), str(tmp_path / "absent.npy"), "-o", "a.xyz"]) == 2
     assert "the suffix '.xyz' is unknown" in capsys.readouterr().err  # before any video is opened
@@ -116,7 +143,10 @@ def test_many_videos_are_cut_and_checked_by_workers(
     shown = []
     for words in ([], ["--workers", "1"]):
         out = tmp_path / f"out{len(words)}"
-        assert main(["segment", str(place), *videos, "-o", str(out / "{name}.csv"), "--quiet", *words]) == 0
+        assert (
+            main(["segment", str(place), *videos, "-o", str(out / "{name}.csv"), "--quiet", *words])
+            == 0
+        )
         code = main(["check", str(place), *videos, "--json", *words])
         shown.append(capsys.readouterr().out)
         assert code in (0, 1)

@@ -22,11 +22,16 @@ QUICK: dict[str, Any] = {"restarts": 2}
 
 def films(orders: list[list[int]]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    return [np.repeat(np.eye(4, 8)[order], 15, axis=0) + 0.1 * rng.normal(size=(60, 8)) for order in orders]
+    return [
+        np.repeat(np.eye(4, 8)[order], 15, axis=0) + 0.1 * rng.normal(size=(60, 8))
+        for order in orders
+    ]
 
 
 def test_a_recipe_names_the_steps_in_their_order() -> None:
-    procedure = sc.learn(films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir; 15 s", "bake", "serve"], **QUICK)
+    procedure = sc.learn(
+        films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir; 15 s", "bake", "serve"], **QUICK
+    )
     assert procedure.timelines["0"].sequence() == ["pour", "stir", "bake", "serve"]
     assert procedure.suggestions == {}
 
@@ -36,12 +41,17 @@ def test_where_the_order_does_not_decide_names_are_offered(tmp_path: Path) -> No
     videos = films([[0, 1, 2, 3], [0, 2, 1, 3]] * 3)
     (tmp_path / "steps.txt").write_text("pour\nstir\n\nbake\nserve\n")
     procedure = sc.learn(videos, recipe=tmp_path / "steps.txt", **QUICK)
-    assert (procedure.timelines["0"].sequence()[0], procedure.timelines["0"].sequence()[3]) == ("pour", "serve")
+    assert (procedure.timelines["0"].sequence()[0], procedure.timelines["0"].sequence()[3]) == (
+        "pour",
+        "serve",
+    )
     open_steps = [number for number, name in enumerate(procedure.steps) if name.startswith("step ")]
     assert len(open_steps) == 2
     assert all({"stir", "bake"} == set(procedure.suggestions[number]) for number in open_steps)
     plain = sc.learn(videos, steps=4, **QUICK)
-    assert all((plain.labels[name] == labels).all() for name, labels in procedure.labels.items())  # the cut stays
+    assert all(
+        (plain.labels[name] == labels).all() for name, labels in procedure.labels.items()
+    )  # the cut stays
     procedure.save(tmp_path / "a.proc")
     assert sc.load(tmp_path / "a.proc").suggestions == procedure.suggestions
     number = open_steps[0]
@@ -59,13 +69,19 @@ def test_a_step_at_any_time_leaves_the_names_open_that_it_may_move() -> None:
     labels = dict.fromkeys("abc", np.repeat([0, 1, 2], [9, 5, 20]))
     sure, likely = fit_recipe(read_recipe(["pour", "stir", "wipe; any time"]), labels, 3, 1.0)
     assert sure == {}  # wiping comes first, between or last
-    assert likely == {0: ["pour", "wipe", "stir"], 1: ["pour", "stir", "wipe"], 2: ["stir", "wipe", "pour"]}
+    assert likely == {
+        0: ["pour", "wipe", "stir"],
+        1: ["pour", "stir", "wipe"],
+        2: ["stir", "wipe", "pour"],
+    }
     told = fit_recipe(read_recipe(["pour", "stir", "wipe; 20 s; any time"]), labels, 3, 1.0)
     assert told == ({0: "pour", 1: "stir", 2: "wipe"}, {})
 
 
 def test_lines_of_a_recipe() -> None:
-    steps = read_recipe(["cut bread; 1:30", "wipe ; any time", "bake; 2 min", "knead; 1:30 min", "rest; 1:30 h"])
+    steps = read_recipe(
+        ["cut bread; 1:30", "wipe ; any time", "bake; 2 min", "knead; 1:30 min", "rest; 1:30 h"]
+    )
     assert [(step.name, step.seconds, step.any_time) for step in steps] == [
         ("cut bread", 90.0, False),
         ("wipe", None, True),
@@ -92,7 +108,10 @@ def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
 
 def test_a_recipe_in_the_letters_of_windows(tmp_path: Path) -> None:
     (tmp_path / "recipe.txt").write_bytes("Käse schneiden\r\nrühren; 40 s\r\n".encode("latin-1"))
-    assert [step.name for step in read_recipe(tmp_path / "recipe.txt")] == ["Käse schneiden", "rühren"]
+    assert [step.name for step in read_recipe(tmp_path / "recipe.txt")] == [
+        "Käse schneiden",
+        "rühren",
+    ]
 
 
 def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +140,9 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
     assert named.steps == procedure.steps
 
 
-def test_no_more_pictures_are_read_than_a_namer_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_pictures_are_read_than_a_namer_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
 
     def frame_at(path: str, _time: float) -> np.ndarray:
@@ -133,7 +154,9 @@ def test_no_more_pictures_are_read_than_a_namer_is_shown(tmp_path: Path, monkeyp
     for path in videos.values():
         Path(path).touch()
     cuts = {name: np.array([0, 0, 1]) for name in videos}
-    assert words_of_namer(lambda pictures: f"{len(pictures)}, {len(read)}", videos, cuts, 2, 1.0) == {
+    assert words_of_namer(
+        lambda pictures: f"{len(pictures)}, {len(read)}", videos, cuts, 2, 1.0
+    ) == {
         0: ["3, 3"],
         1: ["3, 6"],
     }
@@ -142,13 +165,19 @@ def test_no_more_pictures_are_read_than_a_namer_is_shown(tmp_path: Path, monkeyp
 def test_layout_rows_give_the_words_of_the_pooled_features_they_begin_with() -> None:
     rng = np.random.default_rng(0)
     pooled = rng.uniform(0, 3, (40, 1280)).astype(np.float32)
-    layout = np.column_stack([pooled * LAYOUT["head"], rng.normal(size=(40, 1728)).astype(np.float32)])
+    layout = np.column_stack(
+        [pooled * LAYOUT["head"], rng.normal(size=(40, 1728)).astype(np.float32)]
+    )
     cut = {"a": np.repeat([0, 1], 20)}
     words = [
-        words_of_features([Features(rows, Fraction(2), 20.0, "a", spec=FeatureSpec(layer=layer))], cut, 2)
+        words_of_features(
+            [Features(rows, Fraction(2), 20.0, "a", spec=FeatureSpec(layer=layer))], cut, 2
+        )
         for rows, layer in ((pooled, None), (layout, "layout"))
     ]
     assert len(words[0]) == 2
     assert words[0] == words[1]
     narrow = Features(pooled[:, :64], Fraction(2), 20.0, "a", spec=FeatureSpec())
-    assert words_of_features([narrow], cut, 2) == {}  # a file that bears the backbone's name, and is of another
+    assert (
+        words_of_features([narrow], cut, 2) == {}
+    )  # a file that bears the backbone's name, and is of another

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import stepcut as sc
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
 from stepcut.features.contract import Features
 from stepcut.methods import StepCut
+from stepcut.toy import toy_features
 
 QUICK = {"restarts": 4}
 
@@ -25,7 +25,9 @@ def videos() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def learned(videos: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> sc.Procedure:
+def learned(
+    videos: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory
+) -> sc.Procedure:
     return sc.learn(videos, steps=6, cache=tmp_path_factory.mktemp("cache"), **QUICK)
 
 
@@ -47,7 +49,11 @@ def test_it_has_a_label_per_row_and_a_timeline_in_seconds(
 
 def test_check_and_segment_end_with_the_video(procedure: sc.Procedure) -> None:
     name, rows = next(iter(procedure.learned_timelines)), 40
-    seen = np.random.default_rng(0).normal(size=(rows, procedure.config["shape"][0])).astype(np.float32)
+    seen = (
+        np.random.default_rng(0)
+        .normal(size=(rows, procedure.config["shape"][0]))
+        .astype(np.float32)
+    )
     for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the middle one cannot be
         video = Features(seen, Fraction(1), stated, name)
         report = procedure.check(video)
@@ -89,7 +95,9 @@ def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedu
         ({0: "step 1"}, "names must differ"),
     ],
 )
-def test_renaming_that_makes_no_sense(procedure: sc.Procedure, names: dict[int | str, str], sentence: str) -> None:
+def test_renaming_that_makes_no_sense(
+    procedure: sc.Procedure, names: dict[int | str, str], sentence: str
+) -> None:
     with pytest.raises(OptionError, match=sentence):
         procedure.rename(names)
 
@@ -112,9 +120,14 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
 
 
 def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
-    with pytest.raises(FeatureError, match=r"a row has shape \[3\]; this procedure was learned from \[12\]. Make them"):
+    with pytest.raises(
+        FeatureError,
+        match=r"a row has shape \[3\]; this procedure was learned from \[12\]. Make them",
+    ):
         procedure.segment(np.zeros((4, 3)))
-    with pytest.raises(FeatureError, match=r"a row has shape \(3,\); this procedure was learned from \(12,\)"):
+    with pytest.raises(
+        FeatureError, match=r"a row has shape \(3,\); this procedure was learned from \(12,\)"
+    ):
         procedure.guide().push(0.0, np.zeros(3))
 
 
@@ -129,7 +142,9 @@ def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
         procedure.check([tmp_path / "a.mp4", tmp_path / "b.mp4"])
 
 
-def test_check_guide_and_plan_answer(procedure: sc.Procedure, videos: dict[str, np.ndarray]) -> None:
+def test_check_guide_and_plan_answer(
+    procedure: sc.Procedure, videos: dict[str, np.ndarray]
+) -> None:
     rows = next(iter(videos.values()))
     assert procedure.check(rows).score >= 0
     state = procedure.guide().push(0.0, rows[0])
@@ -143,7 +158,9 @@ def test_it_shows_itself_and_names_are_text_never_markup(procedure: sc.Procedure
     assert "<script>" not in procedure._repr_html_()
 
 
-def test_a_folder_that_is_no_procedure_is_left_alone(procedure: sc.Procedure, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_procedure_is_left_alone(
+    procedure: sc.Procedure, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     with pytest.raises(OutputError, match="exists and is not a procedure"):
@@ -151,7 +168,9 @@ def test_a_folder_that_is_no_procedure_is_left_alone(procedure: sc.Procedure, tm
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
 
 
-def test_saving_over_a_procedure_replaces_it_and_leaves_no_rest(procedure: sc.Procedure, tmp_path: Path) -> None:
+def test_saving_over_a_procedure_replaces_it_and_leaves_no_rest(
+    procedure: sc.Procedure, tmp_path: Path
+) -> None:
     procedure.save(tmp_path / "p" / "a.proc")
     procedure.rename({0: "pour"}).save(tmp_path / "p" / "a.proc")
     assert sc.load(tmp_path / "p" / "a.proc").steps[0] == "pour"
@@ -161,8 +180,12 @@ def test_saving_over_a_procedure_replaces_it_and_leaves_no_rest(procedure: sc.Pr
 def test_a_procedure_of_a_newer_version(procedure: sc.Procedure, tmp_path: Path) -> None:
     procedure.save(tmp_path / "a.proc")
     config = json.loads((tmp_path / "a.proc" / "config.json").read_text())
-    (tmp_path / "a.proc" / "config.json").write_text(json.dumps({**config, "format": 99, "stepcut": "9.0"}))
-    with pytest.raises(ProcedureError, match=r"made by stepcut 9\.0 .*pip install --upgrade stepcut"):
+    (tmp_path / "a.proc" / "config.json").write_text(
+        json.dumps({**config, "format": 99, "stepcut": "9.0"})
+    )
+    with pytest.raises(
+        ProcedureError, match=r"made by stepcut 9\.0 .*pip install --upgrade stepcut"
+    ):
         sc.load(tmp_path / "a.proc")
 
 
@@ -176,7 +199,9 @@ def test_a_folder_that_is_no_procedure_cannot_be_loaded(tmp_path: Path) -> None:
         sc.load(tmp_path)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "timelines.json", "check.json", "steps.json"])
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "timelines.json", "check.json", "steps.json"]
+)
 def test_a_damaged_procedure_says_so(procedure: sc.Procedure, tmp_path: Path, file: str) -> None:
     procedure.save(tmp_path / "a.proc")
     (tmp_path / "a.proc" / file).write_bytes(b"{")
@@ -203,17 +228,23 @@ class Own(StepCut):
     """A method of one's own that can be imported."""
 
 
-def test_a_method_of_ones_own_is_found_again_by_the_same_call(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_a_method_of_ones_own_is_found_again_by_the_same_call(
+    videos: dict[str, np.ndarray], tmp_path: Path
+) -> None:
     for method in (Own(steps=3, restarts=2), f"{__name__}:Own"):
         place = tmp_path / f"{type(method).__name__}.proc"
-        first, again = (sc.learn(videos, 3, method=method, cache=tmp_path, output=place) for _ in range(2))
+        first, again = (
+            sc.learn(videos, 3, method=method, cache=tmp_path, output=place) for _ in range(2)
+        )
         assert again == first
         assert isinstance(again.method, Own)
         with pytest.raises(ProcedureError, match="trust=True"):
             sc.load(place)
 
 
-def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_a_method_of_ones_own_learns_but_cannot_be_kept(
+    videos: dict[str, np.ndarray], tmp_path: Path
+) -> None:
     class Mine(StepCut):
         pass
 

@@ -18,12 +18,12 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files.atomic import write_json
 from stepcut.procedure import folder as on_disk
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.edits import Edits
+from stepcut.toy import toy_features
 
 OLD = Path(__file__).parent / "old"
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -105,10 +105,23 @@ def test_check_says_what_it_does_not_know_of_corrections(
     edits.do({"do": "merge", "step": 1, "into": 0})
     edits.do({"do": "split", "video": "0", "time": 2.0})
     np.save(place.parent / "new.npy", videos[0])
-    main(["check", str(place), str(place.parent / "new.npy"), str(place.parent / "new.npy"), "--quiet"])
+    main(
+        [
+            "check",
+            str(place),
+            str(place.parent / "new.npy"),
+            str(place.parent / "new.npy"),
+            "--quiet",
+        ]
+    )
     shown, told = capsys.readouterr()
-    assert told.count("merged (step 1) and new (step 0 (2)): check and guide know them after teach") == 1
-    assert shown.count("the rate of false alarms cannot be set below") == 1  # of all videos, not of each
+    assert (
+        told.count("merged (step 1) and new (step 0 (2)): check and guide know them after teach")
+        == 1
+    )
+    assert (
+        shown.count("the rate of false alarms cannot be set below") == 1
+    )  # of all videos, not of each
     taught = sc.load(place).teach(source=videos)
     assert not taught.untaught
     assert len(taught.steps) == 4
@@ -117,19 +130,27 @@ def test_check_says_what_it_does_not_know_of_corrections(
 def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "step": 1, "name": "turn it off"})
-    (place / "severity.json").write_text('{"critical": ["turn it off"], "free": ["step 2", "turn it off"]}')
+    (place / "severity.json").write_text(
+        '{"critical": ["turn it off"], "free": ["step 2", "turn it off"]}'
+    )
     said = sc.load(place).expectations.severity
     assert (said.critical, said.free) == ({1}, {1, 2})
     severity(edits, 0, "optional")
     said = sc.load(place).expectations.severity
-    assert (said.optional, said.critical, said.free) == ({0}, {1}, {1, 2})  # one that is both stays both
+    assert (said.optional, said.critical, said.free) == (
+        {0},
+        {1},
+        {1, 2},
+    )  # one that is both stays both
     edits.do({"do": "rename", "step": 1, "name": "switch it off"})
     assert sc.load(place).expectations.severity == said
     sc.load(place).rename({2: "turn it off"}).save(place)
     assert sc.load(place).expectations.severity == said
 
 
-def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_severity_is_undone_and_redone_as_other_corrections_are(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (place / "severity.json").write_text('{"critical": [1], "free": ["step 1"]}')
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
@@ -142,7 +163,11 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, mon
     assert edits.severity == {1: "optional"}
     edits.undo()
     said = sc.load(place).expectations.severity
-    assert (said.optional, said.critical, said.free) == (frozenset(), {1}, {1})  # as it was, both of them
+    assert (said.optional, said.critical, said.free) == (
+        frozenset(),
+        {1},
+        {1},
+    )  # as it was, both of them
     edits.redo()
     edits.redo()
     assert sc.load(place).expectations.severity == now
@@ -165,7 +190,9 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, mon
     assert edits.severity[0] == "free"
 
 
-def test_a_disk_that_takes_nothing_is_told_for_every_change(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_takes_nothing_is_told_for_every_change(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "step": 1, "name": "turn it off"})
 
@@ -174,7 +201,11 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(place: Path, monkeyp
 
     for name in ("unlink", "write_bytes", "touch"):
         monkeypatch.setattr(Path, name, refuse)
-    for change in (edits.undo, lambda: severity(edits, 0, "critical"), lambda: edits.do({"do": "add", "name": "x"})):
+    for change in (
+        edits.undo,
+        lambda: severity(edits, 0, "critical"),
+        lambda: edits.do({"do": "add", "name": "x"}),
+    ):
         with pytest.raises(OutputError, match="not permitted"):
             change()
     monkeypatch.undo()
@@ -185,7 +216,9 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(place: Path, monkeyp
 def edits_without(place: Path, verb: str) -> Any:
     """The graph of the procedure without the corrections of one kind."""
     mine = sc.load(place)
-    mine.corrections = replace(mine.corrections, done=tuple(e for e in mine.corrections.done if e["do"] != verb))
+    mine.corrections = replace(
+        mine.corrections, done=tuple(e for e in mine.corrections.done if e["do"] != verb)
+    )
     return mine.graph
 
 
@@ -209,7 +242,9 @@ def test_a_slip_in_the_severities_is_not_called_damage(place: Path, text: str, w
     assert "damaged" not in str(told.value)
 
 
-def test_severity_outlives_renaming_saving_and_teaching(place: Path, videos: list[np.ndarray]) -> None:
+def test_severity_outlives_renaming_saving_and_teaching(
+    place: Path, videos: list[np.ndarray]
+) -> None:
     before = sc.load(place)
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
@@ -249,7 +284,11 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) 
     (tmp_path / "a.json").symlink_to(there.parent / "a.json")
     write_json(tmp_path / "a.json", [1])
     assert (there.parent / "a.json").read_text() == "[\n 1\n]\n"
-    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.proc", "disk"}  # and nothing is left over
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "a.json",
+        "a.proc",
+        "disk",
+    }  # and nothing is left over
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 
 
@@ -274,10 +313,14 @@ def test_another_procedure_does_not_write_over_corrections(
     assert len(sc.load(place).steps) == 4
 
 
-def test_another_procedure_does_not_replace_what_a_user_says_of_steps(place: Path, videos: list[np.ndarray]) -> None:
+def test_another_procedure_does_not_replace_what_a_user_says_of_steps(
+    place: Path, videos: list[np.ndarray]
+) -> None:
     (place / "severity.json").write_text('{"critical": [2]}', encoding="utf-8")
     assert sc.learn(videos, steps=4, output=place, **QUICK).expectations.severity.critical == {2}
-    with pytest.raises(OutputError, match=r"holds severity\.json, which a new procedure would lose"):
+    with pytest.raises(
+        OutputError, match=r"holds severity\.json, which a new procedure would lose"
+    ):
         sc.learn(videos, steps=3, output=place, **QUICK)
     assert sc.load(place).expectations.severity.critical == {2}
 
@@ -323,22 +366,34 @@ def read(place: Path) -> None:
 
 @pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_eight_editors_and_two_readers(place: Path, workers: str) -> None:
-    many = ThreadPoolExecutor(10) if workers == "threads" else ProcessPoolExecutor(10, get_context("spawn"))
+    many = (
+        ThreadPoolExecutor(10)
+        if workers == "threads"
+        else ProcessPoolExecutor(10, get_context("spawn"))
+    )
     with many as pool:
         readers = [pool.submit(read, place) for _ in range(2)]
-        accepted = [one for job in [pool.submit(edit, place, who) for who in range(8)] for one in job.result()]
+        accepted = [
+            one
+            for job in [pool.submit(edit, place, who) for who in range(8)]
+            for one in job.result()
+        ]
         for reader in readers:
             reader.result()
     done = [edit["name"] for edit in Edits(place).corrections.done]
     assert len(done) == 32
     before = dict(zip(done, ["step 0", *done], strict=False))
-    assert {name: seen for seen, name in accepted} == before  # each was made to the very state its editor saw
+    assert {
+        name: seen for seen, name in accepted
+    } == before  # each was made to the very state its editor saw
 
 
 # ---------------------------------------------------------------------- whole folders
 
 
-def test_raced_saves_leave_one_whole_procedure_and_no_rest(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_raced_saves_leave_one_whole_procedure_and_no_rest(
+    videos: list[np.ndarray], tmp_path: Path
+) -> None:
     made = [sc.learn(videos, steps=steps, **QUICK) for steps in (3, 4)]
     with ThreadPoolExecutor(4) as pool:
         for job in [pool.submit(made[n % 2].save, tmp_path / "out" / "a.proc") for n in range(8)]:
@@ -372,7 +427,9 @@ def test_without_an_exchange_a_kill_between_two_renames_is_repaired(
 
 
 def test_files_have_the_rights_that_the_user_gives(place: Path) -> None:
-    assert {oct(path.stat().st_mode & 0o777) for path in place.iterdir()} == {oct(0o666 & ~_umask())}
+    assert {oct(path.stat().st_mode & 0o777) for path in place.iterdir()} == {
+        oct(0o666 & ~_umask())
+    }
 
 
 def _umask() -> int:
@@ -382,7 +439,9 @@ def _umask() -> int:
 
 
 @pytest.mark.parametrize("where", ["file/a.proc", "/proc/stepcut/a.proc"])
-def test_what_cannot_be_written_is_found_before_the_work(videos: list[np.ndarray], tmp_path: Path, where: str) -> None:
+def test_what_cannot_be_written_is_found_before_the_work(
+    videos: list[np.ndarray], tmp_path: Path, where: str
+) -> None:
     (tmp_path / "file").write_text("not a folder")
 
     def never(event: object) -> None:
@@ -421,8 +480,21 @@ def mutated(data: bytes, random: np.random.Generator) -> bytes:
         return data[:at] + bytes([int(random.integers(256))]) + data[at + 1 :]
     if kind == 2:
         return data[:at] + data[at:][::-1]
-    words = [b"null", b"-1", b"1e400", b"99999999999999999999", b'"x"', b"[]", b"{}", b"NaN", b"[[[[" * 500, b"true"]
-    numbers = [match for match in range(len(data)) if data[match : match + 2] in (b": ", b", ", b"\n ")]
+    words = [
+        b"null",
+        b"-1",
+        b"1e400",
+        b"99999999999999999999",
+        b'"x"',
+        b"[]",
+        b"{}",
+        b"NaN",
+        b"[[[[" * 500,
+        b"true",
+    ]
+    numbers = [
+        match for match in range(len(data)) if data[match : match + 2] in (b": ", b", ", b"\n ")
+    ]
     if not numbers:
         return b""
     at = numbers[int(random.integers(len(numbers)))] + 1
@@ -431,8 +503,12 @@ def mutated(data: bytes, random: np.random.Generator) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["config", "steps", "timelines", "check", "edits", "model", "graph", "orders"])
-def test_a_damaged_folder_is_refused_or_right(place: Path, file: str, videos: list[np.ndarray]) -> None:
+@pytest.mark.parametrize(
+    "file", ["config", "steps", "timelines", "check", "edits", "model", "graph", "orders"]
+)
+def test_a_damaged_folder_is_refused_or_right(
+    place: Path, file: str, videos: list[np.ndarray]
+) -> None:
     move(place)
     random = np.random.default_rng(0)
     path = next(place.glob(f"{file}.*"))
@@ -472,7 +548,9 @@ def test_marks_of_mistakes_that_make_no_sense_are_damage(place: Path, mistakes: 
     assert not sc.load(place).document.mistakes
 
 
-def test_a_procedure_of_a_stranger_runs_no_code(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_procedure_of_a_stranger_runs_no_code(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "evil_code.py").write_text(
         "from stepcut.methods import StepCut\nopen(__file__ + '.ran', 'w').close()\nclass Mine(StepCut): pass\n"
     )

@@ -12,7 +12,6 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.datasets.toy import toy_features
 from stepcut.errors import AnnotationError, OptionError, OutputError, ProcedureError
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
@@ -22,6 +21,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.lesson import find_labelled, known_rows, lesson
 from stepcut.procedure.taught import changes, take_back, teach_folder
 from stepcut.timeline import Segment, Timeline
+from stepcut.toy import toy_features
 
 QUICK: dict[str, Any] = {"restarts": 2}
 ROWS, TRUE = toy_features(videos=5, seed=0, dim=12)
@@ -87,16 +87,23 @@ def numbers(name: str) -> np.ndarray:
 def test_label_names_become_the_steps_in_their_usual_order(taught: sc.Procedure) -> None:
     assert set(taught.steps) == NAMES
     assert taught.timelines[ONE].sequence() == TRUTH[ONE].sequence()
-    first = {step: np.mean([s.start / t.end for t in TRUE[:2] for s in t if s.step == step]) for step in NAMES}
+    first = {
+        step: np.mean([s.start / t.end for t in TRUE[:2] for s in t if s.step == step])
+        for step in NAMES
+    }
     assert first[taught.steps[0]] < first[taught.steps[-1]]
     assert taught.given.keys() == {ONE, TWO}
 
 
-def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(taught: sc.Procedure) -> None:
+def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(
+    taught: sc.Procedure,
+) -> None:
     loud = TRUTH[THREE].rename({name: f" {name.upper()}" for name in TRUTH[THREE].steps})
     again = taught.teach({THREE: loud})
     assert set(taught.steps) <= set(again.steps)
-    new = {name.upper() for name in TRUTH[THREE].sequence()} - {name.upper() for name in taught.steps}
+    new = {name.upper() for name in TRUTH[THREE].sequence()} - {
+        name.upper() for name in taught.steps
+    }
     assert len(again.steps) == len(taught.steps) + len(new)
 
 
@@ -118,7 +125,9 @@ def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(
 def test_accents_may_be_written_in_two_ways() -> None:
     """As one letter, or as a letter and a mark, which is how names come from a Mac."""
     one, two = (unicodedata.normalize(form, "éplucher") for form in ("NFC", "NFD"))
-    named = sc.learn({f"{one}-{name}": rows for name, rows in VIDEOS.items()}, steps=6, **QUICK).rename({0: one})
+    named = sc.learn(
+        {f"{one}-{name}": rows for name, rows in VIDEOS.items()}, steps=6, **QUICK
+    ).rename({0: one})
     step = TRUTH[ONE].steps[0]
     said = TRUTH[ONE].rename({step: two})
     taught = named.teach({f"{two}-{ONE}": said})
@@ -129,18 +138,22 @@ def test_accents_may_be_written_in_two_ways() -> None:
 
 def test_words_that_may_be_two_steps_are_asked_about() -> None:
     named = sc.learn(VIDEOS, steps=2, **QUICK)
-    for step, name in enumerate(("add a_b", "add_a b")):  # as edits of an earlier version may have it
+    for step, name in enumerate(
+        ("add a_b", "add_a b")
+    ):  # as edits of an earlier version may have it
         named.corrections = named.corrections.do({"do": "rename", "step": step, "name": name})
     with pytest.raises(AnnotationError, match=r"'add_a_b' may be 'add a_b' or 'add_a b'"):
         named.teach({ONE: Timeline([Segment(0, 20, "add_a_b"), Segment(20, 40, "stir")])})
 
 
-def test_quality_says_how_well_labelled_videos_are_found_when_left_out(taught: sc.Procedure) -> None:
+def test_quality_says_how_well_labelled_videos_are_found_when_left_out(
+    taught: sc.Procedure,
+) -> None:
     assert taught.quality.grade in ("good", "doubtful")
     assert "left out in turn, the 2 labelled videos are found right for" in taught.quality.reason
     alone = sc.learn(VIDEOS, labels={ONE: numbers(ONE)}, rate=1.0, **QUICK).quality
     assert (alone.grade, "one video alone is labelled" in alone.reason) == ("doubtful", True)
-    assert taught.quality.reliability == 1  # memberships are calibrated already
+    assert taught.quality.reliability == 1  # probabilities are calibrated already
 
 
 def test_numbers_stay_what_they_are() -> None:
@@ -167,15 +180,51 @@ def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) 
     assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
 
 
-def test_labels_from_files_on_the_command_line(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_from_files_on_the_command_line(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_folder(tmp_path / "labels", {ONE: TRUTH[ONE], TWO: TRUTH[TWO]}, "csv")
-    words = ["learn", str(files), "--labels", str(tmp_path / "labels"), "-o", str(tmp_path / "l.proc"), "--quiet"]
+    words = [
+        "learn",
+        str(files),
+        "--labels",
+        str(tmp_path / "labels"),
+        "-o",
+        str(tmp_path / "l.proc"),
+        "--quiet",
+    ]
     assert main([*words, "--set", "restarts=2"]) == 0
     assert set(sc.load(tmp_path / "l.proc").steps) == NAMES
-    assert main(["learn", str(files), "-k", "6", "-o", str(tmp_path / "p.proc"), "--quiet", "--set", "restarts=2"]) == 0
+    assert (
+        main(
+            [
+                "learn",
+                str(files),
+                "-k",
+                "6",
+                "-o",
+                str(tmp_path / "p.proc"),
+                "--quiet",
+                "--set",
+                "restarts=2",
+            ]
+        )
+        == 0
+    )
     Edits(tmp_path / "p.proc").do({"do": "rename", "step": 5, "name": "a word of mine"})
     capsys.readouterr()
-    assert main(["teach", str(tmp_path / "p.proc"), str(tmp_path / "labels"), "-o", str(tmp_path / "p2.proc")]) == 0
+    assert (
+        main(
+            [
+                "teach",
+                str(tmp_path / "p.proc"),
+                str(tmp_path / "labels"),
+                "-o",
+                str(tmp_path / "p2.proc"),
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert "2 labelled videos and 3 others" in out
     assert "no step any more, since the labels do not name it: a word of mine\n" in out
@@ -203,11 +252,15 @@ def test_files_of_frames_and_of_several_people_on_the_command_line(
 # ---------------------------------------------------------------------- corrections
 
 
-def test_corrections_teach_and_can_be_taken_back(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corrections_teach_and_can_be_taken_back(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     edits = Edits(place)
     for segment in TRUTH[ONE]:
         number = TRUTH[ONE].steps.index(segment.step)
-        edits.do({"do": "mark", "video": ONE, "start": segment.start, "end": segment.end, "step": number})
+        edits.do(
+            {"do": "mark", "video": ONE, "start": segment.start, "end": segment.end, "step": number}
+        )
     edits.do({"do": "rename", "step": 0, "name": "the first thing"})
     edits.do({"do": "colour", "step": 0, "colour": "#123456"})
     known = known_rows(sc.load(place))[ONE]
@@ -234,7 +287,14 @@ def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> No
     edits = Edits(place)
     edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": 0})
     known = known_rows(sc.load(place))[ONE]
-    assert np.flatnonzero(known == 0).tolist() == [3, 4, 5, 6, 7, 8]  # a row a second, from 3.0 to 9.0
+    assert np.flatnonzero(known == 0).tolist() == [
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    ]  # a row a second, from 3.0 to 9.0
     assert (known[[2, 9]] == -2).all()
 
 
@@ -242,11 +302,21 @@ def exact(timeline: Timeline) -> list[tuple[float, float, str]]:
     return [(segment.start, segment.end, segment.step) for segment in timeline]
 
 
-WORDS = [(0.31, 4.0, "cut"), (4.0, 7.77, "cut"), (9.2, 14.123, "stir"), (14.123, 20.6, "pour"), (20.6, 25.0, "stir")]
+WORDS = [
+    (0.31, 4.0, "cut"),
+    (4.0, 7.77, "cut"),
+    (9.2, 14.123, "stir"),
+    (14.123, 20.6, "pour"),
+    (20.6, 25.0, "stir"),
+]
 
 
-def test_labels_are_shown_saved_and_exported_as_they_were_written(learned: sc.Procedure, tmp_path: Path) -> None:
-    said = Timeline([Segment(*one) for one in WORDS])  # between rows, and two segments of one step that touch
+def test_labels_are_shown_saved_and_exported_as_they_were_written(
+    learned: sc.Procedure, tmp_path: Path
+) -> None:
+    said = Timeline(
+        [Segment(*one) for one in WORDS]
+    )  # between rows, and two segments of one step that touch
     taught = learned.teach({ONE: said})
     taught.save(tmp_path / "t.proc")
     again = sc.load(tmp_path / "t.proc")
@@ -254,7 +324,13 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(learned: sc.Pr
     csv = sc.read(tmp_path / "out" / f"{ONE}.csv")
     first = sc.learn(VIDEOS, labels={ONE: said}, **QUICK)
     second = again.teach({TWO: Timeline([Segment(*one) for one in WORDS[2:]])}, source=VIDEOS)
-    for timeline in (taught.timelines[ONE], again.timelines[ONE], csv, first.timelines[ONE], second.timelines[ONE]):
+    for timeline in (
+        taught.timelines[ONE],
+        again.timelines[ONE],
+        csv,
+        first.timelines[ONE],
+        second.timelines[ONE],
+    ):
         assert exact(timeline) == WORDS
     assert exact(second.timelines[TWO]) == WORDS[2:]
     assert {segment.confidence for segment in taught.timelines[ONE]} == {None}  # a person said it
@@ -263,7 +339,11 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(learned: sc.Pr
 
 def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place: Path) -> None:
     edits = Edits(place)
-    step = next(k for k in range(6) if all(part.step != k or part.start > 9 for part in edits.document.parts[ONE]))
+    step = next(
+        k
+        for k in range(6)
+        if all(part.step != k or part.start > 9 for part in edits.document.parts[ONE])
+    )
     edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": step})
     edits.do({"do": "cut", "video": ONE, "time": 5.05})
     edits.do({"do": "mark", "video": ONE, "start": 12.2, "end": 13.7, "step": None})
@@ -287,7 +367,15 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
     edits = Edits(place)
     before = edits.document.parts[ONE][1]
     start = before.start + 0.3
-    edits.do({"do": "mark", "video": ONE, "start": start, "end": start + 3.4, "step": (before.step + 1) % 6})
+    edits.do(
+        {
+            "do": "mark",
+            "video": ONE,
+            "start": start,
+            "end": start + 3.4,
+            "step": (before.step + 1) % 6,
+        }
+    )
     timeline = teach_folder(place)[1].timelines[ONE]
     place_of = next(k for k, one in enumerate(timeline) if one.start == pytest.approx(start))
     left = timeline.segments[place_of - 1]
@@ -298,17 +386,25 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
 def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
     labels = {ONE: np.where(np.arange(len(VIDEOS[ONE])) < 9, 2**31 - 1, 0)}
     for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):
-        with pytest.raises(OptionError, match=r"a label is 2147483647, but all videos together have \d+ rows"):
+        with pytest.raises(
+            OptionError, match=r"a label is 2147483647, but all videos together have \d+ rows"
+        ):
             teach(labels)
-    with pytest.raises(OptionError, match=r"steps=1000000000 is not allowed; give a whole number .* at most \d+"):
+    with pytest.raises(
+        OptionError, match=r"steps=1000000000 is not allowed; give a whole number .* at most \d+"
+    ):
         learned.teach({ONE: TRUTH[ONE]}, steps=10**9)
-    with pytest.raises(OptionError, match=r"steps=1000000000, but all videos together have \d+ sampled frames"):
+    with pytest.raises(
+        OptionError, match=r"steps=1000000000, but all videos together have \d+ sampled frames"
+    ):
         sc.learn(VIDEOS, labels={ONE: TRUTH[ONE]}, steps=10**9, **QUICK)
 
 
 def test_one_row_is_too_little_to_learn_from_however_long_it_lasts() -> None:
     labels = {ONE: np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)])}
-    with pytest.raises(AnnotationError, match=r"'step 0' is labelled for 4 s .*label more than 4 s"):
+    with pytest.raises(
+        AnnotationError, match=r"'step 0' is labelled for 4 s .*label more than 4 s"
+    ):
         sc.learn(VIDEOS, labels=labels, rate=0.25, **QUICK)
 
 
@@ -319,7 +415,9 @@ def test_a_step_of_instants_alone_is_too_little_to_learn_from(learned: sc.Proced
             teach(labels)
 
 
-def test_a_video_that_holds_a_mistake_is_no_normal_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_video_that_holds_a_mistake_is_no_normal_one(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = sc.load(place)
     odd = before.expectations.oddest[0]
     assert main(["teach", str(place), "--mistakes", f"films/{odd}.mp4"]) == 0
@@ -369,7 +467,9 @@ def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:
     assert sc.load(place) == learned
 
 
-def test_two_folders_that_were_taught_the_same_are_taken_back_each_to_its_own(place: Path, tmp_path: Path) -> None:
+def test_two_folders_that_were_taught_the_same_are_taken_back_each_to_its_own(
+    place: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other.proc"
     shutil.copytree(place, other)
     Edits(other).do({"do": "rename", "step": 0, "name": "mine"})
@@ -418,7 +518,10 @@ def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None
 def test_learning_again_does_not_replace_what_was_taught(place: Path, files: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
     _, taught = teach_folder(place)
-    with pytest.raises(OutputError, match="was taught, which a new procedure would lose. Choose another name with -o"):
+    with pytest.raises(
+        OutputError,
+        match="was taught, which a new procedure would lose. Choose another name with -o",
+    ):
         sc.learn(files, steps=6, output=place, **QUICK)
     assert sc.load(place) == taught
 
@@ -439,18 +542,31 @@ def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
     taught = named.teach({ONE: part})
     assert sorted(taught.steps) == sorted(named.steps)
     found = {name: np.array(taught.steps)[numbers] for name, numbers in taught.labels.items()}
-    same = [np.mean(found[name] == np.array(named.steps)[numbers]) for name, numbers in named.labels.items()]
+    same = [
+        np.mean(found[name] == np.array(named.steps)[numbers])
+        for name, numbers in named.labels.items()
+    ]
     assert np.mean(same) > 0.8
 
 
 def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> None:
     Edits(place).do({"do": "rename", "names": {str(k): f"name {k}" for k in range(6)}})
     record = sc.load(place)
-    labels = {n: Timeline([Segment(0, 9, "name 1"), Segment(9, t.end, "name_0")]) for n, t in record.timelines.items()}
+    labels = {
+        n: Timeline([Segment(0, 9, "name 1"), Segment(9, t.end, "name_0")])
+        for n, t in record.timelines.items()
+    }
     one = {ONE: labels[ONE]}
-    assert lesson(record, one, None).names == ["name 1", "name 0", *(f"name {k}" for k in range(2, 6))]
+    assert lesson(record, one, None).names == [
+        "name 1",
+        "name 0",
+        *(f"name {k}" for k in range(2, 6)),
+    ]
     assert lesson(record, one, 3).names == ["name 1", "name 0", "name 2"]
-    assert lesson(record, labels, None).names == ["name 1", "name 0"]  # somebody has spoken of all there is
+    assert lesson(record, labels, None).names == [
+        "name 1",
+        "name 0",
+    ]  # somebody has spoken of all there is
     other = {ONE: labels[ONE].rename({"name 1": "cut", "name_0": "eat"})}
     assert lesson(record, other, None).names == ["cut", "eat"]
 
@@ -460,13 +576,18 @@ def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> Non
     [
         [{"do": "merge", "step": 4, "into": 3}],
         [{"do": "split", "video": ONE, "time": 5.0}],
-        [{"do": "add", "name": "wipe"}, {"do": "mark", "video": ONE, "start": 2.0, "end": 6.0, "step": 6}],
+        [
+            {"do": "add", "name": "wipe"},
+            {"do": "mark", "video": ONE, "start": 2.0, "end": 6.0, "step": 6},
+        ],
         [{"do": "add", "name": "nowhere"}, {"do": "confirm", "video": ONE}],
         [{"do": "move", "video": ONE, "part": 0, "edge": "end", "time": 1e6}],
     ],
     ids=["merged", "parted", "added", "added but not marked", "moved as far as can be"],
 )
-def test_steps_that_nobody_touched_stay_where_they_are(place: Path, edits: list[dict[str, Any]]) -> None:
+def test_steps_that_nobody_touched_stay_where_they_are(
+    place: Path, edits: list[dict[str, Any]]
+) -> None:
     """Whatever a correction does to the number of steps."""
     page = Edits(place)
     for number in range(6):
@@ -475,7 +596,9 @@ def test_steps_that_nobody_touched_stay_where_they_are(place: Path, edits: list[
         page.do(edit)
     shown, taught = teach_folder(place)
     assert taught.steps == shown.steps
-    same = [float(np.mean(taught.labels[name] == numbers)) for name, numbers in shown.labels.items()]
+    same = [
+        float(np.mean(taught.labels[name] == numbers)) for name, numbers in shown.labels.items()
+    ]
     assert np.mean(same) > 0.85
     assert min(same) > 0.75
 
@@ -504,10 +627,19 @@ LAST = TRUTH[ONE].end
         ({"nobody": TRUTH[ONE]}, "'nobody' is unknown"),
         ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
         ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "both 'a' and 'b'"),
-        ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, rf"\({ONE}\) differ by spaces"),
+        (
+            {ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])},
+            rf"\({ONE}\) differ by spaces",
+        ),
         ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "beyond the video"),
-        ({ONE: Timeline([Segment(0, 9, "a"), Segment(9, 10, "b")])}, "step 'b' is labelled for 1 s"),
-        ({ONE: numbers(ONE)[:-1]}, rf"labels of shape \({len(VIDEOS[ONE]) - 1},\).* for {len(VIDEOS[ONE])} rows"),
+        (
+            {ONE: Timeline([Segment(0, 9, "a"), Segment(9, 10, "b")])},
+            "step 'b' is labelled for 1 s",
+        ),
+        (
+            {ONE: numbers(ONE)[:-1]},
+            rf"labels of shape \({len(VIDEOS[ONE]) - 1},\).* for {len(VIDEOS[ONE])} rows",
+        ),
         ({ONE: numbers(ONE) * 0.5}, "float64 labels.* give a whole number"),
         ({ONE: numbers(ONE) - 5}, "steps are counted from 0"),
         ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "nothing|open"),
@@ -523,7 +655,9 @@ def test_labels_that_make_no_sense(learned: sc.Procedure, labels: Any, words: st
 
 
 def test_more_names_than_steps(learned: sc.Procedure) -> None:
-    with pytest.raises(OptionError, match=r"name 6 steps \(.*, \.\.\.\), but steps=3; give at least as many"):
+    with pytest.raises(
+        OptionError, match=r"name 6 steps \(.*, \.\.\.\), but steps=3; give at least as many"
+    ):
         learned.teach({ONE: TRUTH[ONE]}, steps=3)
     with pytest.raises(OptionError, match="steps=3; give at least as many"):
         sc.learn(VIDEOS, steps=3, labels={ONE: TRUTH[ONE]}, **QUICK)
@@ -531,10 +665,14 @@ def test_more_names_than_steps(learned: sc.Procedure) -> None:
 
 def test_labels_of_another_task_for_a_procedure_that_was_taught(taught: sc.Procedure) -> None:
     with pytest.raises(AnnotationError, match="another task"):
-        taught.teach({THREE: Timeline([Segment(0, 20, "change wheel"), Segment(20, 40, "pump tyre")])})
+        taught.teach(
+            {THREE: Timeline([Segment(0, 20, "change wheel"), Segment(20, 40, "pump tyre")])}
+        )
 
 
-def test_without_corrections_there_is_nothing_to_learn_from(learned: sc.Procedure, place: Path) -> None:
+def test_without_corrections_there_is_nothing_to_learn_from(
+    learned: sc.Procedure, place: Path
+) -> None:
     with pytest.raises(OptionError, match="nothing to learn from"):
         learned.teach()
     Edits(place).do({"do": "rename", "step": 0, "name": "only a name"})
@@ -576,5 +714,7 @@ def test_seed_0_beside_like_is_seed_0(files: Path, tmp_path: Path) -> None:
     like = ["learn", str(files), "--like", str(tmp_path / "five.proc"), "--quiet"]
     assert main([*like, "-o", str(tmp_path / "same.proc")]) == 0
     assert main([*like, "--seed", "0", "-o", str(tmp_path / "zero.proc")]) == 0
-    seeds = [sc.load(tmp_path / f"{name}.proc").config["settings"]["seed"] for name in ("same", "zero")]
+    seeds = [
+        sc.load(tmp_path / f"{name}.proc").config["settings"]["seed"] for name in ("same", "zero")
+    ]
     assert seeds == [5, 0]

@@ -35,7 +35,9 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key))[1].astype(int)
     assert np.abs(ours - theirs).mean() < 2  # the very frames
-    assert not cut_clip(video, key + 0.2, key + 1.2, target, keys=[Fraction(0)])  # none near: encoded anew
+    assert not cut_clip(
+        video, key + 0.2, key + 1.2, target, keys=[Fraction(0)]
+    )  # none near: encoded anew
     assert probe(target).duration == pytest.approx(1, abs=0.3)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key + 0.2))[1].astype(int)
@@ -45,7 +47,10 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path)
 @pytest.mark.parametrize("copied", [True, False])
 def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
     video = make_film(tmp_path / "film.mp4", frames=200, sound=True, g="20")
-    assert cut_clip(video, 4.0, 6.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)]) == copied
+    assert (
+        cut_clip(video, 4.0, 6.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)])
+        == copied
+    )
     with av.open(str(tmp_path / "a.mp4")) as clip:
         heard = list(clip.decode(clip.streams.audio[0]))
         clip.seek(0)
@@ -69,8 +74,13 @@ def test_an_instant_is_a_short_clip(copied: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("copied", [True, False])
 @pytest.mark.parametrize("start", [1.93, 1.99, 2.0])
 def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_path: Path) -> None:
-    video = make_film(tmp_path / "film.mp4", frames=40, rate=20, g="8", bf="0")  # 2 s; the last key frame is at 1.6 s
-    assert cut_clip(video, start, 2.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)]) == copied
+    video = make_film(
+        tmp_path / "film.mp4", frames=40, rate=20, g="8", bf="0"
+    )  # 2 s; the last key frame is at 1.6 s
+    assert (
+        cut_clip(video, start, 2.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)])
+        == copied
+    )
     assert len(list(sample_frames(tmp_path / "a.mp4", 20))) >= 1
     if not copied:
         grid_movie([(str(video), Segment(start, 2.0, "pour"))], tmp_path / "grid.mp4")
@@ -79,7 +89,9 @@ def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_pa
 
 @pytest.mark.parametrize("start", [0.5, 3.9, 9.85])
 @pytest.mark.parametrize("bf", ["0", "3"])
-def test_a_copied_clip_of_matroska_begins_with_its_key_frame(bf: str, start: float, tmp_path: Path) -> None:
+def test_a_copied_clip_of_matroska_begins_with_its_key_frame(
+    bf: str, start: float, tmp_path: Path
+) -> None:
     video = make_film(tmp_path / "film.mkv", frames=199, rate=20, g="18", bf=bf, preset="medium")
     key = max(time for time in key_times(video) if time <= start)
     assert cut_clip(video, start, start + 0.6, tmp_path / "a.mp4")
@@ -95,9 +107,15 @@ def test_a_copied_clip_where_no_packet_says_when_it_is_decoded(tmp_path: Path) -
     assert [number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)] == [0, 1]
 
 
-@pytest.mark.parametrize(("start", "end", "shown"), [(12, 18, {1}), (12, 12, {1}), (18, 22, {1, 2})])
-def test_a_clip_between_frames_shows_the_one_before(start: float, end: float, shown: set[int], tmp_path: Path) -> None:
-    video = make_film(tmp_path / "film.mp4", frames=4, rate=1, times=[0, 10, 20, 30], clock=Fraction(1))
+@pytest.mark.parametrize(
+    ("start", "end", "shown"), [(12, 18, {1}), (12, 12, {1}), (18, 22, {1, 2})]
+)
+def test_a_clip_between_frames_shows_the_one_before(
+    start: float, end: float, shown: set[int], tmp_path: Path
+) -> None:
+    video = make_film(
+        tmp_path / "film.mp4", frames=4, rate=1, times=[0, 10, 20, 30], clock=Fraction(1)
+    )
     assert not cut_clip(video, start, end, tmp_path / "a.mp4")
     assert {number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)} == shown
     assert probe(tmp_path / "a.mp4").duration == pytest.approx(max(end - start, 0.2), abs=0.01)
@@ -113,7 +131,13 @@ def test_a_full_disk_is_not_the_fault_of_the_video(
 
     monkeypatch.setattr("stepcut.show.clips." + written_by, full)
     with pytest.raises(OutputError, match=r"a\.mp4: no space left"):
-        cut_clip(films / "v3.mp4", 0, 1, tmp_path / "a.mp4", [Fraction(0)] if written_by == "_copy" else [])
+        cut_clip(
+            films / "v3.mp4",
+            0,
+            1,
+            tmp_path / "a.mp4",
+            [Fraction(0)] if written_by == "_copy" else [],
+        )
 
 
 def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_path: Path) -> None:
@@ -130,7 +154,20 @@ def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_pat
     assert "data:image/jpeg" in page
     assert "<h1>a</h1>" in page  # the procedure's own name, since no title is given
     assert main(["clips", str(place), "--quiet", "-o", str(tmp_path / "none")]) == 2
-    assert main(["clips", str(place), "--videos", str(learned.parent), "--quiet", "-o", str(tmp_path / "none")]) == 2
+    assert (
+        main(
+            [
+                "clips",
+                str(place),
+                "--videos",
+                str(learned.parent),
+                "--quiet",
+                "-o",
+                str(tmp_path / "none"),
+            ]
+        )
+        == 2
+    )
 
 
 def test_a_video_that_may_be_two_is_not_chosen(films: Path, tmp_path: Path) -> None:
@@ -142,8 +179,12 @@ def test_a_video_that_may_be_two_is_not_chosen(films: Path, tmp_path: Path) -> N
         with pytest.raises(OptionError, match=rf"'{name}' may be"):
             find_moved({name: None}, [str(tmp_path)])
     known: dict[str, str | None] = {"cam1/a": None, "cam2/a": None}
-    assert find_moved(known, [str(tmp_path)]) == {name: str(tmp_path / f"{name}.mp4") for name in known}
-    assert find_moved({"a": None}, [str(tmp_path / "cam2")]) == {"a": str(tmp_path / "cam2" / "a.mp4")}
+    assert find_moved(known, [str(tmp_path)]) == {
+        name: str(tmp_path / f"{name}.mp4") for name in known
+    }
+    assert find_moved({"a": None}, [str(tmp_path / "cam2")]) == {
+        "a": str(tmp_path / "cam2" / "a.mp4")
+    }
 
 
 def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
@@ -173,7 +214,9 @@ def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
 def test_clips_of_two_videos_never_share_a_name(films: Path, tmp_path: Path) -> None:
     one, video = Timeline([Segment(0, 1, "pour")], 5.0), str(films / "v3.mp4")
     dotted = ["01.tent.a", "01.tent.b"]
-    done = list(write_clips(dict.fromkeys(dotted, one), dict.fromkeys(dotted, video), tmp_path / "clips"))
+    done = list(
+        write_clips(dict.fromkeys(dotted, one), dict.fromkeys(dotted, video), tmp_path / "clips")
+    )
     assert [Path(str(clip)).name for _, clip in done] == [f"{name}-01.mp4" for name in dotted]
     assert {path.name for path in (tmp_path / "clips" / "pour").iterdir()} == {
         f"{name}-01{suffix}" for name in dotted for suffix in (".mp4", ".jpg")
@@ -183,7 +226,9 @@ def test_clips_of_two_videos_never_share_a_name(films: Path, tmp_path: Path) -> 
     assert not (tmp_path / "none").exists()
 
 
-def test_a_grid_lets_go_of_its_videos(films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_lets_go_of_its_videos(
+    films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened, how = [], []
 
     def sample(*given: Any, **more: Any) -> Samples:
@@ -206,7 +251,10 @@ def test_a_grid_lets_go_of_its_videos(films: Path, tmp_path: Path, monkeypatch: 
 def test_sheet_and_grid(films: Path, tmp_path: Path) -> None:
     red, blue = Image.new("RGB", (40, 30), "red"), Image.new("RGB", (30, 30), "blue")
     assert side_by_side([red, blue, red], 2).size == (80, 60)
-    parts = [(str(films / "v3.mp4"), Segment(0, 2, "pour")), (str(films / "v2.mp4"), Segment(0, 1, "pour"))]
+    parts = [
+        (str(films / "v3.mp4"), Segment(0, 2, "pour")),
+        (str(films / "v2.mp4"), Segment(0, 1, "pour")),
+    ]
     grid_movie(parts, tmp_path / "grid.mp4")
     info = probe(tmp_path / "grid.mp4")
     assert (info.width, info.height) == (640, 180)

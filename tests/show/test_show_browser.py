@@ -20,14 +20,29 @@ from stepcut.show.viewer.server import Running
 
 pytestmark = pytest.mark.browser
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--autoplay-policy=no-user-gesture-required"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
+FLAGS += [
+    "--disable-component-update",
+    "--disable-sync",
+    "--autoplay-policy=no-user-gesture-required",
+]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'")
-    program = next((path for name in ("chromium", "google-chrome", "chrome") if (path := shutil.which(name))), None)
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
+    )
+    program = next(
+        (path for name in ("chromium", "google-chrome", "chrome") if (path := shutil.which(name))),
+        None,
+    )
     if program is None:
         pytest.skip("needs Chromium, which is not installed: apt install chromium")
     with playwright.sync_playwright() as driver:
@@ -54,7 +69,9 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
     tab.wait_for_selector("body.ready")
     yield tab
     context.close()
-    assert [words for words in complaints if "422" not in words] == []  # a refused edit is no fault of the page
+    assert [
+        words for words in complaints if "422" not in words
+    ] == []  # a refused edit is no fault of the page
 
 
 def until(page: Any, expression: str) -> None:
@@ -134,9 +151,13 @@ def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
     page.keyboard.press("l")
     assert page.locator("[aria-label='Loop the segment']").get_attribute("aria-pressed") == "true"
     page.keyboard.press("+")
-    assert page.evaluate("document.querySelector('.wide').clientWidth > document.querySelector('.track').clientWidth")
+    assert page.evaluate(
+        "document.querySelector('.wide').clientWidth > document.querySelector('.track').clientWidth"
+    )
     page.keyboard.press("0")
-    assert page.evaluate("document.querySelector('.wide').clientWidth <= document.querySelector('.track').clientWidth")
+    assert page.evaluate(
+        "document.querySelector('.wide').clientWidth <= document.querySelector('.track').clientWidth"
+    )
 
 
 def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -> None:
@@ -221,7 +242,9 @@ def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, p
     page.locator("#stage .segments button").first.click()
     page.locator("[data-key='1end']").focus()
     page.keyboard.press("Shift+ArrowLeft")
-    page.keyboard.press("b")  # of the first segment, within the time in which a held key counts as one move
+    page.keyboard.press(
+        "b"
+    )  # of the first segment, within the time in which a held key counts as one move
     wait_saved(page, "Saved: mark background")
     page.wait_for_timeout(500)
     assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
@@ -240,7 +263,9 @@ def test_a_boundary_is_dragged_while_the_video_plays(page: Any, place: Path) -> 
     page.mouse.down()
     page.keyboard.press("Space")
     page.mouse.move(x - 20, y, steps=4)
-    until(page, "document.querySelector('#stage video').currentTime > 2.2")  # in the next segment: all is drawn again
+    until(
+        page, "document.querySelector('#stage video').currentTime > 2.2"
+    )  # in the next segment: all is drawn again
     page.mouse.move(x + 60, y, steps=4)
     page.mouse.up()
     wait_saved(page, "Saved: move a boundary")
@@ -250,15 +275,21 @@ def test_a_boundary_is_dragged_while_the_video_plays(page: Any, place: Path) -> 
 
 def test_keys_in_quick_succession_act_on_what_the_one_before_left(page: Any, place: Path) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 1")
-    press = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
-    page.evaluate(f"['ArrowRight', 's', '.', 'o'].forEach({press})")  # split at 1 s; the second half ends a frame later
+    press = (
+        "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
+    )
+    page.evaluate(
+        f"['ArrowRight', 's', '.', 'o'].forEach({press})"
+    )  # split at 1 s; the second half ends a frame later
     wait_saved(page, "Saved: move a boundary")
     (_, first, _), (start, end, _), *_ = parts_of(Edits(place))
     assert first == start == 1.0
     assert 1.0 < end < 1.2
 
 
-def test_what_was_just_done_is_saved_when_the_page_is_left(page: Any, served: Served, place: Path) -> None:
+def test_what_was_just_done_is_saved_when_the_page_is_left(
+    page: Any, served: Served, place: Path
+) -> None:
     name_of(page, 0).fill("cut")
     page.goto(served.running.address)
     page.wait_for_selector("body.ready")
@@ -290,19 +321,31 @@ def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> N
     assert page.locator(".range").is_hidden()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("m")
-    until(page, "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')")
+    until(
+        page,
+        "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')",
+    )
 
 
 def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
     # Between the metadata's arrival and word of it a busy machine has time for keys; here the word never comes.
-    page.evaluate("document.addEventListener('loadedmetadata', (event) => event.stopImmediatePropagation(), true)")
-    press = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
-    page.evaluate(f"['PageDown', 'ArrowRight'].forEach({press})")  # at once: nothing is loaded between them
+    page.evaluate(
+        "document.addEventListener('loadedmetadata', (event) => event.stopImmediatePropagation(), true)"
+    )
+    press = (
+        "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
+    )
+    page.evaluate(
+        f"['PageDown', 'ArrowRight'].forEach({press})"
+    )  # at once: nothing is loaded between them
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("m")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("m")
-    until(page, "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')")
+    until(
+        page,
+        "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')",
+    )
 
 
 def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served: Served) -> None:
@@ -315,11 +358,15 @@ def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served:
         for step in (0, 1):
             tab.locator(f"[data-key=all{step}]").click()
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
-            tools, top = (tab.locator(f"#compare .{part}").bounding_box() for part in ("tools", "top"))
+            tools, top = (
+                tab.locator(f"#compare .{part}").bounding_box() for part in ("tools", "top")
+            )
             assert tools["x"] + tools["width"] <= top["x"] + top["width"] + 1
             tab.keyboard.press("Escape")
             tab.locator(f"[data-key=more{step}]").click()
-            assert tab.evaluate("(d => d.scrollWidth <= d.clientWidth)(document.querySelector('dialog'))")
+            assert tab.evaluate(
+                "(d => d.scrollWidth <= d.clientWidth)(document.querySelector('dialog'))"
+            )
             tab.keyboard.press("Escape")
         tab.close()
 
@@ -415,7 +462,9 @@ def test_one_step_in_all_videos_side_by_side(page: Any) -> None:
     page.keyboard.press("Escape")
     assert page.locator("#stage").is_visible()
     assert page.locator(".tile").count() == 2
-    assert page.locator(".tile video").evaluate_all("all => all.every(video => !video.getAttribute('src'))")
+    assert page.locator(".tile video").evaluate_all(
+        "all => all.every(video => !video.getAttribute('src'))"
+    )
 
 
 def test_export_what_stands(page: Any, tmp_path: Path) -> None:
@@ -490,23 +539,36 @@ def test_a_bad_token_and_a_file_outside(browser: Any, served: Served) -> None:
     assert "token" in tab.content()
     assert tab.goto(f"{origin}/").status == 403
     tab.goto(served.running.address)
-    for path in ("video/../../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "video/7", "config.json"):
+    for path in (
+        "video/../../../../etc/passwd",
+        "..%2f..%2fetc%2fpasswd",
+        "video/7",
+        "config.json",
+    ):
         status = tab.evaluate("path => fetch(path).then(answer => answer.status)", path)
         assert status in (403, 404), path
     # The page cannot run what was not served with it, nor load anything from elsewhere.
     tab.evaluate("""() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';
                             document.head.append(s); }""")
     assert tab.evaluate("window.ran === undefined")
-    assert tab.evaluate("fetch('http://localhost:9/').then(() => 'sent', () => 'blocked')") == "blocked"
+    assert (
+        tab.evaluate("fetch('http://localhost:9/').then(() => 'sent', () => 'blocked')")
+        == "blocked"
+    )
     tab.close()
 
 
 def test_another_site_cannot_reach_it(browser: Any, served: Served) -> None:
     tab = browser.new_page()
-    tab.route("http://evil.example/", lambda route: route.fulfill(body="<h1>evil</h1>", content_type="text/html"))
+    tab.route(
+        "http://evil.example/",
+        lambda route: route.fulfill(body="<h1>evil</h1>", content_type="text/html"),
+    )
     tab.goto("http://evil.example/")
     address = served.running.address
-    reached = tab.evaluate("url => fetch(url + 'api/state').then(a => a.text(), () => 'blocked')", address)
+    reached = tab.evaluate(
+        "url => fetch(url + 'api/state').then(a => a.text(), () => 'blocked')", address
+    )
     assert reached == "blocked"
     tab.evaluate("url => fetch(url + 'api/undo', {method: 'POST', mode: 'no-cors', body: '{}'})"
                  ".then(() => 0, () => 0)", address)  # fmt: skip
@@ -514,11 +576,16 @@ def test_another_site_cannot_reach_it(browser: Any, served: Served) -> None:
     tab.close()
 
 
-def test_a_video_that_the_browser_cannot_play_gets_a_copy(browser: Any, place: Path, kitchen: Path) -> None:
+def test_a_video_that_the_browser_cannot_play_gets_a_copy(
+    browser: Any, place: Path, kitchen: Path
+) -> None:
     import av
 
     film = place.parent / "old.avi"
-    with av.open(str(sorted((kitchen / "videos").iterdir())[0])) as source, av.open(str(film), "w") as out:
+    with (
+        av.open(str(sorted((kitchen / "videos").iterdir())[0])) as source,
+        av.open(str(film), "w") as out,
+    ):
         stream = out.add_stream("mpeg4", rate=15)
         stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
         for frame in source.decode(video=0):
@@ -534,7 +601,10 @@ def test_a_video_that_the_browser_cannot_play_gets_a_copy(browser: Any, place: P
         tab.goto(served.running.address)
         until(tab, "/proxy/.test(document.querySelector('#stage video').src)")
         until(tab, "document.querySelector('#stage video').videoWidth > 0")
-        assert re.fullmatch(r"6(\.\d+)?|5\.\d+", str(tab.evaluate("document.querySelector('#stage video').duration")))
+        assert re.fullmatch(
+            r"6(\.\d+)?|5\.\d+",
+            str(tab.evaluate("document.querySelector('#stage video').duration")),
+        )
         tab.close()
 
 
@@ -576,7 +646,9 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator("#stage .track .findings .finding").count() == 2
         assert tab.locator(".found p").inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
-        assert "not seen: spread butter (found in 100 %" in tab.locator(".found .unseen").inner_text()
+        assert (
+            "not seen: spread butter (found in 100 %" in tab.locator(".found .unseen").inner_text()
+        )
         assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
@@ -588,14 +660,19 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
     from stepcut.show.viewer.state import Beside
     from stepcut.timeline import Segment, Timeline
 
-    bob = Timeline([Segment(0, 3, "slice bread"), Segment(3, 4, "spread butter"), Segment(4.5, 6, "drink")], 6.0)
+    bob = Timeline(
+        [Segment(0, 3, "slice bread"), Segment(3, 4, "spread butter"), Segment(4.5, 6, "drink")],
+        6.0,
+    )
     with Served(place, beside=Beside("bob", {"films/one.mp4": bob})) as served:
         for width in (1400, 390):
             tab = browser.new_page(viewport={"width": width, "height": 900})
             tab.goto(served.running.address)
             tab.wait_for_selector("body.ready")
             assert tab.locator("#stage .track .beside .block").count() == 3
-            assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()  # bob has not labelled it
+            assert (
+                tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
+            )  # bob has not labelled it
             assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread"]
             tab.keyboard.press("d")
             until(tab, "document.querySelector('#stage video').currentTime === 2")
@@ -632,7 +709,9 @@ def test_a_name_in_a_narrow_block_loses_its_end_and_not_its_beginning(page: Any)
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (800, 600), (390, 700)])
-def test_the_list_of_keys_fits_the_window(browser: Any, served: Served, width: int, height: int) -> None:
+def test_the_list_of_keys_fits_the_window(
+    browser: Any, served: Served, width: int, height: int
+) -> None:
     tab = browser.new_page(viewport={"width": width, "height": height})
     tab.goto(served.running.address)
     tab.wait_for_selector("body.ready")
@@ -672,7 +751,10 @@ def test_keys_work_on_keyboards_of_other_letters(page: Any, place: Path) -> None
 
 
 def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
-    for number, name in ((0, "לחתוך את הלחם לפרוסות דקות (לאט)"), (2, "صب الشاي في الكوب 2 (ساخن)")):
+    for number, name in (
+        (0, "לחתוך את הלחם לפרוסות דקות (לאט)"),
+        (2, "صب الشاي في الكوب 2 (ساخن)"),
+    ):
         name_of(page, number).fill(name)
         name_of(page, number).press("Enter")
         wait_saved(page, f"to {name}")
@@ -687,13 +769,21 @@ def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
         return range.getBoundingClientRect().left;
     }))"""
     places = page.locator("#stage .segments .what").evaluate_all(letters)
-    assert [first > last for first, last in places] == [True, False, True]  # the bracket at the end stands at the left
+    assert [first > last for first, last in places] == [
+        True,
+        False,
+        True,
+    ]  # the bracket at the end stands at the left
 
 
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     page.get_by_label("What a check makes of pour tea").select_option("critical")
     wait_saved(page, "Saved: what a check makes")
-    assert json.loads((place / "severity.json").read_text()) == {"optional": [], "critical": [2], "free": []}
+    assert json.loads((place / "severity.json").read_text()) == {
+        "optional": [],
+        "critical": [2],
+        "free": [],
+    }
     page.reload()
     page.wait_for_selector("body.ready")
     assert page.get_by_label("What a check makes of pour tea").input_value() == "critical"
@@ -719,10 +809,22 @@ def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> Non
 
 def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> None:
     config = json.loads((place / "config.json").read_text())
-    merges = [{"a": [0], "b": [2], "cost": 0.1, "count": 2}, {"a": [0, 2], "b": [1], "cost": 0.9, "count": 1}]
-    quality = {"grade": "doubtful", "reason": "runs differ", "score": 0.5, "runs": 0.5, "halves": 0.5}
+    merges = [
+        {"a": [0], "b": [2], "cost": 0.1, "count": 2},
+        {"a": [0, 2], "b": [1], "cost": 0.9, "count": 1},
+    ]
+    quality = {
+        "grade": "doubtful",
+        "reason": "runs differ",
+        "score": 0.5,
+        "runs": 0.5,
+        "halves": 0.5,
+    }
     quality |= {"shared_beyond_chance": 0.5, "clock": 0.1, "regularity": 0.1, "shared": [1.0]}
-    config |= {"quality": quality, "hierarchy": {"steps": ["0", "1", "2"], "merges": merges, "split": 1}}
+    config |= {
+        "quality": quality,
+        "hierarchy": {"steps": ["0", "1", "2"], "merges": merges, "split": 1},
+    }
     (place / "config.json").write_text(json.dumps(config))
     with Served(place) as served:
         tab = browser.new_page()
@@ -733,7 +835,10 @@ def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> 
         assert "runs differ" in tab.locator("dialog").inner_text()
         assert "“spread butter” would part in two" in tab.locator("dialog").inner_text()
         tab.get_by_label("How many steps").fill("2")
-        assert tab.locator("dialog .groups li").all_inner_texts() == ["slice bread\npour tea", "spread butter"]
+        assert tab.locator("dialog .groups li").all_inner_texts() == [
+            "slice bread\npour tea",
+            "spread butter",
+        ]
         tab.get_by_text("Join these").click()
         wait_saved(tab, "Saved: merge pour tea into slice bread")
         assert [step.number for step in Edits(place).document.steps] == [0, 1]
@@ -789,8 +894,12 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         tab = open_on_phone(browser, opened)
         assert tab.locator("#teach").is_hidden()
         video = opened.viewer.state()["videos"][0]["name"]
-        for step, start in enumerate((0.0, 3.0)):  # however so short a film is cut here, each step lasts long enough
-            opened.viewer.edits.do({"do": "mark", "video": video, "start": start, "end": start + 3, "step": step})
+        for step, start in enumerate(
+            (0.0, 3.0)
+        ):  # however so short a film is cut here, each step lasts long enough
+            opened.viewer.edits.do(
+                {"do": "mark", "video": video, "start": start, "end": start + 3, "step": step}
+            )
         tab.reload()
         tab.wait_for_selector("body.ready")
         tab.keyboard.press("y")

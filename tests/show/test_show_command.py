@@ -21,10 +21,23 @@ from stepcut.errors import ProcedureError
 from stepcut.show.viewer.server import Running
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_view_prints_one_line_and_ends_cleanly(place: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "stepcut.cli.main", "view", str(place), "--port", "0", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "stepcut.cli.main",
+        "view",
+        str(place),
+        "--port",
+        "0",
+        "--no-browser",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", line)
@@ -52,7 +65,11 @@ def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_words_that_make_no_sense(
-    place: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Path,
+    words: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Running, "run", lambda *_: None)
     assert main(["view", str(place), *words, "--no-browser"]) == 2
@@ -100,22 +117,50 @@ def test_names_of_videos_may_have_other_capitals_and_a_suffix(
     shown: list[Running] = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     (tmp_path / "ONE.csv").write_text("start,end,step\n0,1,pour\n")
-    assert main(["view", str(place), "--at", "One.mp4@5", "--beside", str(tmp_path / "ONE.csv"), "--no-browser"]) == 0
+    assert (
+        main(
+            [
+                "view",
+                str(place),
+                "--at",
+                "One.mp4@5",
+                "--beside",
+                str(tmp_path / "ONE.csv"),
+                "--no-browser",
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.strip().endswith("#one%405")  # as the page calls it
     assert [len(video["beside"] or ()) for video in shown[0].viewer.state()["videos"]][:2] == [1, 0]
 
 
 def test_labels_alone_are_shown_beside_others(
-    tmp_path: Path, kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    kitchen: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
     shown: list[Running] = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     labels = str(kitchen / "annotations")
-    words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos"), "--no-browser"]
+    words = [
+        "view",
+        labels,
+        "--beside",
+        labels,
+        "--videos",
+        str(kitchen / "videos"),
+        "--no-browser",
+    ]
     assert main(words) == 0
     state = shown[0].viewer.state()
-    assert (state["title"], state["learned"], state["beside"]) == ("annotations", False, "annotations")
+    assert (state["title"], state["learned"], state["beside"]) == (
+        "annotations",
+        False,
+        "annotations",
+    )
     for video in state["videos"]:
         assert video["there"]
         assert [part[:2] for part in video["beside"]] == [part[:2] for part in video["parts"]]

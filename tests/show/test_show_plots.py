@@ -18,9 +18,17 @@ from stepcut.show import plots
 from stepcut.show.canvas import compare
 from stepcut.timeline import Segment, Timeline
 
-TRUE = {"a": Timeline([Segment(0, 4, "pour"), Segment(4, 6, "stir"), Segment(6, 7, "taste")], duration=10)}
+TRUE = {
+    "a": Timeline(
+        [Segment(0, 4, "pour"), Segment(4, 6, "stir"), Segment(6, 7, "taste")], duration=10
+    )
+}
 FOUND = {
-    "a.mp4": Timeline([Segment(4, 6, "step 0"), Segment(0, 3.5, "step 1")], duration=10, steps=("step 0", "step 1"))
+    "a.mp4": Timeline(
+        [Segment(4, 6, "step 0"), Segment(0, 3.5, "step 1")],
+        duration=10,
+        steps=("step 0", "step 1"),
+    )
 }
 
 
@@ -41,7 +49,9 @@ def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path: Path) 
 
 def test_a_name_is_no_formula(tmp_path: Path) -> None:
     name = r"pay $\euro5$ now"
-    plots.save(plots.timelines({"$a_$": Timeline([Segment(0, 4, name)], duration=10)}), tmp_path / "a.svg")
+    plots.save(
+        plots.timelines({"$a_$": Timeline([Segment(0, 4, name)], duration=10)}), tmp_path / "a.svg"
+    )
     text = (tmp_path / "a.svg").read_text()
     assert name in text
     assert "$a_$" in text
@@ -56,7 +66,9 @@ def test_the_same_picture_is_the_same_file(suffix: str, tmp_path: Path) -> None:
     assert one.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
 
 
-def test_all_plots_of_a_learned_procedure(procedure: Procedure, kitchen: Path, tmp_path: Path) -> None:
+def test_all_plots_of_a_learned_procedure(
+    procedure: Procedure, kitchen: Path, tmp_path: Path
+) -> None:
     drawn = {
         "timelines": plots.timelines(procedure, kitchen / "annotations"),
         "graph": plots.graph(procedure),
@@ -69,11 +81,16 @@ def test_all_plots_of_a_learned_procedure(procedure: Procedure, kitchen: Path, t
         assert "<svg" in (tmp_path / f"{name}.svg").read_text()
 
 
-def test_plots_have_the_colours_that_a_person_chose(learned: Path, kitchen: Path, tmp_path: Path) -> None:
+def test_plots_have_the_colours_that_a_person_chose(
+    learned: Path, kitchen: Path, tmp_path: Path
+) -> None:
     mine = sc.load(learned)
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
         mine.corrections = mine.corrections.do({"do": "colour", "step": step, "colour": chosen})
-    rows = [np.random.default_rng(0).random((count, *mine.config["shape"])) for count in mine.samples.values()]
+    rows = [
+        np.random.default_rng(0).random((count, *mine.config["shape"]))
+        for count in mine.samples.values()
+    ]
     drawn = {
         "timelines": plots.timelines(mine),
         "truth": plots.timelines(mine, kitchen / "annotations"),
@@ -92,7 +109,8 @@ def test_plots_have_the_colours_that_a_person_chose(learned: Path, kitchen: Path
 def test_embedding_map_of_given_features(procedure: Procedure) -> None:
     rng = np.random.default_rng(0)
     rows = [
-        rng.normal(size=(count, *procedure.config["shape"])).astype(np.float32) for count in procedure.samples.values()
+        rng.normal(size=(count, *procedure.config["shape"])).astype(np.float32)
+        for count in procedure.samples.values()
     ]
     figure = plots.embedding(procedure, rows, most=5)
     left, right = figure.axes
@@ -120,7 +138,14 @@ def test_what_cannot_be_drawn_says_why(learned: Path, tmp_path: Path) -> None:
         plots.loss(mine)
 
 
-PLOTS: list[Any] = [plots.choice, plots.embedding, plots.graph, plots.hierarchy, plots.loss, plots.orders]
+PLOTS: list[Any] = [
+    plots.choice,
+    plots.embedding,
+    plots.graph,
+    plots.hierarchy,
+    plots.loss,
+    plots.orders,
+]
 
 
 @pytest.mark.parametrize("draw", PLOTS)
@@ -158,7 +183,9 @@ def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
-    assert len(re.findall("<svg", procedure._repr_html_())) == 3  # two videos and the axis they share
+    assert (
+        len(re.findall("<svg", procedure._repr_html_())) == 3
+    )  # two videos and the axis they share
 
 
 def test_nothing_is_dropped_without_a_word(procedure: Procedure) -> None:
@@ -174,7 +201,9 @@ def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one() -> None:
     # "a" lies almost all in "pour"; one second of "stir" is all that is left to match "b" with, which is mostly "pour".
     true = {"v": Timeline([Segment(0, 60, "pour"), Segment(60, 61, "stir")], duration=100)}
     found = {"v": Timeline([Segment(0, 40, "a"), Segment(40, 61, "b")], duration=100)}
-    entries = [text.get_text() for text in plots.timelines(found, truth=true).legends[0].get_texts()]
+    entries = [
+        text.get_text() for text in plots.timelines(found, truth=true).legends[0].get_texts()
+    ]
     assert "a = pour" in entries
     assert "b" in entries
 

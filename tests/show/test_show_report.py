@@ -34,7 +34,9 @@ class Outside(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.scripts += tag == "script"
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")]
+        self.addresses += [
+            value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")
+        ]
 
 
 @pytest.fixture
@@ -46,7 +48,14 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     learned: Path, kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     video = str(sorted((kitchen / "videos").iterdir())[0])
-    words = ["report", str(learned), "-o", str(tmp_path / "r.html"), "--truth", str(kitchen / "annotations")]
+    words = [
+        "report",
+        str(learned),
+        "-o",
+        str(tmp_path / "r.html"),
+        "--truth",
+        str(kitchen / "annotations"),
+    ]
     assert main([*words, "--check", video, "--title", "Breakfast & <tea>", "--quiet"]) == 0
     assert "the report is in" in capsys.readouterr().out
     page = (tmp_path / "r.html").read_text()
@@ -72,7 +81,9 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert "@media print" in page
 
 
-def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(procedure: Procedure) -> None:
+def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
+    procedure: Procedure,
+) -> None:
     seen = StepSeen(1, procedure.steps[1], "seen", ((2.0, 5.0), (7.0, 9.0)), 1.0)
     gone = Finding("missed", 5.0, 7.0, 0, procedure.steps[0], 0.9, "it was <b>left out</b>")
     check = Report("new <film>", 10.0, [gone], 1.5, [seen], 0.1, 0.05)
@@ -99,13 +110,21 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure)
     page = make_report(procedure, pictures=0)
     assert "in 1 of 2 videos, about 3 s" in page
     assert f"Left out by some: {procedure.steps[0]}" in page  # so say the timelines
-    assert "a step may be found in fewer of them than the timelines show" in page  # why the graph counts others
+    assert (
+        "a step may be found in fewer of them than the timelines show" in page
+    )  # why the graph counts others
 
 
 def test_videos_that_were_left_out_are_listed_one_by_one(procedure: Procedure) -> None:
-    procedure.config["skipped"] = {"a": "a.mp4: <empty>. Copy it again.", "b": "b.mp4: no video. Leave it out."}
+    procedure.config["skipped"] = {
+        "a": "a.mp4: <empty>. Copy it again.",
+        "b": "b.mp4: no video. Leave it out.",
+    }
     page = make_report(procedure, pictures=0)
-    assert "<li>a.mp4: &lt;empty&gt;. Copy it again.</li><li>b.mp4: no video. Leave it out.</li>" in page
+    assert (
+        "<li>a.mp4: &lt;empty&gt;. Copy it again.</li><li>b.mp4: no video. Leave it out.</li>"
+        in page
+    )
 
 
 def test_a_hostile_name_is_text(procedure: Procedure) -> None:
@@ -116,13 +135,20 @@ def test_a_hostile_name_is_text(procedure: Procedure) -> None:
 
 
 def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
-    (name, timeline), path = next(iter(procedure.timelines.items())), next(iter(procedure.videos.values()))
+    (name, timeline), path = (
+        next(iter(procedure.timelines.items())),
+        next(iter(procedure.videos.values())),
+    )
     numbers = [f"{name}-{number:02d}" for number in range(30)]
     procedure.learned_timelines = dict.fromkeys(numbers, timeline)
     procedure.videos = dict.fromkeys(numbers, path)
     procedure.samples = dict.fromkeys(numbers, next(iter(procedure.samples.values())))
     assert len(make_report(procedure).encode()) < 5_000_000
-    pictures = [picture for step in procedure.steps for _, _, picture in find_moments(procedure, step, each=1)]
+    pictures = [
+        picture
+        for step in procedure.steps
+        for _, _, picture in find_moments(procedure, step, each=1)
+    ]
     # Twenty steps with four pictures each are the most that a task of the data sets has.
     assert 20 * 4 * max(map(len, pictures)) < 4_000_000
 
@@ -132,13 +158,20 @@ def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
         ((video, time, _),) = find_moments(procedure, step, each=1)
         chosen = next(s for s in procedure.timelines[video] if s.start <= time < s.end)
         assert chosen.step == step
-        every = [s.confidence or 0 for t in procedure.timelines.values() for s in t if s.step == chosen.step]
+        every = [
+            s.confidence or 0
+            for t in procedure.timelines.values()
+            for s in t
+            if s.step == chosen.step
+        ]
         assert chosen.confidence == max(every)
 
 
 def test_what_a_person_set_is_surest(procedure: Procedure) -> None:
     video = list(procedure.timelines)[1]
-    procedure.corrections = procedure.corrections.do({"do": "mark", "video": video, "start": 1, "end": 2, "step": 0})
+    procedure.corrections = procedure.corrections.do(
+        {"do": "mark", "video": video, "start": 1, "end": 2, "step": 0}
+    )
     ((first, time, _),) = find_moments(procedure, procedure.steps[0], each=1)
     assert first == video
     assert procedure.timelines[video].labels([time]).tolist() == [0]
@@ -148,10 +181,14 @@ def test_the_report_has_the_colours_that_a_person_chose(procedure: Procedure) ->
     from stepcut.colours import colour
 
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
-        procedure.corrections = procedure.corrections.do({"do": "colour", "step": step, "colour": chosen})
+        procedure.corrections = procedure.corrections.do(
+            {"do": "colour", "step": step, "colour": chosen}
+        )
     video, timeline = next(iter(procedure.timelines.items()))
     seen = StepSeen(0, procedure.steps[0], "seen", ((2.0, 5.0),), 1.0)
-    page = make_report(procedure, truth={video: timeline}, checks=[Report("new", 10.0, [], 1.5, [seen], 0.1, 0.05)])
+    page = make_report(
+        procedure, truth={video: timeline}, checks=[Report("new", 10.0, [], 1.5, [seen], 0.1, 0.05)]
+    )
     assert not [number for number in range(3) if colour(number) in page]
     drawn = procedure._repr_html_()
     assert "#123456" in drawn
@@ -184,7 +221,16 @@ def test_a_picture_past_the_end(kitchen: Path) -> None:
 
 def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4", frames=41, rate=20)
-    for time, number in ((0.0, 0), (0.34, 6), (1.0, 20), (1.97, 39), (2.03, 40), (2.049, 40), (2.05, 39), (2.1, 40)):
+    for time, number in (
+        (0.0, 0),
+        (0.34, 6),
+        (1.0, 20),
+        (1.97, 39),
+        (2.03, 40),
+        (2.049, 40),
+        (2.05, 39),
+        (2.1, 40),
+    ):
         frame = frame_at(film, time)
         assert frame is not None, time
         assert number_of(frame) == number, time
@@ -193,7 +239,9 @@ def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Pat
 
 def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    rows = [np.repeat(np.eye(6)[:4], 12, axis=0) + 0.1 * random.normal(size=(48, 6)) for _ in range(3)]
+    rows = [
+        np.repeat(np.eye(6)[:4], 12, axis=0) + 0.1 * random.normal(size=(48, 6)) for _ in range(3)
+    ]
     sc.learn(rows, steps=(3, 5), restarts=2).save(tmp_path / "auto.proc")
     procedure = sc.load(tmp_path / "auto.proc")
     choice = procedure.method.choice_
@@ -222,7 +270,13 @@ def test_values_of_a_wrong_kind_are_told(procedure: Procedure) -> None:
     path: Any = "kitchen.proc"
     with pytest.raises(OptionError, match="procedure='kitchen.proc' .* give a procedure"):
         make_report(path)
-    wrong: list[dict[str, Any]] = [{"truth": 3}, {"checks": 3}, {"checks": ["a"]}, {"pictures": "all"}, {"title": 3}]
+    wrong: list[dict[str, Any]] = [
+        {"truth": 3},
+        {"checks": 3},
+        {"checks": ["a"]},
+        {"pictures": "all"},
+        {"title": 3},
+    ]
     for given in wrong:
         with pytest.raises(OptionError, match=next(iter(given))):
             make_report(procedure, **given)

@@ -46,7 +46,9 @@ def test_the_page_and_its_files_come_with_safety_headers(page: Page) -> None:
     assert "http" not in page.get("").text.replace("http-equiv", "")  # nothing from elsewhere
 
 
-@pytest.mark.parametrize("path", ["/", "/api/state", "/wrong/", "/wrong/api/state", "/favicon.ico", "//"])
+@pytest.mark.parametrize(
+    "path", ["/", "/api/state", "/wrong/", "/wrong/api/state", "/favicon.ico", "//"]
+)
 def test_without_the_token_nothing_is_answered(page: Page, path: str) -> None:
     answer = page.ask("GET", path, {})
     assert answer.status == 403
@@ -82,7 +84,12 @@ def test_other_pages_may_neither_read_nor_change(page: Page, headers: dict[str, 
 
 
 def test_a_change_needs_an_origin_json_and_a_small_body(page: Page) -> None:
-    assert page.ask("POST", f"/{page.token}/api/undo", {"content-type": "application/json"}, b"{}").status == 403
+    assert (
+        page.ask(
+            "POST", f"/{page.token}/api/undo", {"content-type": "application/json"}, b"{}"
+        ).status
+        == 403
+    )
     words = page.ask("POST", f"/{page.token}/api/undo", {"origin": page.origin}, b"{}")
     assert words.status == 403
     assert "application/json" in words.text
@@ -169,12 +176,20 @@ def test_edit_undo_redo_are_saved_before_they_are_answered(page: Page, place: Pa
     assert answer["words"] == "rename slice bread to <b>bread</b>"
     assert answer["state"]["undo"] == answer["words"]
     assert Edits(place).document.steps[0].name == "<b>bread</b>"
-    assert page.post("api/undo", {"revision": page.revision}).json()["state"]["steps"][0]["name"] == "slice bread"
-    assert page.post("api/redo", {"revision": page.revision}).json()["state"]["steps"][0]["name"] == "<b>bread</b>"
+    assert (
+        page.post("api/undo", {"revision": page.revision}).json()["state"]["steps"][0]["name"]
+        == "slice bread"
+    )
+    assert (
+        page.post("api/redo", {"revision": page.revision}).json()["state"]["steps"][0]["name"]
+        == "<b>bread</b>"
+    )
 
 
 def test_a_wrong_edit_is_answered_with_its_sentence(page: Page) -> None:
-    answer = page.post("api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": ""}})
+    answer = page.post(
+        "api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": ""}}
+    )
     assert answer.status == 422
     assert "printable characters" in answer.json()["error"]
     for body in ([], {"revision": page.revision, "edit": []}):
@@ -184,17 +199,23 @@ def test_a_wrong_edit_is_answered_with_its_sentence(page: Page) -> None:
 def test_an_edit_from_a_window_that_is_behind_is_refused(page: Page) -> None:
     before = page.revision
     page.edit({"do": "rename", "step": 0, "name": "bread"})
-    answer = page.post("api/edit", {"revision": before, "edit": {"do": "rename", "step": 0, "name": "late"}})
+    answer = page.post(
+        "api/edit", {"revision": before, "edit": {"do": "rename", "step": 0, "name": "late"}}
+    )
     assert answer.status == 409
     assert answer.json()["state"]["steps"][0]["name"] == "bread"
 
 
-def test_a_disk_that_cannot_be_written_keeps_the_state(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_cannot_be_written_keeps_the_state(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, _: object) -> None:
         raise OutputError(f"{path}: no space left on the disk.")
 
     monkeypatch.setattr("stepcut.procedure.edits.write_json", full)
-    answer = page.post("api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": "x"}})
+    answer = page.post(
+        "api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": "x"}}
+    )
     assert answer.status == 507
     assert page.get("api/state").json()["steps"][0]["name"] == "slice bread"
 
@@ -224,7 +245,10 @@ def test_export_in_every_format(page: Page, name: str) -> None:
     else:
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             named = {Path(file).stem for file in archive.namelist()}
-        assert {"one", "two"} <= named or {"kitchen-0-00", "kitchen-0-01"} <= named  # where it links the video
+        assert {"one", "two"} <= named or {
+            "kitchen-0-00",
+            "kitchen-0-01",
+        } <= named  # where it links the video
 
 
 def test_export_that_cannot_be_says_why(page: Page) -> None:
@@ -252,7 +276,9 @@ def test_a_copy_for_browsers_is_made_once(page: Page, kind: str) -> None:
     assert page.get(f"proxy/0/{kind}", headers={"range": "bytes=0-3"}).status == 206
     made = page.viewer.jobs.get(f"/api/proxy/0/{kind}")
     assert made is not None
-    assert probe(made.result).duration == pytest.approx(probe(str(page.viewer.paths[0])).duration, abs=0.1)
+    assert probe(made.result).duration == pytest.approx(
+        probe(str(page.viewer.paths[0])).duration, abs=0.1
+    )
     with av.open(made.result) as container:
         assert container.format.name.startswith({"mp4": "mov,mp4", "webm": "matroska,webm"}[kind])
 
@@ -307,7 +333,9 @@ def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) 
         videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
         assert {name for name, video in videos.items() if video["strays"]} == set(odd[:3])
         assert {video["mistake"] for video in videos.values()} == {False}
-        answer = page.post("api/edit", {"revision": page.revision, "edit": {"do": "mistake", "video": odd[0]}}).json()
+        answer = page.post(
+            "api/edit", {"revision": page.revision, "edit": {"do": "mistake", "video": odd[0]}}
+        ).json()
         videos = {video["name"]: video for video in answer["state"]["videos"]}
         assert [name for name, video in videos.items() if video["mistake"]] == odd[:1]
         assert {name for name, video in videos.items() if video["strays"]} == set(odd[1:4])
@@ -356,7 +384,13 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitche
             page.post("api/undo", {"revision": page.revision})
         name = page.get("api/state").json()["videos"][0]["name"]
         for step in range(2):
-            edit = {"do": "mark", "video": name, "start": 3.0 * step, "end": 3.0 * step + 3, "step": step}
+            edit = {
+                "do": "mark",
+                "video": name,
+                "start": 3.0 * step,
+                "end": 3.0 * step + 3,
+                "step": step,
+            }
             page.edit(edit)
         assert wait(page, "api/teach", {"revision": page.revision})["state"] == "done"
         assert page.viewer.checked == [look(sc.load(learned), new.path, silent)] != [new]
@@ -370,7 +404,9 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitche
 @pytest.mark.slow
 def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
     with Page(learned) as page:
-        assert "nothing to learn from" in wait(page, "api/teach", {"revision": page.revision})["error"]
+        assert (
+            "nothing to learn from" in wait(page, "api/teach", {"revision": page.revision})["error"]
+        )
         name, other = (video["name"] for video in page.get("api/state").json()["videos"])
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
         page.edit({"do": "mark", "video": other, "start": 0.0, "end": 1.0, "step": 0})
@@ -380,13 +416,21 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         assert page.post("api/teach", {"revision": "old"}).status == 409
         job = wait(page, "api/teach", {"revision": page.revision})
         assert job["state"] == "done", job
-        assert {one["video"]: one["labelled"] for one in job["changes"]} == {name: True, other: False}
+        assert {one["video"]: one["labelled"] for one in job["changes"]} == {
+            name: True,
+            other: False,
+        }
         state = page.get("api/state").json()
         assert (state["taught"], state["undo"], len(state["videos"][0]["known"])) == (True, None, 1)
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
-        page.edit({"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5})  # in what was labelled
-        assert [video["corrected"] for video in page.get("api/state").json()["videos"]] == [True, False]
+        page.edit(
+            {"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5}
+        )  # in what was labelled
+        assert [video["corrected"] for video in page.get("api/state").json()["videos"]] == [
+            True,
+            False,
+        ]
         page.post("api/undo", {"revision": page.revision})
         assert len(wait(page, "api/suggest")["videos"]) == 1
         back = page.post("api/back", {"revision": page.revision}).json()["state"]
@@ -394,7 +438,9 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         assert page.post("api/back", {"revision": page.revision}).status == 422
 
 
-def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path, tmp_path: Path) -> None:
+def test_videos_are_attached_to_a_procedure_learned_from_features(
+    kitchen: Path, tmp_path: Path
+) -> None:
     from show_fixtures import write_procedure
 
     from stepcut.show.viewer.state import Viewer
@@ -402,11 +448,16 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path,
     place = write_procedure(tmp_path / "plain.proc", {"one": None, "two": None})
     video = str(sorted((kitchen / "videos").iterdir())[0])
     assert [each["there"] for each in Viewer(place).state()["videos"]] == [False, False]
-    assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [False, True]
+    assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [
+        False,
+        True,
+    ]
     page = Page(place)
     page.viewer.videos["two"] = video
     with page:
-        assert Path(video).name in page.get("api/export?format=boris").text  # where it is now, for BORIS to open it
+        assert (
+            Path(video).name in page.get("api/export?format=boris").text
+        )  # where it is now, for BORIS to open it
 
 
 def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
@@ -416,9 +467,13 @@ def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
     labels = {f"cam{number}/a": Timeline([Segment(0, number, "pour")], 9) for number in (1, 2)}
     shown = outline_of(labels, {}, "two cameras")
     assert list(shown.timelines) == ["cam1/a", "cam2/a"]
-    rows = Beside("other", {f"/films/{name}.mp4": each for name, each in labels.items()}).rows(shown.document)
+    rows = Beside("other", {f"/films/{name}.mp4": each for name, each in labels.items()}).rows(
+        shown.document
+    )
     assert [rows[name][0][1] for name in labels] == [1, 2]
-    rows = Beside("other", {f"{name.upper()}.MP4": each for name, each in labels.items()}).rows(shown.document)
+    rows = Beside("other", {f"{name.upper()}.MP4": each for name, each in labels.items()}).rows(
+        shown.document
+    )
     assert [rows[name][0][1] for name in labels] == [1, 2]
 
 
@@ -429,7 +484,9 @@ def test_what_follows_the_last_label_can_be_labelled_too(kitchen: Path, tmp_path
     said = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
     said["known"] = Timeline([Segment(0, 2, "pour")], 3)
     films = {"there": film, "gone": str(tmp_path / "gone.mp4"), "known": film}
-    ends = {name: timeline.end for name, timeline in outline_of(said, films, "labels").timelines.items()}
+    ends = {
+        name: timeline.end for name, timeline in outline_of(said, films, "labels").timelines.items()
+    }
     assert ends["there"] > 5
     assert (ends["gone"], ends["known"]) == (2, 3)
 
@@ -438,12 +495,22 @@ def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path
     from stepcut.show.viewer.state import Beside, Viewer
 
     other = Timeline(
-        [Segment(0, 2, "cut"), Segment(2, 4, "Spread  butter"), Segment(4.5, 5, "drink"), Segment(5, 6, "eat")]
+        [
+            Segment(0, 2, "cut"),
+            Segment(2, 4, "Spread  butter"),
+            Segment(4.5, 5, "drink"),
+            Segment(5, 6, "eat"),
+        ]
     )
     shown = Viewer(place, beside=Beside("other", {"one.mp4": other})).state()
     rows = {row[2]: row[3:] for row in shown["videos"][0]["beside"]}
     colours = {step["number"]: step["colour"] for step in shown["steps"]}
-    assert {name: row[2] for name, row in rows.items()} == {"cut": 0, "spread butter": 1, "drink": None, "eat": 2}
+    assert {name: row[2] for name, row in rows.items()} == {
+        "cut": 0,
+        "spread butter": 1,
+        "drink": None,
+        "eat": 2,
+    }
     assert rows["eat"][0] == colours[2]
     assert rows["drink"][0] not in colours.values()
     assert shown["videos"][1]["beside"] is None
@@ -454,7 +521,9 @@ def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path
 
 def send(page: Page, text: bytes) -> bytes:
     """What is answered to bytes as they are."""
-    with socket.create_connection(("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10) as line:
+    with socket.create_connection(
+        ("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10
+    ) as line:
         line.sendall(text)
         return line.recv(400)
 
@@ -463,7 +532,9 @@ def test_a_large_body_is_refused_however_it_comes(page: Page) -> None:
     head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
     chunks = b"".join(b"4000\r\n" + b"x" * 0x4000 + b"\r\n" for _ in range(5)) + b"0\r\n\r\n"
     for length in ("", "Content-Length: 2\r\n"):
-        words = f"{head}Content-Type: application/json\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
+        words = (
+            f"{head}Content-Type: application/json\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
+        )
         assert send(page, words.encode() + chunks)[9:12] in (b"403", b"400")
     assert page.viewer.edits.corrections.changes == 0
 
@@ -506,7 +577,9 @@ def test_a_path_that_is_not_there_does_nothing(page: Page) -> None:
     assert page.get("api/state").json()["steps"][0]["name"] == "slice bread"
 
 
-def test_a_connection_that_asks_for_nothing_is_let_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_asks_for_nothing_is_let_go(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stepcut.show.viewer.server.PATIENCE", 0.3)
     with Page(place) as page:
         port = int(page.host.rsplit(":", 1)[1])

@@ -15,19 +15,26 @@ from numpy.typing import NDArray
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe, some_of
-from stepcut.checking.score import BELIEVED, Planted, find_limit, learn_scales, promised_rate, set_limits
+from stepcut.checking.score import (
+    BELIEVED,
+    Planted,
+    find_limit,
+    learn_scales,
+    promised_rate,
+    set_limits,
+)
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.methods.contract import LeftOut
-from stepcut.methods.default.found import FOLDS
+from stepcut.methods.stepcut.found import FOLDS
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND, runs
 
 Rows = NDArray[np.int64]
 Recut = Callable[[int, Rows], tuple[Labels, Floats | None, Floats | None, Floats | None]]
-"""From the place of a video and some of its rows to steps, memberships, novelty and embedding of the video of these."""
+"""From the place of a video and some of its rows to steps, probabilities, novelty and embedding of the video of these."""
 
 WITHOUT_STEP = "one step left out"
 SOME = 3
@@ -38,13 +45,15 @@ def check_false_alarms(share: float) -> None:
     """Whether it is a share that may be asked for."""
     check_kind("false_alarms", share, Real, "a share between 0 and 1, say 0.05")
     if not 0 < share < 1:
-        raise OptionError(f"false_alarms={share!r} is a share of normal videos; choose between 0 and 1, say 0.05.")
+        raise OptionError(
+            f"false_alarms={share!r} is a share of normal videos; choose between 0 and 1, say 0.05."
+        )
 
 
 def learn_expectations(
     labels: Sequence[Labels],
     rate: float,
-    memberships: Sequence[Floats] | None = None,
+    probabilities: Sequence[Floats] | None = None,
     novelty: Sequence[Floats] | None = None,
     false_alarms: float = 0.05,
     embeddings: Sequence[Floats] | None = None,
@@ -52,7 +61,7 @@ def learn_expectations(
     recut: Recut | None = None,
     videos: Sequence[str] = (),
 ) -> Expectations:
-    """Learn what is usual in videos, and how far a normal one may stray from it, by the labels (T,) and memberships
+    """Learn what is usual in videos, and how far a normal one may stray from it, by the labels (T,) and probabilities
     (T, K) of their rows, `rate` a second.
 
     novelty       (T,) per video, where it is not that of `left_out`
@@ -66,16 +75,24 @@ def learn_expectations(
     """
     check_false_alarms(false_alarms)
     if not len(labels):
-        raise OptionError("labels is empty; expectations are learned from the labels of the training videos.")
+        raise OptionError(
+            "labels is empty; expectations are learned from the labels of the training videos."
+        )
     nothing: list[Any] = [None] * len(labels)
-    as_found: Any = (labels, memberships or nothing, novelty or nothing)
+    as_found: Any = (labels, probabilities or nothing, novelty or nothing)
     as_new = left_out or LeftOut(*as_found)
     parts = ([rate] * len(labels), novelty or as_new.novelty, embeddings or nothing)
     learned, shown = (
-        [observe(cut, per, share, *rest) for cut, share, per, *rest in zip(given, seen, *parts, strict=True)]
+        [
+            observe(cut, per, share, *rest)
+            for cut, share, per, *rest in zip(given, seen, *parts, strict=True)
+        ]
         for given, seen, *_ in (as_found, as_new)
     )
-    learned = [one._replace(peaks=new.peaks, clarity=new.clarity) for one, new in zip(learned, shown, strict=True)]
+    learned = [
+        one._replace(peaks=new.peaks, clarity=new.clarity)
+        for one, new in zip(learned, shown, strict=True)
+    ]
     usual = learn_usual(learned)
     fold_of = as_new.groups or [place % FOLDS for place in range(len(shown))]
     folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []  # nothing can be left out of one
@@ -97,18 +114,26 @@ def learn_expectations(
     def judged(place: int, video: Observed, kept: Rows | None = None) -> dict[str, float]:
         """How far a video, or some rows of it, strays by what the others say."""
         fold = fold_of[place]
-        known, seen = (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
+        known, seen = (
+            (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
+        )
         return measure(seen, find_signs(seen, known), known)
 
     measured = [judged(place, video) for place, video in enumerate(shown)]
     strayed = {way: tuple(amounts[way] for amounts in measured) for way in BELIEVED}
     if not others:
         scales, limit = learn_scales(strayed), find_limit([], false_alarms)
-        return Expectations(usual, scales, {}, limit, false_alarms, promised_rate(0, false_alarms), 0.0)
+        return Expectations(
+            usual, scales, {}, limit, false_alarms, promised_rate(0, false_alarms), 0.0
+        )
 
     def look(place: int, kept: Rows) -> Observed:
         """What the video of these rows shows, as a new one."""
-        parts = (np.asarray(as_new.labels[place])[kept], None, None, None) if recut is None else recut(place, kept)
+        parts = (
+            (np.asarray(as_new.labels[place])[kept], None, None, None)
+            if recut is None
+            else recut(place, kept)
+        )
         return observe(parts[0], rate, *parts[1:])
 
     shortened: list[list[Observed]] = []
@@ -117,7 +142,9 @@ def learn_expectations(
         for kind, every in plant(cut, usual.graph).items():
             made = [look(place, kept) for kept in every]
             pairs = zip(made, every, strict=True)
-            changed.setdefault(kind, []).extend((place, judged(place, video, kept)) for video, kept in pairs)
+            changed.setdefault(kind, []).extend(
+                (place, judged(place, video, kept)) for video, kept in pairs
+            )
             if kind == WITHOUT_STEP:
                 shortened.append(made)
     planted = {kind: Planted.gather(each) for kind, each in changed.items()}
@@ -139,12 +166,19 @@ def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
     every = np.arange(len(numbers))
     parts = [run for run in runs(numbers).tolist() if run[0] != BACKGROUND]
     steps = np.unique([step for step, _, _ in parts])
-    pairs = [(one, two) for one, two in pairwise(parts) if one[0] in graph.steps and two[0] in graph.after(one[0])]
+    pairs = [
+        (one, two)
+        for one, two in pairwise(parts)
+        if one[0] in graph.steps and two[0] in graph.after(one[0])
+    ]
     exchanged = [
-        np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]]) for (_, a, b), (_, c, d) in pairs
+        np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]])
+        for (_, a, b), (_, c, d) in pairs
     ]
     return {
-        WITHOUT_STEP: [every[numbers != step] for step in some_of(list(steps), SOME) if len(steps) > 1],
+        WITHOUT_STEP: [
+            every[numbers != step] for step in some_of(list(steps), SOME) if len(steps) > 1
+        ],
         "half of the video": [every[: len(every) // 2]] if len(every) > 1 else [],
         "two steps exchanged": some_of(exchanged, SOME),
     }

@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtr
 
-from stepcut.checking.evidence import Sign, beside, find_apart, find_faint, find_signs, find_untimely, likeness
+from stepcut.checking.evidence import (
+    Sign,
+    beside,
+    find_apart,
+    find_faint,
+    find_signs,
+    find_untimely,
+    likeness,
+)
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.report import Finding, Report, StepSeen
@@ -22,7 +30,7 @@ def check_labels(
     labels: Labels,
     rate: float,
     expectations: Expectations,
-    memberships: Floats | None = None,
+    probabilities: Floats | None = None,
     novelty: Floats | None = None,
     names: Sequence[str] = (),
     video: str = "",
@@ -32,20 +40,26 @@ def check_labels(
     """Compare the cut of one video, `labels` (T,) of its rows, `rate` a second, with what is expected; `names` are
     those of the steps, and `video` its own.
 
-    memberships   (T, K); without them a step that is not in the cut is never doubtful
+    probabilities   (T, K); without them a step that is not in the cut is never doubtful
     novelty       (T,); without it nothing is said of unknown stretches
     embedding     (T, p); without it another task is not told
     seconds       of the video, where its end is known more finely than by rows
     """
-    shown = observe(labels, rate, memberships, novelty, embedding)
+    shown = observe(labels, rate, probabilities, novelty, embedding)
     signs = find_signs(shown, expectations.usual, expectations.severity)
     worth, score = expectations.judge(shown, signs)
     distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
     steps = _steps(shown, expectations, names, length)
-    critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")
+    critical = tuple(
+        one.name
+        for one in steps
+        if one.step in expectations.severity.critical and one.seen == "not seen"
+    )
     told = {sign.step for sign in signs if sign.kind == "missed"}
-    absent = [one.step for one in steps if one.name in critical and one.step not in told]  # in no video learned from
+    absent = [
+        one.step for one in steps if one.name in critical and one.step not in told
+    ]  # in no video learned from
     signs += [Sign("missed", 1.0, 0.0, shown.seconds, step) for step in absent]
     loud: list[Sign] = []
     if score > 1 or critical or distance > 1:
@@ -55,11 +69,19 @@ def check_labels(
             signs += find_untimely(shown, expectations.usual, chance, expectations.severity)
         along = beside(shown, expectations.usual, expectations.severity).along
         # Of what adds alike, that first in which the video is least like the others while it happens.
-        ranked = sorted(signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance))
-        always = [s for s in ranked if s.kind == "missed" and not s.how and s.step in expectations.severity.critical]
+        ranked = sorted(
+            signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance)
+        )
+        always = [
+            s
+            for s in ranked
+            if s.kind == "missed" and not s.how and s.step in expectations.severity.critical
+        ]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always]
         if not any(s.step is not None or s.kind == "unknown" for s in loud):  # nothing says where
-            faint, apart = (float(ndtr(-way)) for way in (worth["faint"], max(worth["apart"], worth["unlike"])))
+            faint, apart = (
+                float(ndtr(-way)) for way in (worth["faint"], max(worth["apart"], worth["unlike"]))
+            )
             subtle = find_faint(shown, expectations.usual, faint, expectations.severity)
             subtle = sorted([*subtle, *find_apart(shown, along, apart)], key=lambda s: s.chance)[:1]
             loud += [s for s in subtle if s.chance < NOTABLE]
@@ -82,7 +104,11 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
     """What the way of straying that a sign belongs to adds to the total."""
     if sign.kind == "misordered" and not sign.others:
         return worth["timing"]
-    return worth["length" if sign.kind == "unusual" and sign.step is None and sign.how == "short" else sign.kind]
+    return worth[
+        "length"
+        if sign.kind == "unusual" and sign.step is None and sign.how == "short"
+        else sign.kind
+    ]
 
 
 def _apart(sign: Sign, along: Floats, seconds: float) -> float:
@@ -92,21 +118,33 @@ def _apart(sign: Sign, along: Floats, seconds: float) -> float:
     return float(along[first : max(last, first) + 1].mean())
 
 
-def _steps(shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> list[StepSeen]:
+def _steps(
+    shown: Observed, expectations: Expectations, names: Sequence[str], length: float
+) -> list[StepSeen]:
     """What was seen of every step, also of those that the cut finds in none of the videos learned from."""
     usual, found = expectations.usual, []
     for step in sorted({*usual.graph.steps, *range(len(names)), *expectations.severity.critical}):
-        times = tuple((min(one.start, length), min(one.end, length)) for one in shown.occurrences if one.step == step)
+        times = tuple(
+            (min(one.start, length), min(one.end, length))
+            for one in shown.occurrences
+            if one.step == step
+        )
         alike = likeness(shown, step, usual)
         seen = "seen" if times else "not seen"
-        if shown.peaks is not None and usual.peaks.get(step) and (alike < DIM if times else alike > CLEAR):
+        if (
+            shown.peaks is not None
+            and usual.peaks.get(step)
+            and (alike < DIM if times else alike > CLEAR)
+        ):
             seen = "doubtful"
         share = usual.graph.occurs.get(step, 0) / usual.graph.videos
         found.append(StepSeen(step, name_of(step, names), seen, times, share))
     return found
 
 
-def _finding(sign: Sign, shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> Finding:
+def _finding(
+    sign: Sign, shown: Observed, expectations: Expectations, names: Sequence[str], length: float
+) -> Finding:
     name = "" if sign.step is None else name_of(sign.step, names)
     whole = sign._replace(measure=length) if sign.kind == "unusual" and sign.step is None else sign
     reason = _reason(whole, shown, expectations, name, names)
@@ -114,7 +152,9 @@ def _finding(sign: Sign, shown: Observed, expectations: Expectations, names: Seq
     return Finding(sign.kind, start, end, sign.step, name, 1 - sign.chance, reason)
 
 
-def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, names: Sequence[str]) -> str:
+def _reason(
+    sign: Sign, shown: Observed, expectations: Expectations, name: str, names: Sequence[str]
+) -> str:
     usual = expectations.usual
     graph = usual.graph
     if sign.kind == "unknown":
@@ -131,7 +171,11 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
     if sign.kind == "missed":
         critical = ", and is critical" if sign.step in expectations.severity.critical else ""
         reason = f"{name} was not done{critical}; {graph.occurs.get(sign.step, 0)} of {counted(graph.videos)} do it"
-        later = [d.step for d in shown.occurrences if d.start == sign.end and d.step in graph.after(sign.step)]
+        later = [
+            d.step
+            for d in shown.occurrences
+            if d.start == sign.end and d.step in graph.after(sign.step)
+        ]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":
         if not sign.others:
@@ -145,9 +189,7 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
         return f"{name} was done only after {others}, which it must precede {said}"
     if sign.kind == "extra":
         fewer = sum(times < sign.measure for times in graph.times[sign.step])
-        return (
-            f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
-        )
+        return f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
     if sign.how == "faint":
         return f"{name} shows less clearly than is usual"
     middle = _seconds(math.exp(usual.paces[sign.step].middle))

@@ -24,20 +24,28 @@ Difference = tuple[str, str, float, float, float, float]
 COLUMNS = ("what", "step", "A", "B", "effect", "p", "p corrected")
 
 
-def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]) -> Table:
+def compare_groups(
+    first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]
+) -> Table:
     """What differs between the timelines of two groups of videos, in all and in each of `steps`, the surest first;
     other steps do not count."""
     for name, group in {"A": first, "B": second}.items():
         if len(group) < 2:
-            raise OptionError(f"group {name} has {counted(len(group))}; two groups are compared by two each or more.")
+            raise OptionError(
+                f"group {name} has {counted(len(group))}; two groups are compared by two each or more."
+            )
     found = [_lengths("seconds", "(whole video)", [t.end for t in first], [t.end for t in second])]
     for step in steps:
         times = [[_times(timeline)[step] for timeline in group] for group in (first, second)]
         spent = [[_spent(t)[step] for t in group if step in _spent(t)] for group in (first, second)]
         if all(spent):
             found.append(_lengths("seconds", step, *spent))
-        found.append(_shares("left out", step, *[[count == 0 for count in group] for group in times]))
-        found.append(_shares("repeated", step, *[[count > 1 for count in group] for group in times]))
+        found.append(
+            _shares("left out", step, *[[count == 0 for count in group] for group in times])
+        )
+        found.append(
+            _shares("repeated", step, *[[count > 1 for count in group] for group in times])
+        )
     found.append(_lengths("exchanged pairs", "(order)", *_exchanged(first, second, steps)))
     corrected = holm([one[-1] for one in found])
     ranked = sorted(zip(found, corrected, strict=True), key=lambda row: (row[1], row[0][-1]))
@@ -57,7 +65,13 @@ def time_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) 
             spent, times = _spent(timeline), _times(timeline)
             for step in steps:
                 seconds = spent.get(step, 0.0)
-                about: list[Cell] = [timeline.video, step, seconds, times[step], 100 * seconds / (timeline.end or 1.0)]
+                about: list[Cell] = [
+                    timeline.video,
+                    step,
+                    seconds,
+                    times[step],
+                    100 * seconds / (timeline.end or 1.0),
+                ]
                 rows.append([name, *about] if name else about)
     group = ["group"] if any(groups) else []
     return Table([*group, "video", "step", "seconds", "times", "% of video"], rows, "Time budget")
@@ -73,7 +87,9 @@ def draw_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) 
     for place, (name, timelines) in enumerate(groups.items()):
         spent = [[_spent(timeline).get(step, 0.0) for timeline in timelines] for step in steps]
         at = np.arange(len(steps)) + (place - (len(groups) - 1) / 2) * width
-        boxes = ax.boxplot(spent, positions=at, widths=0.9 * width, orientation="horizontal", patch_artist=True)
+        boxes = ax.boxplot(
+            spent, positions=at, widths=0.9 * width, orientation="horizontal", patch_artist=True
+        )
         for box in boxes["boxes"]:
             box.set_facecolor(f"C{place}")
         ax.plot([], [], color=f"C{place}", linewidth=6, label=name)
@@ -99,7 +115,10 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def _spent(timeline: Timeline) -> dict[str, float]:
-    return {step: sum(spent) for step, spent in grouped((one.step, one.duration) for one in timeline).items()}
+    return {
+        step: sum(spent)
+        for step, spent in grouped((one.step, one.duration) for one in timeline).items()
+    }
 
 
 def _times(timeline: Timeline) -> Counter[str]:
@@ -124,15 +143,25 @@ def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool])
     return what, step, a, b, a - b, float(fisher_exact(counts).pvalue)
 
 
-def _exchanged(first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]) -> list[list[float]]:
+def _exchanged(
+    first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]
+) -> list[list[float]]:
     """Per video of both groups: the share of pairs of steps in the other order than in most videos of both."""
     number = {step: place for place, step in enumerate(steps)}
     orders = [
-        [[number[step] for step in dict.fromkeys(timeline.sequence()) if step in number] for timeline in group]
+        [
+            [number[step] for step in dict.fromkeys(timeline.sequence()) if step in number]
+            for timeline in group
+        ]
         for group in (first, second)
     ]
     counts = count_first([order for group in orders for order in group], len(steps))
     return [
-        [float(np.mean([counts[a, b] < counts[b, a] for a, b in combinations(order, 2)] or [0.0])) for order in group]
+        [
+            float(
+                np.mean([counts[a, b] < counts[b, a] for a, b in combinations(order, 2)] or [0.0])
+            )
+            for order in group
+        ]
         for group in orders
     ]

@@ -50,7 +50,9 @@ def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) 
     ]
 
 
-def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Severity | None = None) -> dict[str, float]:
+def measure(
+    video: Observed, signs: Sequence[Sign], usual: Usual, severity: Severity | None = None
+) -> dict[str, float]:
     """How far a video strays in each way, 0 or so in a usual one.
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
@@ -64,12 +66,17 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Seve
     wishes = severity or Severity()
     away = [abs(late) for late in _lateness(video, usual, wishes).values()]
     seconds = restored(video, usual, wishes.optional).seconds
-    amounts = {"length": -math.log(max(seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
+    amounts = {
+        "length": -math.log(max(seconds, 1e-3)),
+        "timing": float(np.mean(away)) if away else 0.0,
+    }
     amounts["faint"] = -sum(map(math.log, _no_clearer(video, usual, wishes).values()))
     laid = beside(video, usual, wishes)
     known = {step: scale for step, scale in usual.unlike.items() if step in laid.steps}
     amounts["apart"] = laid.apart
-    amounts["unlike"] = -sum(math.log(1 - scale.less(laid.steps[step])) for step, scale in known.items())
+    amounts["unlike"] = -sum(
+        math.log(1 - scale.less(laid.steps[step])) for step, scale in known.items()
+    )
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
         nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
@@ -91,7 +98,9 @@ def find_untimely(video: Observed, usual: Usual, chance: float, severity: Severi
 def find_faint(video: Observed, usual: Usual, chance: float, severity: Severity) -> list[Sign]:
     """Of the steps in the cut, the one that shows least clearly; `chance`: of steps that show no more than these."""
     done = {one.step for one in video.occurrences}
-    faint = {step: less for step, less in _no_clearer(video, usual, severity).items() if step in done}
+    faint = {
+        step: less for step, less in _no_clearer(video, usual, severity).items() if step in done
+    }
     if not faint:
         return []
     step = min(faint, key=lambda one: faint[one])
@@ -128,9 +137,19 @@ def _no_clearer(video: Observed, usual: Usual, wishes: Severity) -> dict[int, fl
 def _lateness(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:
     """How much later than usual each step comes, as a share of the video; free steps move others by their length."""
     whole, free = restored(video, usual, wishes.optional), wishes.free
-    late = {step: time - usual.times[step] for step, time in mean_times(whole).items() if step in usual.times}
-    moved = sum(one.spent for one in video.occurrences if one.step in free) / max(whole.seconds, 1e-9)
-    return {step: math.copysign(max(abs(by) - moved, 0.0), by) for step, by in late.items() if step not in free}
+    late = {
+        step: time - usual.times[step]
+        for step, time in mean_times(whole).items()
+        if step in usual.times
+    }
+    moved = sum(one.spent for one in video.occurrences if one.step in free) / max(
+        whole.seconds, 1e-9
+    )
+    return {
+        step: math.copysign(max(abs(by) - moved, 0.0), by)
+        for step, by in late.items()
+        if step not in free
+    }
 
 
 def restored(video: Observed, usual: Usual, optional: Collection[int]) -> Observed:
@@ -143,7 +162,9 @@ def restored(video: Observed, usual: Usual, optional: Collection[int]) -> Observ
         room = math.exp(usual.paces[step].middle) * usual.graph.occurs[step] / usual.graph.videos
         seconds = video.seconds + room
         place = usual.times[step] * seconds - room / 2
-        parts = [(one, room if (one.start + one.end) / 2 > place else 0.0) for one in video.occurrences]
+        parts = [
+            (one, room if (one.start + one.end) / 2 > place else 0.0) for one in video.occurrences
+        ]
         moved = [one._replace(start=one.start + by, end=one.end + by) for one, by in parts]
         video = video._replace(occurrences=moved, seconds=seconds)
     return video
@@ -157,7 +178,9 @@ def likeness(video: Observed, step: int, usual: Usual) -> float:
     return sum(peak <= float(video.peaks[step]) + 1e-9 for peak in known) / len(known)
 
 
-def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes: Severity) -> list[Sign]:
+def _missed(
+    video: Observed, first: dict[int, Occurrence], usual: Usual, wishes: Severity
+) -> list[Sign]:
     """A step that is not there. It was due before the first step that it must precede, and after the last one before
     that which must precede it.
 
@@ -169,7 +192,11 @@ def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes:
             continue
         later = [first[other].start for other in graph.after(step) if other in first]
         due = min(later, default=video.seconds)
-        earlier = [one.end for one in video.occurrences if one.step in graph.before(step) and one.end <= due]
+        earlier = [
+            one.end
+            for one in video.occurrences
+            if one.step in graph.before(step) and one.end <= due
+        ]
         chance = usual.missing(step) ** (1 - likeness(video, step, usual))
         signs.append(Sign("missed", chance, max(earlier, default=0.0), due, step))
     return signs
@@ -180,9 +207,17 @@ def _fewer(video: Sequence[Occurrence], usual: Usual, wishes: Severity) -> list[
     signs = []
     for step, done in grouped((one.step, one) for one in video).items():
         times = len(done)
-        if step in usual.paces and step not in wishes.optional and times < usual.graph.usual_times(step):
+        if (
+            step in usual.paces
+            and step not in wishes.optional
+            and times < usual.graph.usual_times(step)
+        ):
             chance = usual.fewer(step, times)
-            signs.append(Sign("missed", chance, done[0].start, done[-1].end, step, how="fewer", measure=times))
+            signs.append(
+                Sign(
+                    "missed", chance, done[0].start, done[-1].end, step, how="fewer", measure=times
+                )
+            )
     return signs
 
 
@@ -217,7 +252,9 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
         pairs = [pair for pair, nats in swaps.items() if step in pair and nats > most - 1e-9]
         possible = max(usual.exchangeable.get(pair, 1.0) for pair in pairs)
         start, end = first[step].start, first[step].end
-        signs.append(Sign("misordered", math.exp(-most), start, end, step, others, how, weight=possible))
+        signs.append(
+            Sign("misordered", math.exp(-most), start, end, step, others, how, weight=possible)
+        )
         swaps = {pair: nats for pair, nats in swaps.items() if step not in pair}
     return signs
 
@@ -234,14 +271,20 @@ def _extra(video: Sequence[Occurrence], usual: Usual) -> list[Sign]:
     return signs
 
 
-def _unusual(video: Observed, first: dict[int, Occurrence], usual: Usual, whole: float) -> list[Sign]:
+def _unusual(
+    video: Observed, first: dict[int, Occurrence], usual: Usual, whole: float
+) -> list[Sign]:
     """How far the seconds of each step, and of the `whole`, lie from what is usual."""
     signs = []
     for step, seconds in time_spent(video.occurrences).items():
         if step in usual.paces:
-            signs.append(_rarer(usual.paces[step], seconds, first[step].start, first[step].end, step))
+            signs.append(
+                _rarer(usual.paces[step], seconds, first[step].start, first[step].end, step)
+            )
     if usual.length.videos and video.seconds > 0:
-        signs.append(_rarer(usual.length, whole, 0.0, video.seconds)._replace(measure=video.seconds))
+        signs.append(
+            _rarer(usual.length, whole, 0.0, video.seconds)._replace(measure=video.seconds)
+        )
     return signs
 
 
@@ -254,4 +297,7 @@ def _rarer(pace: Scale, seconds: float, start: float, end: float, step: int | No
 
 def _unknown(video: Observed, usual: Usual) -> list[Sign]:
     """Stretches newer than the newest hundredth of normal frames, by how long they last."""
-    return [Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b) for a, b in new_stretches(video, usual.new)]
+    return [
+        Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b)
+        for a, b in new_stretches(video, usual.new)
+    ]

@@ -10,7 +10,15 @@ from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, measure
 from stepcut.checking.observe import Observed
-from stepcut.checking.score import BELIEVED, Planted, find_limit, set_limits, total_worth, worths, worths_beside
+from stepcut.checking.score import (
+    BELIEVED,
+    Planted,
+    find_limit,
+    set_limits,
+    total_worth,
+    worths,
+    worths_beside,
+)
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.checking.usual import Scale, Usual
@@ -66,7 +74,9 @@ class Expectations:
         if self.amounts:
             beside = worths_beside(self.amounts, new)
             limit = find_limit(total_worth(beside, self.steps_decide), self.false_alarms)
-        return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit))
+        return worth, float(
+            (1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit)
+        )
 
     def without(self, mistakes: Collection[str]) -> Self:
         """The same, where a person says that the videos `mistakes` hold mistakes: they are no normal ones, so they do
@@ -78,7 +88,9 @@ class Expectations:
         kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
         if len(kept) in (0, len(self.videos)):  # none would be left to compare with
             return self
-        amounts = {way: tuple(values[place] for place in kept) for way, values in self.amounts.items()}
+        amounts = {
+            way: tuple(values[place] for place in kept) for way, values in self.amounts.items()
+        }
         planted = {kind: changed.among(kept) for kind, changed in self.planted.items()}
         limits = set_limits(amounts, planted, self.false_alarms)
         return replace(self, videos=tuple(self.videos[place] for place in kept), **limits)
@@ -91,7 +103,9 @@ class Expectations:
     @property
     def oddest(self) -> list[str]:
         """The names of the videos that count as normal, those that stray most first."""
-        totals = total_worth(worths(self.amounts, self.scales), self.steps_decide) if self.videos else []
+        totals = (
+            total_worth(worths(self.amounts, self.scales), self.steps_decide) if self.videos else []
+        )
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
 
     @property
@@ -102,7 +116,9 @@ class Expectations:
         said = f"With {counted(self.normal)}, a check finds about: {self._found} of the time"
         if self.promised <= self.false_alarms:
             return f"{said}."
-        enough = math.ceil(1 / self.false_alarms) - 1  # the fewest n with 1 / (n + 1) no more than what is asked for
+        enough = (
+            math.ceil(1 / self.false_alarms) - 1
+        )  # the fewest n with 1 / (n + 1) no more than what is asked for
         return (
             f"{said}, and calls up to {self.promised:.0%} of normal videos wrong; {enough} videos would do for "
             f"{self.false_alarms:.0%}."
@@ -114,7 +130,10 @@ class Expectations:
         once, for what is found in one of its changed videos is mostly found in the others.
         """
         changed = {kind: len(set(planted.of)) for kind, planted in self.planted.items()}
-        return {kind: _wilson(share, changed.get(kind) or self.normal) for kind, share in self.detects.items()}
+        return {
+            kind: _wilson(share, changed.get(kind) or self.normal)
+            for kind, share in self.detects.items()
+        }
 
     @property
     def advice(self) -> str:
@@ -149,7 +168,9 @@ class Expectations:
             "new": None if math.isinf(self.usual.new) else self.usual.new,
             "stretch": list(self.usual.stretch),
             "clarity": [[step, *scale] for step, scale in sorted(self.usual.clarity.items())],
-            "exchangeable": [[*pair, share] for pair, share in sorted(self.usual.exchangeable.items())],
+            "exchangeable": [
+                [*pair, share] for pair, share in sorted(self.usual.exchangeable.items())
+            ],
             "unlike": [[step, *scale] for step, scale in sorted(self.usual.unlike.items())],
             "outlines": [one.to_json() for one in self.usual.outlines],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
@@ -162,7 +183,10 @@ class Expectations:
             "detects": self.detects,
             "steps_decide": self.steps_decide,
             "videos": list(self.videos),
-            "planted": {kind: {"of": changed.of, **changed.amounts} for kind, changed in self.planted.items()},
+            "planted": {
+                kind: {"of": changed.of, **changed.amounts}
+                for kind, changed in self.planted.items()
+            },
             "forecast": self.forecast,
         }
 
@@ -177,23 +201,44 @@ class Expectations:
                 graph=ProcedureGraph.from_json(record["graph"]),
                 paces={step: _read_scale(*pace) for step, *pace in record["paces"]},
                 length=length,
-                never=dict.fromkeys(("missed", "misordered", "extra"), 0.01) if old else dict(record["never"]),
+                never=dict.fromkeys(("missed", "misordered", "extra"), 0.01)
+                if old
+                else dict(record["never"]),
                 peaks={step: (known,) if old else tuple(known) for step, known in record["peaks"]},
                 times={} if old else {step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
                 stretch=Scale(math.log(5.0), 1.0, 0) if old else _read_scale(*record["stretch"]),
                 clarity={step: _read_scale(*scale) for step, *scale in record.get("clarity", ())},
-                exchangeable={(a, b): float(share) for a, b, share in record.get("exchangeable", ())},
+                exchangeable={
+                    (a, b): float(share) for a, b, share in record.get("exchangeable", ())
+                },
                 unlike={step: _read_scale(*scale) for step, *scale in record.get("unlike", ())},
                 outlines=tuple(map(Outline.from_json, record.get("outlines", ()))),
             )
-            scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
+            scales = {
+                name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()
+            }
             scales["length"] = Scale(-length.middle, length.spread, length.videos)
             if not old:
-                scales = {name: _read_scale(*record["scales"].get(name, scales[name])) for name in BELIEVED}
+                scales = {
+                    name: _read_scale(*record["scales"].get(name, scales[name]))
+                    for name in BELIEVED
+                }
             asked, amounts = record["false_alarms"], _read_amounts(record.get("amounts") or {})
-            task, names = TaskModel.from_json(record.get("task")), tuple(map(str, record.get("videos", ())))
-            if len({rows.shape[1] for rows in (task.centres, *(one.rows for one in usual.outlines)) if len(rows)}) > 1:
+            task, names = (
+                TaskModel.from_json(record.get("task")),
+                tuple(map(str, record.get("videos", ()))),
+            )
+            if (
+                len(
+                    {
+                        rows.shape[1]
+                        for rows in (task.centres, *(one.rows for one in usual.outlines))
+                        if len(rows)
+                    }
+                )
+                > 1
+            ):
                 raise ValueError("what steps and videos look like has rows of several lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):
                 raise ValueError("paces has a step that the graph has not")
@@ -214,7 +259,10 @@ class Expectations:
                 detects,
                 steps_decide=bool(record.get("steps_decide", False)),
                 videos=names,
-                planted={kind: _read_planted(one, amounts) for kind, one in record.get("planted", {}).items()},
+                planted={
+                    kind: _read_planted(one, amounts)
+                    for kind, one in record.get("planted", {}).items()
+                },
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ProcedureError(
@@ -241,9 +289,14 @@ def _read_scale(middle: float, spread: float, videos: int) -> Scale:
 
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     amounts = {way: tuple(map(float, values)) for way, values in record.items()}
-    if BELIEVED.keys() - LATER <= amounts.keys() <= BELIEVED.keys():  # perhaps written before all ways were known
+    if (
+        BELIEVED.keys() - LATER <= amounts.keys() <= BELIEVED.keys()
+    ):  # perhaps written before all ways were known
         amounts = {way: amounts.get(way, (0.0,) * len(amounts["length"])) for way in BELIEVED}
-    if amounts and (amounts.keys() != BELIEVED.keys() or len({len(values) for values in amounts.values()} | {0}) != 2):
+    if amounts and (
+        amounts.keys() != BELIEVED.keys()
+        or len({len(values) for values in amounts.values()} | {0}) != 2
+    ):
         raise ValueError("amounts has not one number for each way of straying and each video")
     if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
         raise ValueError(f"amounts has a number that is none, or beyond {LARGEST:g}")
@@ -252,7 +305,9 @@ def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[floa
 
 def _read_planted(record: Mapping[str, Any], learned: Mapping[str, Sequence[float]]) -> Planted:
     of, videos = tuple(map(int, record["of"])), len(learned.get("length", ()))
-    amounts = _read_amounts({way: values for way, values in record.items() if way != "of"}) if of else {}
+    amounts = (
+        _read_amounts({way: values for way, values in record.items() if way != "of"}) if of else {}
+    )
     if of and (not 0 <= min(of) <= max(of) < videos or len(amounts["length"]) != len(of)):
         raise ValueError("planted has not one number for each changed video")
     return Planted(of, amounts or dict.fromkeys(BELIEVED, ()))

@@ -15,7 +15,7 @@ Floats = NDArray[np.floating[Any]]
 T = TypeVar("T")
 
 SMOOTHING = 4.0
-"""Seconds over which memberships and novelty are averaged."""
+"""Seconds over which probabilities and novelty are averaged."""
 LEAST = 1e-6
 """No membership counts as less than this."""
 
@@ -43,29 +43,37 @@ class Observed(NamedTuple):
 def observe(
     labels: Labels,
     rate: float,
-    memberships: Floats | None = None,
+    probabilities: Floats | None = None,
     novelty: Floats | None = None,
     embedding: Floats | None = None,
 ) -> Observed:
-    """Gather what one video shows: its `labels` (T,), memberships (T, K), novelty (T,) and embedding (T, p).
+    """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and embedding (T, p).
 
     How clearly a step k shows, wherever that is and whatever the cut makes of it, is told by the rows t that belong to
     it most, and by how much they prefer it to the next step:
 
-        1 + sum over t of  ln(m_tk / m_tj) / rate,   k and j the first and second of the memberships m_t
+        1 + sum over t of  ln(m_tk / m_tj) / rate,   k and j the first and second of the probabilities m_t
     """
-    for name, rows in {"memberships": memberships, "novelty": novelty, "embedding": embedding}.items():
+    for name, rows in {
+        "probabilities": probabilities,
+        "novelty": novelty,
+        "embedding": embedding,
+    }.items():
         if rows is not None and len(rows) != len(labels):
-            raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
+            raise OptionError(
+                f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label."
+            )
     numbers = np.asarray(labels, dtype=np.int64)
     peaks = clarity = prototypes = sure = slices = None
-    if memberships is not None and len(memberships):
-        sure = np.asarray(memberships)[np.arange(len(numbers)), np.maximum(numbers, 0)]
-        peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
-        clarity = 1 + _preferred(np.asarray(memberships)) / rate
+    if probabilities is not None and len(probabilities):
+        sure = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
+        peaks = np.stack([smooth(column, rate).max() for column in np.asarray(probabilities).T])
+        clarity = 1 + _preferred(np.asarray(probabilities)) / rate
     if embedding is not None and len(embedding):
         embedding = np.asarray(embedding, dtype=np.float64)
-        prototypes = {int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
+        prototypes = {
+            int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])
+        }
         slices = outline(embedding, numbers)
     return Observed(
         find_occurrences(numbers, rate, sure),
@@ -80,9 +88,9 @@ def observe(
     )
 
 
-def _preferred(memberships: Floats) -> Floats:
+def _preferred(probabilities: Floats) -> Floats:
     """The sum over rows of ln of first over second membership, for the step that is first: (K,) from (T, K)."""
-    logs = np.log(np.maximum(memberships, LEAST))
+    logs = np.log(np.maximum(probabilities, LEAST))
     total = np.zeros(logs.shape[1])
     if len(total) > 1:
         ranked = np.sort(logs, axis=1)
@@ -101,7 +109,9 @@ def smooth(values: Floats, rate: float) -> Floats:
 
 def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
     """Seconds that a video spends on each step it does."""
-    return {step: sum(spent) for step, spent in grouped((one.step, one.spent) for one in video).items()}
+    return {
+        step: sum(spent) for step, spent in grouped((one.step, one.spent) for one in video).items()
+    }
 
 
 def some_of(given: Sequence[T], most: int) -> list[T]:
@@ -115,4 +125,7 @@ def mean_times(video: Observed) -> dict[int, float]:
     middles: dict[int, float] = {}
     for one in video.occurrences:
         middles[one.step] = middles.get(one.step, 0.0) + one.spent * (one.start + one.end) / 2
-    return {step: middles[step] / (spent * video.seconds) for step, spent in time_spent(video.occurrences).items()}
+    return {
+        step: middles[step] / (spent * video.seconds)
+        for step, spent in time_spent(video.occurrences).items()
+    }

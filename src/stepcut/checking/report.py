@@ -25,7 +25,10 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
-        return {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return {
+            name: round(value, 3) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
+        }
 
     def __str__(self) -> str:
         when = f"{clock(self.start)} to {clock(self.end)}"
@@ -54,7 +57,9 @@ class StepSeen:
         return self._line(self.name)
 
     def _repr_html_(self) -> str:
-        return self._line(f"<bdi>{escape(self.name)}</bdi>")  # by itself: it may be written from right to left
+        return self._line(
+            f"<bdi>{escape(self.name)}</bdi>"
+        )  # by itself: it may be written from right to left
 
     def _line(self, name: str) -> str:
         when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
@@ -130,7 +135,9 @@ class Report:
         name = self.video or "this video"
         if self.other_task:
             return f"{name}: this is not the task that was learned."
-        unseen = [step.name for step in self.steps if step.seen != "seen" and step.share_of_videos > 0.5]
+        unseen = [
+            step.name for step in self.steps if step.seen != "seen" and step.share_of_videos > 0.5
+        ]
         if self.ok:
             within = f"; not clearly seen: {', '.join(unseen)}" if unseen else ""
             return f"{name}: fine, within what normal videos show{within}."
@@ -171,7 +178,17 @@ class Report:
         for one in self.steps:
             kinds = ", ".join(finding.kind for finding in self.findings if finding.step == one.step)
             seconds = sum(end - start for start, end in one.times)
-            rows.append((self.video, one.name, one.seen, len(one.times), seconds, one.share_of_videos, kinds))
+            rows.append(
+                (
+                    self.video,
+                    one.name,
+                    one.seen,
+                    len(one.times),
+                    seconds,
+                    one.share_of_videos,
+                    kinds,
+                )
+            )
         return data_frame(columns, rows)
 
     def __repr__(self) -> str:
@@ -179,7 +196,9 @@ class Report:
 
     def __str__(self) -> str:
         note = [f"  ({self.note})"] if self.note else []
-        return "\n".join([self.summary, *(f"  {part}" for part in (*self.findings, *self.steps)), *note])
+        return "\n".join(
+            [self.summary, *(f"  {part}" for part in (*self.findings, *self.steps)), *note]
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(

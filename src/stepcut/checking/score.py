@@ -42,7 +42,9 @@ BELIEVED = {
     "length": 0.25,
     "timing": 0.05,
     "apart": 0.15,
-    **dict.fromkeys(("missed", "faint", "unlike", "misordered", "extra", "unusual", "unknown"), 1.0),
+    **dict.fromkeys(
+        ("missed", "faint", "unlike", "misordered", "extra", "unusual", "unknown"), 1.0
+    ),
 }
 """The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
 video, a seventh of how far it is apart, and for -ln of chances 1, as chances have that are right."""
@@ -63,7 +65,9 @@ def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str,
     for way, scale in scales.items():
         score = scale.normal_score(amounts[way])
         by_chance = -float(ndtri(1 / (scale.videos + 1)))
-        found[way] = np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+        found[way] = (
+            np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+        )
     return found
 
 
@@ -73,7 +77,10 @@ def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
     if not steps_decide:
         return whole
     greatest = np.sort([worth[way] for way in OF_STEPS], axis=0)[::-1]
-    alone = [math.sqrt(len(ALWAYS) / count) * greatest[:count].sum(axis=0) for count in range(1, len(OF_STEPS) + 1)]
+    alone = [
+        math.sqrt(len(ALWAYS) / count) * greatest[:count].sum(axis=0)
+        for count in range(1, len(OF_STEPS) + 1)
+    ]
     return np.maximum(whole, np.max(alone, axis=0))
 
 
@@ -86,7 +93,9 @@ def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[
         # The same as `Scale.of`, for all of them at once.
         mean = (values.sum() - values + new[way]) / len(values)
         squares = (values**2).sum() - values**2 + new[way] ** 2 - len(values) * mean**2
-        spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (len(values) - 1 + PRIOR))
+        spread = np.sqrt(
+            (np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (len(values) - 1 + PRIOR)
+        )
         scales[way] = Scale(mean, spread, len(values))
     return worths(amounts, scales)
 
@@ -134,7 +143,9 @@ class Planted:
         return Planted(tuple(place[self.of[row]] for row in mine), amounts)
 
 
-def is_found(planted: Planted, amounts: Mapping[str, Any], false_alarms: float) -> NDArray[np.bool_]:
+def is_found(
+    planted: Planted, amounts: Mapping[str, Any], false_alarms: float
+) -> NDArray[np.bool_]:
     """Whether each changed video would be called wrong, in the place of the one that it was made of, (m, 2): where all
     evidence is summed, and where steps may decide alone. `amounts`: by how much the videos learned from stray."""
     found = np.zeros((len(planted.of), 2), dtype=bool)
@@ -158,7 +169,9 @@ def set_limits(
     limit, what it promises, and what will be found of deviations, by those `planted`."""
     scales = learn_scales(amounts)
     found = {kind: is_found(changed, amounts, false_alarms) for kind, changed in planted.items()}
-    gains = np.zeros(len(amounts["length"]))  # how many more are found of each video where steps may decide alone
+    gains = np.zeros(
+        len(amounts["length"])
+    )  # how many more are found of each video where steps may decide alone
     for kind, told in found.items():
         np.add.at(gains, np.array(planted[kind].of, dtype=int), told[:, 1].astype(int) - told[:, 0])
     # By more than one standard error: of few videos, more may be found by chance.
@@ -172,6 +185,8 @@ def set_limits(
         "limit": limit,
         "promised": promised_rate(len(totals), false_alarms),
         "alarmed": float(np.mean(totals > limit)),
-        "detects": {kind: float(np.mean(told[:, int(decide)])) for kind, told in found.items() if len(told)},
+        "detects": {
+            kind: float(np.mean(told[:, int(decide)])) for kind, told in found.items() if len(told)
+        },
         "steps_decide": decide,
     }

@@ -41,7 +41,9 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
     try:
         record = read_json(path)
     except (ValueError, OSError) as error:
-        raise OptionError(f"{path}: it is no JSON that can be read ({error}). Mend it, or delete it.") from error
+        raise OptionError(
+            f"{path}: it is no JSON that can be read ({error}). Mend it, or delete it."
+        ) from error
     return parse_severity(record, names, str(path), learned)
 
 
@@ -51,15 +53,22 @@ def parse_severity(
     """Which steps are optional, critical or free in order, by the `record` that the file `where` holds: under each of
     these keys a list of step names or numbers; `names` and `learned` as for `read_severity`."""
     if not isinstance(record, Mapping):
-        raise OptionError(f"{where}: it holds {type(record).__name__}; give an object with {', '.join(KINDS)}.")
+        raise OptionError(
+            f"{where}: it holds {type(record).__name__}; give an object with {', '.join(KINDS)}."
+        )
     for key, value in record.items():
         if key not in KINDS:
             raise OptionError(f"{where}: {unknown('key', key, KINDS)}")
         if not isinstance(value, list):
             raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
-    chosen = {key: frozenset(_number(step, names, where, learned) for step in record.get(key, ())) for key in KINDS}
+    chosen = {
+        key: frozenset(_number(step, names, where, learned) for step in record.get(key, ()))
+        for key in KINDS
+    }
     if both := chosen["optional"] & chosen["critical"]:
-        raise OptionError(f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two.")
+        raise OptionError(
+            f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two."
+        )
     return Severity(**chosen)
 
 
@@ -69,4 +78,6 @@ def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str])
             return list(known).index(written)
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
         return step
-    raise OptionError(f"{where}: {unknown('step', str(step), names)} Or give a number from 0 to {len(names) - 1}.")
+    raise OptionError(
+        f"{where}: {unknown('step', str(step), names)} Or give a number from 0 to {len(names) - 1}."
+    )

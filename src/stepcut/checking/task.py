@@ -50,14 +50,19 @@ class TaskModel:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
-        return {"centres": [[float(f"{x:.6g}") for x in row] for row in self.centres], "limit": self.limit}
+        return {
+            "centres": [[float(f"{x:.6g}") for x in row] for row in self.centres],
+            "limit": self.limit,
+        }
 
     @classmethod
     def from_json(cls, record: dict[str, Any] | None) -> Self:
         """What `to_json` gave, read again; without it, nothing is ever another task."""
         if record is None:
             return cls(np.zeros((0, 0)), math.inf)
-        centres = np.asarray(record["centres"], dtype=np.float64).reshape(len(record["centres"]), -1)
+        centres = np.asarray(record["centres"], dtype=np.float64).reshape(
+            len(record["centres"]), -1
+        )
         if not (np.abs(centres) <= FARTHEST).all():
             raise ValueError("the centres of the steps are not finite numbers")
         return cls(centres, record["limit"])
@@ -66,7 +71,9 @@ class TaskModel:
         if not isinstance(other, TaskModel):
             return NotImplemented
         most = float(np.abs(self.centres).max(initial=0.0))  # files keep six digits
-        return self.limit == other.limit and np.allclose(self.centres, other.centres, atol=1e-4 * most)
+        return self.limit == other.limit and np.allclose(
+            self.centres, other.centres, atol=1e-4 * most
+        )
 
 
 def learn_task(
@@ -85,7 +92,10 @@ def learn_task(
     centres = _centres(videos)
     if len(videos) < 2 or len(whole) < len(videos) or not len(centres):
         return TaskModel.from_json(None)
-    others = [_centres([*videos[:place], *videos[place + 1 :]]) for place in range(0 if looks else len(videos))]
+    others = [
+        _centres([*videos[:place], *videos[place + 1 :]])
+        for place in range(0 if looks else len(videos))
+    ]
     logs = []
     for place, (rows, seen) in enumerate(looks or zip(whole, others, strict=True)):
         parts = [part.embedding for part in (shortened[place] if shortened else ())]
@@ -101,7 +111,9 @@ def learn_task(
 def _centres(videos: Sequence[Observed]) -> Floats:
     """(K, p): every video counts once in the mean of each step it does."""
     found = grouped(pair for video in videos for pair in (video.prototypes or {}).items())
-    return np.array([np.mean(rows, axis=0) for rows in found.values()]) if found else np.zeros((0, 0))
+    return (
+        np.array([np.mean(rows, axis=0) for rows in found.values()]) if found else np.zeros((0, 0))
+    )
 
 
 def _distance(centres: Floats, rows: Floats) -> float:
@@ -109,7 +121,9 @@ def _distance(centres: Floats, rows: Floats) -> float:
     the steps."""
     beside = rows - (rows - centres[squared_distances(rows, centres).argmin(axis=1)]).mean(axis=0)
     steps = np.sort(_away(beside, centres).min(axis=0))
-    return float(np.sqrt(steps[: (len(steps) + 1) // 2].mean() * _away(rows, centres).min(axis=1).mean()))
+    return float(
+        np.sqrt(steps[: (len(steps) + 1) // 2].mean() * _away(rows, centres).min(axis=1).mean())
+    )
 
 
 def _log_distance(centres: Floats, rows: Floats) -> float:

@@ -50,7 +50,9 @@ class Scale(NamedTuple):
     def of(cls, values: Sequence[float], believed: float) -> Self:
         """From some values, the spread drawn towards what is believed before any is seen."""
         squares = float(((np.asarray(values) - np.mean(values)) ** 2).sum()) + PRIOR * believed**2
-        return cls(float(np.mean(values)), math.sqrt(squares / (len(values) - 1 + PRIOR)), len(values))
+        return cls(
+            float(np.mean(values)), math.sqrt(squares / (len(values) - 1 + PRIOR)), len(values)
+        )
 
     @property
     def freedom(self) -> float:
@@ -108,7 +110,9 @@ class Usual:
 
     def missing(self, step: int) -> float:
         """The chance that a normal video leaves a step out."""
-        return _chance(self.graph.videos - self.graph.occurs[step], self.graph.videos, self.never["missed"])
+        return _chance(
+            self.graph.videos - self.graph.occurs[step], self.graph.videos, self.never["missed"]
+        )
 
     def fewer(self, step: int, times: int) -> float:
         """The chance that a normal video does a step as seldom as this or leaves it out."""
@@ -118,7 +122,10 @@ class Usual:
 
     def swapped(self, before: int, after: int) -> float:
         """The chance that a normal video does `after` before `before`."""
-        kept, broken = self.graph.first.get((before, after), 0), self.graph.first.get((after, before), 0)
+        kept, broken = (
+            self.graph.first.get((before, after), 0),
+            self.graph.first.get((after, before), 0),
+        )
         return _chance(broken, kept + broken, self.never["misordered"])
 
     def repeated(self, step: int, times: int) -> float:
@@ -133,32 +140,56 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     spent = [pair for video in videos for pair in time_spent(video.occurrences).items()]
     first, often = graph.first, {step: graph.usual_times(step) for step in graph.steps}
     again = [step for step, times in often.items() if times > 1]
-    pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
+    pairs = [
+        (first.get((a, b), 0), first.get((b, a), 0))
+        for a in graph.steps
+        for b in graph.steps
+        if a < b
+    ]
     never = {
-        "missed": _good_turing((graph.videos - graph.occurs[step], graph.videos) for step in graph.steps),
+        "missed": _good_turing(
+            (graph.videos - graph.occurs[step], graph.videos) for step in graph.steps
+        ),
         "misordered": _good_turing((min(pair), sum(pair)) for pair in pairs),
-        "extra": _good_turing((sum(t > often[s] for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
-        "fewer": _good_turing((sum(t < often[s] for t in graph.times[s]), graph.occurs[s]) for s in again),
+        "extra": _good_turing(
+            (sum(t > often[s] for t in graph.times[s]), graph.occurs[s]) for s in graph.steps
+        ),
+        "fewer": _good_turing(
+            (sum(t < often[s] for t in graph.times[s]), graph.occurs[s]) for s in again
+        ),
     }
     times = [mean_times(video) for video in videos]
     clear = [video.clarity for video in videos if video.clarity is not None]
-    seen = [(video.peaks, own) for video, own in zip(videos, times, strict=True) if video.peaks is not None]
+    seen = [
+        (video.peaks, own)
+        for video, own in zip(videos, times, strict=True)
+        if video.peaks is not None
+    ]
     peaks = grouped((step, float(sure[step])) for sure, own in seen for step in own)
-    novelty = [video.novelty for video in videos if video.novelty is not None and len(video.novelty)]
+    novelty = [
+        video.novelty for video in videos if video.novelty is not None and len(video.novelty)
+    ]
     new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
     longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
     outlines = some_of([video.outline for video in videos if video.outline is not None], MOST)
     return Usual(
         graph=graph,
         paces=_paces(grouped((step, math.log(seconds)) for step, seconds in spent)),
-        length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
+        length=_pace(
+            [math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2
+        ),
         never=never,
         peaks={step: tuple(sorted(sure)) for step, sure in peaks.items()},
-        times={step: float(np.median([one[step] for one in times if step in one])) for step in graph.steps},
+        times={
+            step: float(np.median([one[step] for one in times if step in one]))
+            for step in graph.steps
+        },
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
         clarity={step: Scale.of(known, 1.0) for step, known in enumerate(np.log(clear).T)},
-        exchangeable=_exchangeable([list(first_times(video.occurrences)) for video in videos], first),
+        exchangeable=_exchangeable(
+            [list(first_times(video.occurrences)) for video in videos], first
+        ),
         unlike=_unlike(outlines),
         outlines=tuple(outlines),
     )
@@ -175,14 +206,21 @@ def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
 
 def _unlike(outlines: Sequence[Outline]) -> dict[int, Scale]:
     """How far each video is apart from the others, where they do each step."""
-    others = [lay_beside(own, [*outlines[:place], *outlines[place + 1 :]]) for place, own in enumerate(outlines)]
-    logs = grouped((step, math.log(max(apart, 1e-3))) for laid in others for step, apart in laid.steps.items())
+    others = [
+        lay_beside(own, [*outlines[:place], *outlines[place + 1 :]])
+        for place, own in enumerate(outlines)
+    ]
+    logs = grouped(
+        (step, math.log(max(apart, 1e-3))) for laid in others for step, apart in laid.steps.items()
+    )
     return _paces({step: own for step, own in logs.items() if len(own) > 1})
 
 
 def _paces(logs: Mapping[int, Sequence[float]]) -> dict[int, Scale]:
     """Mean and spread for each step, the spread drawn towards that of all steps together."""
-    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD**2]))
+    pooled = float(
+        np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD**2])
+    )
     return {step: _pace(own, pooled) for step, own in logs.items()}
 
 
@@ -214,7 +252,10 @@ def _exchangeable(
                 if (step, other) not in first:
                     break
         could.update(near)
-    return {(a, b): (could[a, b] + could[b, a]) / (kept + first.get((b, a), 0)) for (a, b), kept in first.items()}
+    return {
+        (a, b): (could[a, b] + could[b, a]) / (kept + first.get((b, a), 0))
+        for (a, b), kept in first.items()
+    }
 
 
 def _good_turing(counts: Iterable[tuple[int, int]]) -> float:

@@ -57,7 +57,10 @@ class Outline(NamedTuple):
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
         """What `to_json` gave, read again."""
-        rows, steps = np.array(record["rows"], dtype=np.float32), np.array(record["steps"], dtype=np.int64)
+        rows, steps = (
+            np.array(record["rows"], dtype=np.float32),
+            np.array(record["steps"], dtype=np.int64),
+        )
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
             raise ValueError("an outline has not one row of thousandths for each of its steps")
         if not len(steps) or not -1 <= steps.min() <= steps.max() < HIGHEST:
@@ -83,7 +86,9 @@ def _bounds(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _slices(embedding: Floats) -> Floats:
     """What each slice of an embedding (T, p) looks like, (N, p), of length 1, in thousandths."""
     starts, ends = _bounds(len(embedding))
-    sums = np.concatenate([np.zeros((1, embedding.shape[1])), np.cumsum(embedding, axis=0, dtype=np.float64)])
+    sums = np.concatenate(
+        [np.zeros((1, embedding.shape[1])), np.cumsum(embedding, axis=0, dtype=np.float64)]
+    )
     return (unit(sums[ends] - sums[starts]) * FINE).round()
 
 
@@ -103,7 +108,10 @@ ALONE = Beside(0.0, np.zeros(1), {})
 
 
 def lay_beside(
-    video: Outline, others: Sequence[Outline], optional: Collection[int] = (), free: Collection[int] = ()
+    video: Outline,
+    others: Sequence[Outline],
+    optional: Collection[int] = (),
+    free: Collection[int] = (),
 ) -> Beside:
     """How far a video is apart from the nearer half of the others, those learned from.
 
@@ -115,7 +123,11 @@ def lay_beside(
     own, kept = video.rows[asked], [other.without(spared) for other in others] if spared else others
     if not len(own) or not any(len(other.rows) for other in kept):
         return ALONE
-    pairs = [(*_align(1 - own @ other.rows.T / FINE**2), other.steps) for other in kept if len(other.rows)]
+    pairs = [
+        (*_align(1 - own @ other.rows.T / FINE**2), other.steps)
+        for other in kept
+        if len(other.rows)
+    ]
     nearer = sorted(pairs, key=lambda one: one[0])[: (len(pairs) + 1) // 2]
     along = np.zeros(len(video.rows))
     along[asked] = np.mean([rows for _, rows, _, _ in nearer], axis=0)

@@ -24,7 +24,10 @@ def run(args: argparse.Namespace) -> int:
     print(table.format(args.format).rstrip("\n"))
     if args.format == "text":
         # What is shorter than the times that are shown is rounding, as of a format that counts frames.
-        told = {name: [s for s in timeline if clock(s.start) != clock(s.end)] for name, timeline in apart.items()}
+        told = {
+            name: [s for s in timeline if clock(s.start) != clock(s.end)]
+            for name, timeline in apart.items()
+        }
         listed = [(name, segment) for name, segments in told.items() for segment in segments]
         listed.sort(key=lambda each: -each[1].duration)
         for name, segment in listed[: args.worst]:
@@ -32,7 +35,13 @@ def run(args: argparse.Namespace) -> int:
         if len(listed) > args.worst:
             print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
         if listed:
-            words = [args.first, "--beside", args.second, "--at", f"{listed[0][0]}@{listed[0][1].start:g}"]
+            words = [
+                args.first,
+                "--beside",
+                args.second,
+                "--at",
+                f"{listed[0][0]}@{listed[0][1].start:g}",
+            ]
             words += ["--annotators", *args.annotators] if args.annotators else []
             words += ["--rate", str(args.rate)] if args.rate is not None else []
             print(f"look at them:  stepcut view {shlex.join(words)}")

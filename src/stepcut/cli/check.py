@@ -25,9 +25,14 @@ def run(args: argparse.Namespace) -> int:
 
     def tell_failed(name: str, error: Exception) -> None:
         if args.json:
-            print(json.dumps({"video": name, "error": in_words(error)}, ensure_ascii=False), flush=True)
+            print(
+                json.dumps({"video": name, "error": in_words(error)}, ensure_ascii=False),
+                flush=True,
+            )
 
     reports, failed = ask_procedure(args, "check", args.video, tell, tell_failed)
-    for note in dict.fromkeys(report.note for _, report in reports if report.note and not args.json):
+    for note in dict.fromkeys(
+        report.note for _, report in reports if report.note and not args.json
+    ):
         print(note)
     return 2 if failed else max((report.exit_code for _, report in reports), default=0)

@@ -19,7 +19,9 @@ def run(args: argparse.Namespace) -> int:
     if step is not None and step not in outline.steps:
         raise OptionError(unknown("step", step, outline.steps))
     timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
-    total = sum(step in (None, segment.step) for timeline in timelines.values() for segment in timeline)
+    total = sum(
+        step in (None, segment.step) for timeline in timelines.values() for segment in timeline
+    )
     clips, failed = 0, 0
     with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
         found = write_clips(timelines, videos, Path(args.output), step, args.contact_sheet)
@@ -30,5 +32,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 clips += 1
                 stage.advance(item=video)
-    print(f"{clips} clips in {args.output}; where the time goes: {Path(args.output) / 'time-budget.csv'}")
+    print(
+        f"{clips} clips in {args.output}; where the time goes: {Path(args.output) / 'time-budget.csv'}"
+    )
     return 2 if failed else 0

@@ -25,8 +25,26 @@ from stepcut.procedure.storage import read_outline
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.timeline import Timeline
 
-SPEC = {name: name for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour", "times")}
-SPEC |= {"size": "input_size", "output": "output_name", "clip_frames": "clip_frames", "clip_fps": "clip_fps"}
+SPEC = {
+    name: name
+    for name in (
+        "backbone",
+        "fps",
+        "weights",
+        "layer",
+        "family",
+        "mean",
+        "scale",
+        "colour",
+        "times",
+    )
+}
+SPEC |= {
+    "size": "input_size",
+    "output": "output_name",
+    "clip_frames": "clip_frames",
+    "clip_fps": "clip_fps",
+}
 """The settings of a `FeatureSpec`, and the options that say them."""
 
 
@@ -61,7 +79,9 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise OptionError(f"{word!r} has no '='; write it as NAME=VALUE, for example train.iterations=200.")
+            raise OptionError(
+                f"{word!r} has no '='; write it as NAME=VALUE, for example train.iterations=200."
+            )
         settings[name] = read_value(value)
     return settings
 
@@ -74,7 +94,9 @@ def read_value(text: str) -> Any:
         return text
 
 
-def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractContextManager[Engine | None]:
+def open_engine(
+    args: argparse.Namespace, always: bool = False
+) -> AbstractContextManager[Engine | None]:
     """The engine that --engine, --workers and --address ask for; see `stepcut.parallel.open_engine`."""
     return parallel.open_engine(args.engine, args.workers, args.address, always)
 
@@ -95,15 +117,21 @@ def ask_procedure(
     answers: dict[int, Any] = {}
     done: list[tuple[str, Any]] = []
     errors: list[Exception] = []
-    word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
+    word = (
+        uuid.uuid4().hex
+    )  # new at every call, so that a procedure that has changed is opened again
 
     def take(place: int, answer: Any) -> None:
         answers[place] = answer
         while (first := len(done) + len(errors)) in answers:
             answer, video, name = answers.pop(first), videos[first], names[first]
             Bar.clear()
-            if not isinstance(answer, Exception):  # of two with one name, each is called by its folder or suffix, too
-                done.append((video, answer if name == Path(video).stem else replace(answer, video=name)))
+            if not isinstance(
+                answer, Exception
+            ):  # of two with one name, each is called by its folder or suffix, too
+                done.append(
+                    (video, answer if name == Path(video).stem else replace(answer, video=name))
+                )
                 tell(*done[-1])
                 continue
             if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
@@ -115,30 +143,40 @@ def ask_procedure(
     with open_engine(args) if "engine" in args else nullcontext() as engine:
         alone = engine is None and len(videos) == 1  # then its frames are counted
         if engine is None:
-            open_once(args.procedure, word, args.trust)  # one that is not there is told before any work
+            open_once(
+                args.procedure, word, args.trust
+            )  # one that is not there is told before any work
         with Stage(silent if alone else hook, verb, total=len(videos), unit="videos") as stage:
             if engine is None:
                 told = hook if alone else silent
-                work = partial(ask, verb, args.procedure, word, args.trust, args.device, progress=told)
+                work = partial(
+                    ask, verb, args.procedure, word, args.trust, args.device, progress=told
+                )
                 for place, video in enumerate(videos):
                     take(place, attempt(work, video))
             else:  # a worker may have another working folder
                 whole = [str(as_path(path).absolute()) for path in (args.procedure, *videos)]
-                engine.map(partial(ask, verb, whole[0], word, args.trust, args.device), whole[1:], take)
+                engine.map(
+                    partial(ask, verb, whole[0], word, args.trust, args.device), whole[1:], take
+                )
     for error in errors:
         if not isinstance(error, StepcutError):
             raise error  # a fault of ours, once the other videos are done
     return done, bool(errors)
 
 
-def find_moved(known: Mapping[str, str | None], places: Sequence[str] | None) -> dict[str, str | None]:
+def find_moved(
+    known: Mapping[str, str | None], places: Sequence[str] | None
+) -> dict[str, str | None]:
     """Where the `known` videos lie now, by name: in the folders that `--videos` named, or where they were."""
     if not places:
         return dict(known)
     films = dict.fromkeys(str(Path(str(path)).resolve()) for path in find_videos(places))
     there = match_videos(known, films, OptionError)
     if not there:
-        raise OptionError(f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there.")
+        raise OptionError(
+            f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there."
+        )
     return {**known, **there}
 
 
@@ -147,5 +185,8 @@ def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[s
     timelines know their video files."""
     if format is None and is_procedure(as_path(source)):
         outline = read_outline(source)  # looking at timelines needs no model
-        return {name: replace(each, video=outline.videos[name] or name) for name, each in outline.timelines.items()}
+        return {
+            name: replace(each, video=outline.videos[name] or name)
+            for name, each in outline.timelines.items()
+        }
     return read_folder(source, format, **how)

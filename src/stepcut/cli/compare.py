@@ -23,14 +23,18 @@ def run(args: argparse.Namespace) -> int:
     failed = False
     for folder in folders:
         if not Path(folder).is_dir():
-            raise OptionError(f"{folder} is not a folder; give one with the videos, or the features, of each group.")
+            raise OptionError(
+                f"{folder} is not a folder; give one with the videos, or the features, of each group."
+            )
     inputs = [feature_files(Path(folder)) or find_videos([folder]) for folder in folders]
     for name, videos in zip(names, inputs, strict=True):
         answers, some = ask_procedure(args, "segment", list(map(str, videos)))
         groups[name], failed = [timeline for _, timeline in answers], failed or some
     first, second = groups.values()
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
-    caption = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}"
+    caption = (
+        f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}"
+    )
     print(replace(compare_groups(first, second, steps), caption=caption).format(args.format))
     if args.budget:
         write_text(args.budget, time_budget(groups, steps).csv())

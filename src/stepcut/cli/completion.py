@@ -42,14 +42,21 @@ def fish() -> str:
     lines = [f"{first} {name} -d {_quote(summary(name))}" for name in COMMANDS]
     for name, each in actions().items():
         for action in each:
-            words = [f"{'-l' if word[:2] == '--' else '-s'} {word.lstrip('-')}" for word in action.option_strings]
+            words = [
+                f"{'-l' if word[:2] == '--' else '-s'} {word.lstrip('-')}"
+                for word in action.option_strings
+            ]
             if action.choices is not None:
-                words.append(f"{'-x ' if words else ''}-a {_quote(' '.join(map(str, action.choices)))}")
+                words.append(
+                    f"{'-x ' if words else ''}-a {_quote(' '.join(map(str, action.choices)))}"
+                )
             elif words and action.nargs != 0:
                 words.append("-r")
             if words:
                 about = f"-d {_quote(action.help or '')}"
-                lines.append(f"complete -c stepcut -n '__fish_seen_subcommand_from {name}' {' '.join(words)} {about}")
+                lines.append(
+                    f"complete -c stepcut -n '__fish_seen_subcommand_from {name}' {' '.join(words)} {about}"
+                )
     return "\n".join(lines)
 
 
@@ -63,7 +70,9 @@ def bash() -> str:
             if action.choices is not None:
                 before = "|".join(f"{name}:{word}" for word in action.option_strings or [name])
                 values.append(f'      {before}) words="{" ".join(map(str, action.choices))}" ;;')
-    return BASH.format(commands=" ".join([*COMMANDS, "help"]), options="\n".join(options), values="\n".join(values))
+    return BASH.format(
+        commands=" ".join([*COMMANDS, "help"]), options="\n".join(options), values="\n".join(values)
+    )
 
 
 def _quote(text: str) -> str:

@@ -38,5 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         for loss in losses(list(found.values()), name, args.rate):
             say(f"{name}: {loss}.")
-        print(f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr)
+        print(
+            f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr
+        )
     return 0

@@ -4,20 +4,24 @@ import argparse
 
 from stepcut.cli import say
 from stepcut.cli.common import said
-from stepcut.datasets import DATASETS, DataSet, Loaded, examine
-from stepcut.datasets.statistics import plot_statistics, statistics
 from stepcut.errors import DataError, OptionError, choose
+from stepcut.paper.datasets import DATASETS, DataSet, Loaded, examine
+from stepcut.paper.datasets.statistics import plot_statistics, statistics
 from stepcut.tables import Cell, Table
 
 
 def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
     if args.action == "list":
-        rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()]
+        rows: list[list[Cell]] = [
+            [d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()
+        ]
         print(Table(["name", "title", "tasks", "licence"], rows).format(args.format).rstrip("\n"))
         return 0
     if args.name is None:
-        raise OptionError(f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}.")
+        raise OptionError(
+            f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}."
+        )
     data_set = choose("data set", args.name, DATASETS)
     if args.action == "info":
         print(_info(data_set))
@@ -26,18 +30,29 @@ def run(args: argparse.Namespace) -> int:
         print(data_set.citation or f"% {data_set.title} needs no citation.")
         return 0
     if args.root is None:
-        raise OptionError(f"data {args.action} {args.name}: --root DIR is needed, the folder where it lies.")
-    given, takes = said(args, "view", "rate"), {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set())
+        raise OptionError(
+            f"data {args.action} {args.name}: --root DIR is needed, the folder where it lies."
+        )
+    given, takes = (
+        said(args, "view", "rate"),
+        {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set()),
+    )
     if wrong := sorted(given.keys() - takes):
         raise OptionError(f"--{wrong[0]}: {args.name} has no such choice. Leave it out.")
     loaded = examine(args.name, args.root, **given)
-    return _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
+    return (
+        _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
+    )
 
 
 def _info(data_set: DataSet) -> str:
     tasks = [
         f"  {name}"
-        + "".join(f", {number} {what}" for number, what in ((info.videos, "videos"), (info.steps, "steps")) if number)
+        + "".join(
+            f", {number} {what}"
+            for number, what in ((info.videos, "videos"), (info.steps, "steps"))
+            if number
+        )
         for name, info in data_set.tasks.items()
     ]
     sources = [f"  {what}: {where}" for what, where in data_set.sources.items()]
@@ -58,9 +73,13 @@ def _info(data_set: DataSet) -> str:
 def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     videos = [video for task in loaded.tasks for video in task]
     print(f"{data_set.title} in {args.root}:")
-    timed, filmed = (sum(getattr(video, part) is not None for video in videos) for part in ("timeline", "path"))
+    timed, filmed = (
+        sum(getattr(video, part) is not None for video in videos) for part in ("timeline", "path")
+    )
     seen = sum(bool(video.features) for video in videos)
-    print(f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, {len(videos)} recordings:")
+    print(
+        f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, {len(videos)} recordings:"
+    )
     print(f"  {timed} with a timeline, {filmed} with a video, {seen} with features")
     for task in loaded.tasks:
         for defect in task.defects:

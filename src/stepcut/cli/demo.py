@@ -9,16 +9,20 @@ import numpy as np
 
 import stepcut as sc
 from stepcut.cli.common import progress_hook
-from stepcut.datasets.toy import EDGES, STEPS, make_kitchen
 from stepcut.files.atomic import write_text
 from stepcut.show.report import make_report
+from stepcut.toy import EDGES, STEPS, make_kitchen
 
 
 def run(args: argparse.Namespace) -> int:
     """Film a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
-    print("1. Filming a toy kitchen: twelve people make the same breakfast by one recipe, each in their own kitchen.")
-    film = partial(make_kitchen, skip=0, repeat=0, shuffle=0, progress=hook)  # each step once, in one order
+    print(
+        "1. Filming a toy kitchen: twelve people make the same breakfast by one recipe, each in their own kitchen."
+    )
+    film = partial(
+        make_kitchen, skip=0, repeat=0, shuffle=0, progress=hook
+    )  # each step once, in one order
     kitchen = film(folder / "kitchen", videos=12, seed=args.seed)
 
     print("\n2. Learning the procedure from the videos alone. No label is read.")
@@ -40,17 +44,25 @@ def run(args: argparse.Namespace) -> int:
     print(table.matching)
 
     labelled = found.suggest(3)
-    print(f"\n4. A person labels the three videos that would help most, {', '.join(labelled)}; the others follow.")
+    print(
+        f"\n4. A person labels the three videos that would help most, {', '.join(labelled)}; the others follow."
+    )
     procedure = found.teach({name: kitchen.timelines[name] for name in labelled}, progress=hook)
     procedure.save(place)
     print(sc.evaluate(procedure, truth=kitchen.timelines, protocol="named"))
     print(procedure.graph)
 
-    print("\n5. Checking six new videos, filmed in other kitchens, each with one flaw that the seed draws.")
+    print(
+        "\n5. Checking six new videos, filmed in other kitchens, each with one flaw that the seed draws."
+    )
     checks, flawed, random = [], [], np.random.default_rng(args.seed)
     # Two steps left out, two done too early, two done too often.
     steps = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
-    flaws = [f"{kind}:{step}" for kind, some in steps.items() for step in random.choice(some, 2, replace=False)]
+    flaws = [
+        f"{kind}:{step}"
+        for kind, some in steps.items()
+        for step in random.choice(some, 2, replace=False)
+    ]
     for number, flaw in enumerate(flaws):
         made = film(folder / f"flawed-{number}", videos=1, seed=args.seed + 1 + number, flaw=flaw)
         flawed.append(made.videos[0])
@@ -71,7 +83,9 @@ def run(args: argparse.Namespace) -> int:
 
 def offers(procedure: Path, video: Path) -> str:
     """Three commands to try with what the demo made, to be pasted: on its `procedure`, with a flawed `video`."""
-    kept, new, labels = (shlex.quote(str(path)) for path in (procedure, video, procedure.parent / "new.eaf"))
+    kept, new, labels = (
+        shlex.quote(str(path)) for path in (procedure, video, procedure.parent / "new.eaf")
+    )
     return (
         f"  1. stepcut view {kept}                          look at it, correct it\n"
         f"  2. stepcut check {kept} {new}\n"

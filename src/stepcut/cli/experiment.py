@@ -6,11 +6,11 @@ from pathlib import Path
 
 from stepcut.cli.common import progress_hook, read_settings, read_value, said, spec_of
 from stepcut.errors import OptionError, choose
-from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.evaluation.experiments.cells import choose_protocol
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import safe_name
-from stepcut.methods.cnc.method import group_settings
+from stepcut.paper.cnc.method import group_settings
+from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
+from stepcut.paper.experiments.cells import choose_protocol
 
 
 def run(args: argparse.Namespace) -> int:
@@ -20,10 +20,14 @@ def run(args: argparse.Namespace) -> int:
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:
-            raise OptionError(f"{args.from_} holds {results.experiment.name!r}, not {args.name!r}. Name that table.")
+            raise OptionError(
+                f"{args.from_} holds {results.experiment.name!r}, not {args.name!r}. Name that table."
+            )
     else:
         if not args.data:
-            raise OptionError("--data is missing. Give the folder of a data set, NAME:DIR, or toy; or --from FILE.")
+            raise OptionError(
+                "--data is missing. Give the folder of a data set, NAME:DIR, or toy; or --from FILE."
+            )
         place = cache_dir() / "experiments" if args.out is None else Path(args.out)
         train, cut = group_settings(read_settings(args.set or []))
         made = said(args, "backbone", "weights", "layer", "family")
@@ -36,10 +40,26 @@ def run(args: argparse.Namespace) -> int:
             toy=read_settings(args.toy or []),
             progress=progress_hook(args),
             spec=spec_of(args) if made else None,
-            **said(args, "name", "data", "features", "tasks", "seeds", "seed", "rows", "fps", "engine", "address"),
+            **said(
+                args,
+                "name",
+                "data",
+                "features",
+                "tasks",
+                "seeds",
+                "seed",
+                "rows",
+                "fps",
+                "engine",
+                "address",
+            ),
             **said(args, "device", "maps", "as_published"),
         )
-        words = [args.name, results.record["data"], *(word for word in (args.features, args.backbone) if word)]
+        words = [
+            args.name,
+            results.record["data"],
+            *(word for word in (args.features, args.backbone) if word),
+        ]
         path = place / f"{safe_name('-'.join(words).replace('/', '_'))}.json"
         results.save(path)
         if not args.quiet:

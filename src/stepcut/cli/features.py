@@ -26,7 +26,10 @@ def run(args: argparse.Namespace) -> int:
             shape = " x ".join(str(n) for n in found.rows.shape)
             print(f"{target}  {shape}, {found.rate} per second, {found.duration:.1f} s{damaged}")
     if failures:
-        print(f"stepcut: {len(failures)} of {len(features) + len(failures)} videos left out:", file=sys.stderr)
+        print(
+            f"stepcut: {len(failures)} of {len(features) + len(failures)} videos left out:",
+            file=sys.stderr,
+        )
         for failure in failures:
             print(f"  {failure}", file=sys.stderr)
         return 2

@@ -44,7 +44,11 @@ def run(args: argparse.Namespace) -> int:
     states = follow(procedure, args.source, args.realtime, args.device, **waits)
     try:
         for state in states:
-            text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)
+            text = (
+                json.dumps(state.to_json(), ensure_ascii=False) + "\n"
+                if screen is None
+                else screen.draw(state)
+            )
             print(text, end="", flush=True)
     except KeyboardInterrupt:
         pass  # a live source has no other end
@@ -86,10 +90,17 @@ class Screen:
 
     def lines(self, state: State) -> list[str]:
         """The view of a `state` as plain lines."""
-        lines = [f"{clock(state.time)}  {self.title}", "", f"  now   {_bar(state.confidence)}  {state.name}", ""]
+        lines = [
+            f"{clock(state.time)}  {self.title}",
+            "",
+            f"  now   {_bar(state.confidence)}  {state.name}",
+            "",
+        ]
         likely = [(step, chance) for step, chance in state.next[:3] if chance >= SHOWN]
         for place, (step, chance) in enumerate(likely):
-            lines.append(f"  {'' if place else 'next':<5} {_bar(chance)}  {name_of(step, state.names)}")
+            lines.append(
+                f"  {'' if place else 'next':<5} {_bar(chance)}  {name_of(step, state.names)}"
+            )
         if not likely:
             lines.append("  next  nothing is left to do")
         done = ", ".join(name_of(step, state.names) for step in state.done)
@@ -97,7 +108,10 @@ class Screen:
         if state.skipped:
             samples = "sample" if state.skipped == 1 else "samples"
             lines.append(f"        {state.skipped} {samples} skipped to keep up")
-        lines += ["", *(f"  ! {clock(time)}  {alert.reason}" for time, alert in reversed(self.alerts))]
+        lines += [
+            "",
+            *(f"  ! {clock(time)}  {alert.reason}" for time, alert in reversed(self.alerts)),
+        ]
         return lines
 
 

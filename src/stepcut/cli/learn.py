@@ -14,8 +14,8 @@ from stepcut.features.find import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
-from stepcut.methods.cnc.method import group_settings
 from stepcut.methods.contract import as_step_count
+from stepcut.paper.cnc.method import group_settings
 from stepcut.parallel.contract import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
@@ -29,9 +29,13 @@ MANY = 40
 def run(args: argparse.Namespace) -> int:
     """Learn, keep, and say what was found."""
     if args.tasks is not None and args.videos:
-        raise OptionError(f"--tasks {args.tasks} and videos ({args.videos[0]}) were given; give one of the two.")
+        raise OptionError(
+            f"--tasks {args.tasks} and videos ({args.videos[0]}) were given; give one of the two."
+        )
     if args.tasks is None and not args.videos:
-        raise OptionError("no video was given. Give a folder, files or globs, or --tasks ROOT for many tasks.")
+        raise OptionError(
+            "no video was given. Give a folder, files or globs, or --tasks ROOT for many tasks."
+        )
     return run_tasks(args) if args.tasks is not None else run_task(args)
 
 
@@ -58,8 +62,12 @@ def run_task(args: argparse.Namespace) -> int:
         place, expected = shlex.quote(output), procedure.expectations
         print(f"\nquality: {procedure.quality}\ncheck: {expected.forecast}")
         if expected.advice:
-            print(f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}")
-        look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
+            print(
+                f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}"
+            )
+        look = (
+            "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
+        )
         print(f"\nkept in {output}{look}")
         print(f"check a new video:  stepcut check {place} NEW.mp4")
         for name, reason in skipped.items():
@@ -71,7 +79,7 @@ def _together() -> AbstractContextManager[None]:
     """Several processes, where torchrun started them."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         return nullcontext()
-    from stepcut.methods.cnc.ddp import together
+    from stepcut.paper.cnc.ddp import together
 
     return together()
 
@@ -80,21 +88,31 @@ def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
     count = count_videos(videos)
     if count == 1:
-        raise OptionError(f"{videos[0]} is one video; steps are found by what videos share. Give at least two.")
+        raise OptionError(
+            f"{videos[0]} is one video; steps are found by what videos share. Give at least two."
+        )
     if count == 2 and not quiet:
-        say("two videos: what they share may be chance, and check has little to go by. Five or more are better.")
+        say(
+            "two videos: what they share may be chance, and check has little to go by. Five or more are better."
+        )
     if isinstance(steps, int) and steps > MANY and not quiet:
-        say(f"-k {steps}: procedures have 5 to 20 steps as a rule; so many will be short and hard to tell apart.")
+        say(
+            f"-k {steps}: procedures have 5 to 20 steps as a rule; so many will be short and hard to tell apart."
+        )
 
 
 def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; 2 when one of them failed or a video was left out."""
     if args.labels:
-        raise OptionError(f"--labels {args.labels} are of one task; with --tasks, teach each procedure: stepcut teach")
+        raise OptionError(
+            f"--labels {args.labels} are of one task; with --tasks, teach each procedure: stepcut teach"
+        )
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
         assert engine is not None
-        learned = learn_tasks(args.tasks, output, engine, progress=progress_hook(args), **settings(args))
+        learned = learn_tasks(
+            args.tasks, output, engine, progress=progress_hook(args), **settings(args)
+        )
     print(learned)
     return 2 if learned.notes else 0
 
@@ -106,7 +124,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.like:
         old = read_config(args.like)
         if not args.method and old["method"] not in METHODS:
-            raise OptionError(f"--like {args.like}: its method is {old['method']}; if you trust it, say --method.")
+            raise OptionError(
+                f"--like {args.like}: its method is {old['method']}; if you trust it, say --method."
+            )
         chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **old["settings"]}
         spec = FeatureSpec.from_json(old["backbone"])
         if spec is not None:
@@ -114,8 +134,12 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     chosen["backbone"] = spec_of(args, spec)
     if args.steps is not None:
         low, dash, high = args.steps.partition("-")
-        chosen["steps"] = as_step_count([read_value(low), read_value(high)] if dash and low else read_value(args.steps))
-    chosen.update(said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed"))
+        chosen["steps"] = as_step_count(
+            [read_value(low), read_value(high)] if dash and low else read_value(args.steps)
+        )
+    chosen.update(
+        said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed")
+    )
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))

@@ -19,9 +19,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         signal.signal(signal.SIGTERM, _terminate)
         # What is piped on Windows, or under an old locale, cannot hold every letter of a name: no work is lost for it.
-        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in (
+            "strict",
+            "surrogateescape",
+        ):
             sys.stdout.reconfigure(errors="backslashreplace")
-    code = 128 + 13  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
+    code = (
+        128 + 13
+    )  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
     try:
         try:
             code = answer(words)
@@ -100,7 +105,10 @@ def overview() -> str:
     """What `stepcut -h` prints: examples first, then the commands."""
     lines = [f"{read_words('stepcut').partition('commands:')[0]}commands:"]
     lines += [f"  {name:<11} {summary(name)}" for name in COMMANDS]
-    lines += ["", "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows an error's traceback."]
+    lines += [
+        "",
+        "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows an error's traceback.",
+    ]
     return "\n".join(lines)
 
 

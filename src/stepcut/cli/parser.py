@@ -53,11 +53,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line on standard error, exit code 2; an option that is not there is answered with the nearest."""
-        words = re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2])
+        words = re.findall(
+            r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2]
+        )
         if words:
             mine = [word for action in self._actions for word in action.option_strings]
             near = next(iter(difflib.get_close_matches(words[0], mine, n=1)), None)
-            known = f"did you mean {near}?" if near else f"it has {', '.join(w for w in mine if w[:2] == '--')}."
+            known = (
+                f"did you mean {near}?"
+                if near
+                else f"it has {', '.join(w for w in mine if w[:2] == '--')}."
+            )
             message = f"there is no option {words[0]}; {known}"
         name, end = self.prog.rpartition(" ")[2], "?" if message[-1:] == "?" else "."
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
@@ -123,7 +129,10 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
     if "|" in plain:
         more["choices"] = plain.split("|")
     elif flags:
-        more |= {"metavar": tuple(plain.split()) if " " in plain else plain, "type": TYPES.get(plain, str)}
+        more |= {
+            "metavar": tuple(plain.split()) if " " in plain else plain,
+            "type": TYPES.get(plain, str),
+        }
     if " " in plain:
         more["nargs"] = 2
     elif "..." in value.replace(",...", ""):

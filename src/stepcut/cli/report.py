@@ -13,7 +13,9 @@ from stepcut.show.report import make_report
 def run(args: argparse.Namespace) -> int:
     """Check the videos that were asked for, then write the page."""
     if Path(args.output).suffix.lower() not in (".html", ".htm"):
-        raise OptionError(f"-o {args.output}: a report is a page of HTML. Give it a name that ends in .html.")
+        raise OptionError(
+            f"-o {args.output}: a report is a page of HTML. Give it a name that ends in .html."
+        )
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)
     checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)

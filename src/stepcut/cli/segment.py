@@ -22,14 +22,20 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.output:
         format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
-    if args.output and (twice := [video for video, count in Counter(args.video).items() if count > 1]):
-        raise OptionError(f"{twice[0]} is given twice; one timeline would overwrite the other. Give it once.")
+    if args.output and (
+        twice := [video for video, count in Counter(args.video).items() if count > 1]
+    ):
+        raise OptionError(
+            f"{twice[0]} is given twice; one timeline would overwrite the other. Give it once."
+        )
 
     def tell(video: str, timeline: Timeline) -> None:
         if args.output:
             place = args.output.replace("{name}", str(safe_name(timeline.video or "video")))
             film = Path(video).suffix.lower() in VIDEO_SUFFIXES
-            write(place, replace(timeline, video=video) if film else timeline)  # ELAN links the film itself
+            write(
+                place, replace(timeline, video=video) if film else timeline
+            )  # ELAN links the film itself
         else:
             print(timeline, flush=True)
 

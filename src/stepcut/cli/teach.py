@@ -14,9 +14,19 @@ from stepcut.procedure.taught import changes, take_back, teach_folder
 
 def run(args: argparse.Namespace) -> int:
     """Teach, and say what changed."""
-    others = [args.back, args.labels, args.output, args.steps, args.source, args.rate, args.annotator]
+    others = [
+        args.back,
+        args.labels,
+        args.output,
+        args.steps,
+        args.source,
+        args.rate,
+        args.annotator,
+    ]
     if args.mistakes and any(one not in (None, False) for one in others):
-        raise OptionError("--mistakes marks videos and learns nothing; give it alone, and teach in a second command.")
+        raise OptionError(
+            "--mistakes marks videos and learns nothing; give it alone, and teach in a second command."
+        )
     if args.back:
         if args.labels or args.output:
             raise OptionError("--back takes the last teaching back; give it no labels and no -o.")
@@ -26,15 +36,25 @@ def run(args: argparse.Namespace) -> int:
     if args.mistakes:
         marked = load(args.procedure, trust=args.trust).mark_mistakes(*args.mistakes)
         marked.save(args.procedure)
-        print(f"kept in {args.procedure}\ncheck: {marked.expectations.forecast}\n{marked.expectations.advice}")
+        print(
+            f"kept in {args.procedure}\ncheck: {marked.expectations.forecast}\n{marked.expectations.advice}"
+        )
         return 0
     labels = args.labels
     if args.rate is not None or args.annotator is not None:
         if labels is None:
-            raise OptionError("--rate and --annotator are for label files, and none were given. Leave both out.")
+            raise OptionError(
+                "--rate and --annotator are for label files, and none were given. Leave both out."
+            )
         labels = read_folder(labels, rate=args.rate, annotator=args.annotator, confirmed=True)
     before, after = teach_folder(
-        args.procedure, labels, args.output, args.steps, args.source, args.trust, progress_hook(args)
+        args.procedure,
+        labels,
+        args.output,
+        args.steps,
+        args.source,
+        args.trust,
+        progress_hook(args),
     )
     print(after)
     taught = f"learned from {len(after.given)} labelled videos and {len(after.samples) - len(after.given)} others"

@@ -18,7 +18,9 @@ from stepcut.show.viewer.state import Beside, Viewer, look
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     folder = folder_here(args.procedure)
-    ours, theirs = ({"rate": args.rate, "annotator": name} for name in args.annotators or (None, None))
+    ours, theirs = (
+        {"rate": args.rate, "annotator": name} for name in args.annotators or (None, None)
+    )
     if folder.exists() and not is_procedure(folder):
         labels = read_timelines(args.procedure, **ours)
         outline = outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem)
@@ -26,16 +28,24 @@ def run(args: argparse.Namespace) -> int:
     known = find_moved(read_outline(folder).videos, args.videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
-    beside = Beside(Path(args.beside).name, read_timelines(args.beside, **theirs)) if args.beside else None
+    beside = (
+        Beside(Path(args.beside).name, read_timelines(args.beside, **theirs))
+        if args.beside
+        else None
+    )
     if beside and not match_videos(known, beside.timelines):
         there_too = ", ".join(list(beside.timelines)[:5])
-        raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
+        raise OptionError(
+            f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}."
+        )
 
     names = [*known, *(video.name for video in checked)]
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
     if args.at and shown is None:
-        raise OptionError(f"--at {args.at!r}: {unknown('video', wanted, names)} Write VIDEO@SECONDS.")
+        raise OptionError(
+            f"--at {args.at!r}: {unknown('video', wanted, names)} Write VIDEO@SECONDS."
+        )
 
     running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
     address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")

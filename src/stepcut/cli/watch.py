@@ -43,7 +43,15 @@ def run(args: argparse.Namespace) -> int:
     with alone(watch.journal), suppress(KeyboardInterrupt):  # the only end of a watch
         while True:
             for record in watch.poll():
-                codes.append(2 if "error" in record else 3 if record["other_task"] else 0 if record["ok"] else 1)
+                codes.append(
+                    2
+                    if "error" in record
+                    else 3
+                    if record["other_task"]
+                    else 0
+                    if record["ok"]
+                    else 1
+                )
                 print(json.dumps(record, ensure_ascii=False), flush=True)
                 if args.webhook and (trouble := post(args.webhook, record)):
                     say(trouble)
@@ -100,7 +108,11 @@ def stamp_of(path: Path) -> Stamp | None:
         state = path.stat()
     except OSError:
         return None
-    return (state.st_size, state.st_mtime_ns, state.st_ctime_ns) if stat.S_ISREG(state.st_mode) else None
+    return (
+        (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if stat.S_ISREG(state.st_mode)
+        else None
+    )
 
 
 class Watch:
@@ -110,7 +122,11 @@ class Watch:
     """
 
     def __init__(
-        self, folder: Path, check: Callable[[Path], dict[str, Any]], settle: float = 5.0, journal: Path | None = None
+        self,
+        folder: Path,
+        check: Callable[[Path], dict[str, Any]],
+        settle: float = 5.0,
+        journal: Path | None = None,
     ) -> None:
         if not folder.is_dir():
             raise OptionError(f"{folder}: there is no such folder to watch. Make it first.")
@@ -163,7 +179,9 @@ class Watch:
 
     def _read(self) -> Iterator[dict[str, Any]]:
         try:
-            with open(self.journal, "a+", encoding="utf-8", errors="replace") as file:  # it will be written to
+            with open(
+                self.journal, "a+", encoding="utf-8", errors="replace"
+            ) as file:  # it will be written to
                 file.seek(0)
                 text = file.read()
                 if text and not text.endswith("\n"):  # a watch was killed while writing
@@ -184,21 +202,27 @@ class Watch:
 def check_webhook(address: str) -> None:
     """Refuse a web `address` that nothing can be sent to, before any video; what may be a password is not shown."""
     if "@" in address.partition("://")[2].partition("/")[0]:
-        raise OptionError("--webhook holds a user or a password before an @, which is not sent. Give it without them.")
+        raise OptionError(
+            "--webhook holds a user or a password before an @, which is not sent. Give it without them."
+        )
     try:
         parts = urlsplit(address)
         fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         fine = False
     if not fine or not address.isprintable() or " " in address:
-        raise OptionError(f"--webhook {address!r} is no web address; it begins with http:// or https://, then a host.")
+        raise OptionError(
+            f"--webhook {address!r} is no web address; it begins with http:// or https://, then a host."
+        )
 
 
 def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
     """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went wrong, or nothing."""
     said = [f"{address}: the webhook did not take it (no whole answer in {patience:g} s)."]
     # In a thread: the patience of a connection begins again with every byte that comes.
-    sender = threading.Thread(target=lambda: said.append(_send(address, record, patience)), daemon=True)
+    sender = threading.Thread(
+        target=lambda: said.append(_send(address, record, patience)), daemon=True
+    )
     sender.start()
     sender.join(patience)
     return said[-1]
@@ -206,7 +230,9 @@ def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
 
 def _send(address: str, record: dict[str, Any], patience: float) -> str:
     request = urllib.request.Request(
-        address, json.dumps(record).encode(), {"Content-Type": "application/json", "User-Agent": "stepcut"}
+        address,
+        json.dumps(record).encode(),
+        {"Content-Type": "application/json", "User-Agent": "stepcut"},
     )
     try:
         with urllib.request.urlopen(request, timeout=patience):

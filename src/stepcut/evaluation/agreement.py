@@ -70,15 +70,25 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
         found = stretches(one, other)
         for start, end, a, b in found:
             mass[a, b] = mass.get((a, b), 0.0) + end - start
-        ours, theirs = ([left.end for left, right in pairwise(found) if left[side] != right[side]] for side in (2, 3))
+        ours, theirs = (
+            [left.end for left, right in pairwise(found) if left[side] != right[side]]
+            for side in (2, 3)
+        )
         alike = match_boundaries(ours, theirs, tolerance)
-        alone = [*({*ours} - {pair[0] for pair in alike}), *({*theirs} - {pair[1] for pair in alike})]
-        boundaries += 2 * len(alike) + sum(tolerance < time < found[-1].end - tolerance for time in alone)
+        alone = [
+            *({*ours} - {pair[0] for pair in alike}),
+            *({*theirs} - {pair[1] for pair in alike}),
+        ]
+        boundaries += 2 * len(alike) + sum(
+            tolerance < time < found[-1].end - tolerance for time in alone
+        )
         matched += [abs(a - b) for a, b in alike]
         apart += [stretch for stretch in found if stretch.first != stretch.second]
     kappa, total = math.nan, sum(mass.values())
     if len({said for both in mass for said in both}) > 1:
-        kappa = float(cohen_kappa_score(*zip(*mass, strict=True), sample_weight=list(mass.values())))
+        kappa = float(
+            cohen_kappa_score(*zip(*mass, strict=True), sample_weight=list(mass.values()))
+        )
     same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
     return Agreement(
         total,
@@ -92,19 +102,31 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
 
 def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
     """The time of the longer of `first` and `second`, cut wherever one of them changes."""
-    ends = {0.0, first.end, second.end, *(time for t in (first, second) for s in t for time in (s.start, s.end))}
+    ends = {
+        0.0,
+        first.end,
+        second.end,
+        *(time for t in (first, second) for s in t for time in (s.start, s.end)),
+    }
     cuts = np.array(sorted(ends))
     middles: NDArray[Any] = (cuts[:-1] + cuts[1:]) / 2
-    said = [[NOTHING if k == BACKGROUND else t.steps[k] for k in t.labels(middles).tolist()] for t in (first, second)]
+    said = [
+        [NOTHING if k == BACKGROUND else t.steps[k] for k in t.labels(middles).tolist()]
+        for t in (first, second)
+    ]
     cut = zip(pairwise(cuts.tolist()), zip(*said, strict=True), strict=True)
     found = []
-    for both, group in groupby(cut, key=lambda each: each[1]):  # a cut at which neither changes is none
+    for both, group in groupby(
+        cut, key=lambda each: each[1]
+    ):  # a cut at which neither changes is none
         times = [time for time, _ in group]
         found.append(Stretch(times[0][0], times[-1][1], *both))
     return found
 
 
-def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[tuple[float, float]]:
+def match_boundaries(
+    first: Sequence[float], second: Sequence[float], tolerance: float
+) -> list[tuple[float, float]]:
     """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`, and of all ways to
     pair as many the one in which they lie least apart."""
     from scipy.optimize import linear_sum_assignment
@@ -129,7 +151,8 @@ def compare_annotations(
     both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
     spelled, _ = merge_names([timeline for side in zip(*both, strict=True) for timeline in side])
     pairs = {
-        name: (one.rename(spelled), other.rename(spelled)) for name, (one, other) in zip(common, both, strict=True)
+        name: (one.rename(spelled), other.rename(spelled))
+        for name, (one, other) in zip(common, both, strict=True)
     }
     found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
     whole = agree(list(pairs.values()), tolerance)
@@ -137,11 +160,21 @@ def compare_annotations(
         [name, each.seconds, each.kappa, 100 * each.same, 100 * each.boundaries, each.distance]
         for name, each in [*found.items(), ("all", whole)]
     ]
-    columns = ["video", "seconds", "kappa", "same %", f"boundaries within {tolerance:g} s %", "median apart s"]
+    columns = [
+        "video",
+        "seconds",
+        "kappa",
+        "same %",
+        f"boundaries within {tolerance:g} s %",
+        "median apart s",
+    ]
     left_out = sorted({*first, *second} - {*common, *common.values()})
     notes = [f"only one of the two has: {', '.join(left_out)}"] if left_out else []
     apart = {
-        name: Timeline([Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements], video=name)
+        name: Timeline(
+            [Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements],
+            video=name,
+        )
         for name, each in found.items()
     }
     return Table(columns, rows, notes=notes, digits=2), apart

@@ -57,7 +57,9 @@ def put_on_one_clock(
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
     notes += more
-    clusters = list(dict.fromkeys([*all_found, *(step for ours, _ in names for step in found[ours].steps)]))
+    clusters = list(
+        dict.fromkeys([*all_found, *(step for ours, _ in names for step in found[ours].steps)])
+    )
     steps = list(dict.fromkeys(canonical.values()))
     sizes = sorted({len(found[ours].steps) for ours, _ in names})
     if sizes != [len(clusters)]:
@@ -69,7 +71,9 @@ def put_on_one_clock(
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
         notes += look_at(ours, prediction, truth)
-        last = max((segment.end for timeline in (prediction, truth) for segment in timeline), default=0.0)
+        last = max(
+            (segment.end for timeline in (prediction, truth) for segment in timeline), default=0.0
+        )
         end = max(prediction.end, truth.end, last)
         ticks = int(np.floor(end * clock + 0.5))
         if not ticks:
@@ -85,22 +89,32 @@ def put_on_one_clock(
         pair.true.append(labels)
     if not pair.videos:
         lack = "any length or any true step" if drop else "any length"
-        raise AnnotationError(f"none of the videos has {lack}, so there is nothing to score. Check the timelines.")
+        raise AnnotationError(
+            f"none of the videos has {lack}, so there is nothing to score. Check the timelines."
+        )
     return pair
 
 
-def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
+def match_names(
+    found: Mapping[str, Timeline], true: Mapping[str, Timeline]
+) -> tuple[list[tuple[str, str]], list[str]]:
     """Pairs of names in `found` and `true` of one video, as `match_videos` finds them, and what was left over."""
     matched = match_videos(true, found)
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
         what = f"no video has both a prediction and a truth: predicted are {_some(found)}"
-        raise AnnotationError(f"{what}; the truth is of {_some(true)}. Name each label file after its video.")
+        raise AnnotationError(
+            f"{what}; the truth is of {_some(true)}. Name each label file after its video."
+        )
     notes = []
     if alone := [name for name in found if name not in partner]:
-        notes.append(f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}.")
+        notes.append(
+            f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}."
+        )
     if alone := [name for name in true if name not in matched]:
-        notes.append(f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}.")
+        notes.append(
+            f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}."
+        )
     return [(name, partner[name]) for name in found if name in partner], notes
 
 
@@ -115,10 +129,14 @@ def share_videos(
         raise AnnotationError(f"{what}; evaluate them apart, or give them the same videos.")
     notes = [note for _, more in matched for note in more]
     if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
-        notes.append(f"{len(alone)} videos are not in every row and were left out of all: {_some(list(alone))}.")
+        notes.append(
+            f"{len(alone)} videos are not in every row and were left out of all: {_some(list(alone))}."
+        )
     shared = []
     for found, (names, _) in zip(rows, matched, strict=True):
-        kept = sorted((pair for pair in names if pair[1] in in_all), key=lambda pair: natural(pair[1]))
+        kept = sorted(
+            (pair for pair in names if pair[1] in in_all), key=lambda pair: natural(pair[1])
+        )
         shared.append({ours: found[ours] for ours, _ in kept})
     return shared, {name: timeline for name, timeline in true.items() if name in in_all}, notes
 
@@ -144,12 +162,18 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
     if found.duration is not None and last > found.duration + SLACK:
         what = f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s"
         notes.append(f"{what}; what lies beyond counts as missed.")
-    elif found.duration is not None and true.duration is not None and abs(true.duration - found.duration) > SLACK:
+    elif (
+        found.duration is not None
+        and true.duration is not None
+        and abs(true.duration - found.duration) > SLACK
+    ):
         notes.append(
             f"{video}: it is {true.duration:.1f} s long in the truth and {found.duration:.1f} s in the prediction."
         )
     if early := [segment for segment in true if segment.start < 0]:
-        notes.append(f"{video}: {len(early)} true segments start before 0 s; that part was left out.")
+        notes.append(
+            f"{video}: {len(early)} true segments start before 0 s; that part was left out."
+        )
     for side, timeline in (("true", true), ("predicted", found)):
         if pairs := timeline.overlapping():
             shared = sum(min(a.end, b.end) - max(a.start, b.start) for a, b in pairs)
@@ -160,4 +184,6 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
 
 def _some(names: Mapping[str, Timeline] | list[str]) -> str:
     listed = sorted(names, key=natural)
-    return (", ".join(listed[:5]) or "none") + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+    return (", ".join(listed[:5]) or "none") + (
+        f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+    )

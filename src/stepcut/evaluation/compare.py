@@ -20,11 +20,15 @@ NO_VIDEO = ("random", "uniform", "one-cluster")
 """The baselines of every table, which look at no video."""
 
 
-def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
+def baseline(
+    row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0
+) -> list[NDArray[np.int64]]:
     """The labels of a baseline that looks at no video, the `row` random (by its `seed`), uniform or one-cluster, with K
     `steps`, for videos as long as the arrays in `like`."""
     # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
-    videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
+    videos = [
+        np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)
+    ]
     labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
     return labels
 
@@ -84,7 +88,9 @@ def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     try:
         order.prepare()
     except CycleError as error:
-        raise OptionError(f"graph runs in a circle: {', '.join(error.args[1])}. Leave out what closes it.") from error
+        raise OptionError(
+            f"graph runs in a circle: {', '.join(error.args[1])}. Leave out what closes it."
+        ) from error
     return edges
 
 

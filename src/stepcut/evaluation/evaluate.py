@@ -15,7 +15,14 @@ import numpy as np
 
 from stepcut.errors import AnnotationError, OptionError, as_items, choose
 from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
-from stepcut.evaluation.compare import NO_VIDEO, above_clock, baseline, compare_videos, graph_f1, read_edges
+from stepcut.evaluation.compare import (
+    NO_VIDEO,
+    above_clock,
+    baseline,
+    compare_videos,
+    graph_f1,
+    read_edges,
+)
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
@@ -29,7 +36,7 @@ from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.datasets import Task
+    from stepcut.paper.datasets import Task
     from stepcut.parallel.contract import Engine
     from stepcut.procedure.procedure import Procedure
 
@@ -64,7 +71,9 @@ class Evaluation(Table):
         """The table with the matching beside it: found step -> true step."""
         record = json.loads(super().json())
         if self.score.has_one_matching and self.score.protocol != "named":
-            record["matching"] = {self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()}
+            record["matching"] = {
+                self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()
+            }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def per_step(self) -> Table:
@@ -79,7 +88,9 @@ class Evaluation(Table):
     def per_video(self) -> Table:
         """The figures of every video."""
         each = zip(self.videos, self.score.per_video, strict=True)
-        rows: list[list[Cell]] = [[name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau] for name, v in each]
+        rows: list[list[Cell]] = [
+            [name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau] for name, v in each
+        ]
         columns = ["video", "F1", "IoU", "precision", "recall", "MoF", "edit", "tau"]
         return Table(columns, rows, f"{self.caption}; per video")
 
@@ -132,46 +143,74 @@ def evaluate(
     if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
         given = {"ours": given}
     if taken := [name for name in given if name in NO_VIDEO]:
-        raise OptionError(f"a row is called {taken[0]!r}, as a baseline of every table is. Give it another name.")
+        raise OptionError(
+            f"a row is called {taken[0]!r}, as a baseline of every table is. Give it another name."
+        )
     opened = {name: _open_row(one) for name, one in given.items()}
-    shared, scored_truth, left_out = share_videos([one.timelines for row in opened.values() for one in row], true)
+    shared, scored_truth, left_out = share_videos(
+        [one.timelines for row in opened.values() for one in row], true
+    )
     own = [graphs.get(name) for name in scored_truth]
-    known = own[0] if graph is None and all(one == own[0] for one in own) else graph  # one task has one graph
+    known = (
+        own[0] if graph is None and all(one == own[0] for one in own) else graph
+    )  # one task has one graph
     edges = None if known is None else read_edges(known)
     timelines = iter(shared)
     found: dict[str, list[Pair]] = {}
     for name, row in opened.items():
         drop = background == "drop"
-        found[name] = [put_on_one_clock(next(timelines), scored_truth, clock, one.steps, drop) for one in row]
+        found[name] = [
+            put_on_one_clock(next(timelines), scored_truth, clock, one.steps, drop) for one in row
+        ]
         left_out += _look_at_row(row, found[name])
     first = next(iter(found))
     pair, count = found[first][0], len(found[first][0].clusters)
     if not count:
-        raise AnnotationError("no step was found in any video, so there is nothing to score. Check the timelines.")
+        raise AnnotationError(
+            "no step was found in any video, so there is nothing to score. Check the timelines."
+        )
     named = chosen.name == "named"
     # What looks at no video names nothing: under `named` it is given the best names, those of strict.
     blindly = find_protocol("strict") if named else chosen
     jobs: dict[str, list[tuple[Any, ...]]] = {}
     for name, pairs in found.items():
         jobs[name] = [
-            (one.by_name() if named else one.pred, one.true, chosen, background, one.steps, clock, len(one.clusters))
+            (
+                one.by_name() if named else one.pred,
+                one.true,
+                chosen,
+                background,
+                one.steps,
+                clock,
+                len(one.clusters),
+            )
             for one in pairs
         ]
     for name in NO_VIDEO:
-        labels = [baseline(name, pair.true, count, number) for number in (random if name == "random" else random[:1])]
-        jobs[name] = [(of, pair.true, blindly, background, pair.steps, clock, count) for of in labels]
+        labels = [
+            baseline(name, pair.true, count, number)
+            for number in (random if name == "random" else random[:1])
+        ]
+        jobs[name] = [
+            (of, pair.true, blindly, background, pair.steps, clock, count) for of in labels
+        ]
     todo = [job for each in jobs.values() for job in each]
     answers = [_score(one) for one in todo] if engine is None else engine.map(_score, todo)
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
     scored: Any = iter(answers)
-    scores: dict[str, list[Score]] = {name: [next(scored) for _ in each] for name, each in jobs.items()}
+    scores: dict[str, list[Score]] = {
+        name: [next(scored) for _ in each] for name, each in jobs.items()
+    }
     rows: list[list[Cell]] = []
     for name, each in scores.items():
         figures = [one.figures for one in each]
         if edges is not None:
-            figures = [own | {"graph F1": graph_f1(one, edges)} for own, one in zip(figures, each, strict=True)]
+            figures = [
+                own | {"graph F1": graph_f1(one, edges)}
+                for own, one in zip(figures, each, strict=True)
+            ]
         rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
     learned = " ".join(one.seed for one in opened[first])
     caption = (
@@ -182,16 +221,27 @@ def evaluate(
     notes = []
     for name in found:
         by_seed = [one.f1 for one in scores[name]]
-        gap = above_clock(Spread(float(np.mean(by_seed)), float(np.std(by_seed))), scores["uniform"][0].f1)
-        notes.append(f"{'This' if name == 'ours' else name} is {gap}, a clock that looks at no video.")
+        gap = above_clock(
+            Spread(float(np.mean(by_seed)), float(np.std(by_seed))), scores["uniform"][0].f1
+        )
+        notes.append(
+            f"{'This' if name == 'ours' else name} is {gap}, a clock that looks at no video."
+        )
     if len(found) > 1:
         two = list(found)[:2]
         ours, theirs = (
-            {video: each.f1 for video, each in zip(found[name][0].videos, scores[name][0].per_video, strict=True)}
+            {
+                video: each.f1
+                for video, each in zip(
+                    found[name][0].videos, scores[name][0].per_video, strict=True
+                )
+            }
             for name in two
         )
         same = match_videos(theirs, ours)
-        notes.append(compare_videos(two, [ours, {ours: theirs[video] for video, ours in same.items()}]))
+        notes.append(
+            compare_videos(two, [ours, {ours: theirs[video] for video, ours in same.items()}])
+        )
     if named:
         notes.append("Baselines name nothing; they are given the names that suit them best.")
     counts = {name: len(row[0].clusters) for name, row in found.items()}
@@ -200,7 +250,15 @@ def evaluate(
         notes.append(f"K differs between rows ({told}); the baselines have that of {first}.")
     notes += dict.fromkeys(left_out)
     clusters = [*pair.steps, *pair.clusters] if named else pair.clusters
-    return Evaluation(["row", *figures[0]], rows, caption, notes, scores=scores, videos=pair.videos, clusters=clusters)
+    return Evaluation(
+        ["row", *figures[0]],
+        rows,
+        caption,
+        notes,
+        scores=scores,
+        videos=pair.videos,
+        clusters=clusters,
+    )
 
 
 class Opened(NamedTuple):
@@ -217,9 +275,13 @@ class Opened(NamedTuple):
 def _open_row(given: Any) -> list[Opened]:
     """One thing to be scored, or the same with several seeds."""
     alone = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
-    opened = [_open(one) for one in (given if isinstance(given, Iterable) and not alone else [given])]
+    opened = [
+        _open(one) for one in (given if isinstance(given, Iterable) and not alone else [given])
+    ]
     if not opened:
-        raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
+        raise OptionError(
+            "nothing was given to evaluate; give a procedure, its path, or timelines."
+        )
     return opened
 
 
@@ -259,11 +321,15 @@ def spread(values: Sequence[float]) -> Cell:
 def _open(found: Any) -> Opened:
     if isinstance(found, str | os.PathLike):
         place = as_path(found)
-        found = read_outline(place) if is_procedure(place) else read_folder(found)  # timelines need no model
+        found = (
+            read_outline(place) if is_procedure(place) else read_folder(found)
+        )  # timelines need no model
     if isinstance(found, Mapping):
         return Opened(found, (), "unknown", set())
     if not hasattr(found, "config"):
-        raise OptionError(f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video.")
+        raise OptionError(
+            f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video."
+        )
     seed = str(found.config.get("seed", "unknown"))
     return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
 
@@ -271,11 +337,13 @@ def _open(found: Any) -> Opened:
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
     """The timelines of `truth` by video, a word for where they come from, and true graphs by video, where known."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
-        from stepcut.datasets import DATASETS, load
+        from stepcut.paper.datasets import DATASETS, load
 
         kind, _, root = truth.partition(":")
         choose("data set", kind, DATASETS)
-        videos = [(task, name, each) for task in load(kind, root) for name, each in task.timelines.items()]
+        videos = [
+            (task, name, each) for task in load(kind, root) for name, each in task.timelines.items()
+        ]
         # Two tasks may have videos of one name.
         names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
         known = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}
@@ -284,8 +352,14 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Ed
         return read_folder(truth, confirmed=True), Path(truth).name or str(truth), {}
     if not isinstance(truth, Mapping):
         if not hasattr(truth, "timelines"):
-            raise OptionError(f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task.")
+            raise OptionError(
+                f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task."
+            )
         graph = getattr(truth, "graph", None)
-        return truth.timelines, str(getattr(truth, "name", "given")), dict.fromkeys(truth.timelines, graph)
+        return (
+            truth.timelines,
+            str(getattr(truth, "name", "given")),
+            dict.fromkeys(truth.timelines, graph),
+        )
     as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
     return truth, "given", {}

@@ -31,7 +31,11 @@ def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.i
     [[0, 1], [2, 0]]
     """
     flat = np.asarray(true, dtype=np.int64) * clusters + np.asarray(pred, dtype=np.int64)
-    return np.bincount(flat, minlength=steps * clusters).reshape(steps, clusters).astype(np.int64, copy=False)
+    return (
+        np.bincount(flat, minlength=steps * clusters)
+        .reshape(steps, clusters)
+        .astype(np.int64, copy=False)
+    )
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
@@ -100,7 +104,9 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return int(row[-1])
 
 
-def segment_hits(pred: Labels, true: Labels, overlaps: Sequence[float]) -> tuple[list[int], int, int]:
+def segment_hits(
+    pred: Labels, true: Labels, overlaps: Sequence[float]
+) -> tuple[list[int], int, int]:
     """Segments of `true` found in `pred` at an IoU of at least each of `overlaps`, and how many both have.
 
     Every predicted segment is held against the true segment of its own step with which it has the highest IoU; each
@@ -111,7 +117,9 @@ def segment_hits(pred: Labels, true: Labels, overlaps: Sequence[float]) -> tuple
     best, place = np.zeros(len(found)), np.full(len(found), -1)
     for number, (label, first, last) in enumerate(actual.tolist()):
         # Segments do not overlap and are sorted, so those that meet this one stand side by side.
-        near = slice(int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last, "left")))
+        near = slice(
+            int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last, "left"))
+        )
         both = np.minimum(end[near], last) - np.maximum(start[near], first)
         union = np.maximum(end[near], last) - np.minimum(start[near], first)
         iou = np.where(step[near] == label, both / np.maximum(union, 1), 0.0)
@@ -148,7 +156,9 @@ def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
     return sum(1 if a < b else -1 for a, b in pairs) / len(pairs) if pairs else math.nan
 
 
-def edge_rates(found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[Hashable, Hashable]]) -> Rates:
+def edge_rates(
+    found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[Hashable, Hashable]]
+) -> Rates:
     """Precision, recall, F1 and IoU of the edges `found` against those of the `true` task graph."""
     ours, theirs = set(found), set(true)
     return rates(len(ours & theirs), len(ours), len(theirs))

@@ -46,11 +46,17 @@ class Protocol:
         """What `match`, which may be somebody's own, gives for these `rows` of `counts`."""
         matching = self.match(counts, rows)
         steps, clusters = map(range, counts.shape)
-        if not isinstance(matching, dict) or any(k not in clusters or s not in steps for k, s in matching.items()):
-            raise OptionError(f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column to row.")
+        if not isinstance(matching, dict) or any(
+            k not in clusters or s not in steps for k, s in matching.items()
+        ):
+            raise OptionError(
+                f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column to row."
+            )
         if len(set(matching.values())) < len(matching):
             what = f"match gave two columns for one row, {matching!r}; a step is matched to one cluster"
-            raise OptionError(f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters beforehand.")
+            raise OptionError(
+                f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters beforehand."
+            )
         return matching
 
     def find_rates(self, counts: Counts, matching: Matching) -> Rates:
@@ -59,7 +65,9 @@ class Protocol:
         numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
         if not numbers or len(figures) != len(Rates._fields):
             wanted = ", ".join(Rates._fields)
-            raise OptionError(f"protocol {self.name!r}: rate gave {figures!r}; it must be Rates({wanted}).")
+            raise OptionError(
+                f"protocol {self.name!r}: rate gave {figures!r}; it must be Rates({wanted})."
+            )
         return figures
 
 
@@ -72,7 +80,9 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
         )
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
-        raise OptionError(f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a {type(found).__name__}.")
+        raise OptionError(
+            f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a {type(found).__name__}."
+        )
     return found
 
 
@@ -84,7 +94,9 @@ def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) ->
     if not len(rows) or not len(columns):
         return {}
     columns = columns[np.lexsort(counts[::-1, columns])]
-    exact = np.round(gain[np.ix_(rows, columns)] * 2**30)  # whole numbers, whose sums are equal where they should be
+    exact = np.round(
+        gain[np.ix_(rows, columns)] * 2**30
+    )  # whole numbers, whose sums are equal where they should be
     i, j = linear_sum_assignment(exact, maximize=True)
     return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
 
@@ -103,14 +115,19 @@ def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching
     clusters = np.arange(NO_STEP + 1, counts.shape[1]) if empty else _clusters(counts)
     if not counts[:, NO_STEP].any():
         return assign(_overlap(counts), counts, rows, clusters)
-    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), counts, rows[rows != BACKGROUND], clusters)}
+    return {
+        NO_STEP: BACKGROUND,
+        **assign(_overlap(counts), counts, rows[rows != BACKGROUND], clusters),
+    }
 
 
 def match_steps(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that most frames agree; background takes no part."""
     steps = counts.copy()
     steps[BACKGROUND] = 0
-    return _useful(assign(_overlap(steps), counts, rows[rows != BACKGROUND], _clusters(steps)), counts)
+    return _useful(
+        assign(_overlap(steps), counts, rows[rows != BACKGROUND], _clusters(steps)), counts
+    )
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
@@ -150,7 +167,9 @@ def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
     """The four figures of every class in `matching`, by its row of `counts`."""
     frames_of_step, frames_of_cluster = counts.sum(axis=1), counts.sum(axis=0)
     return {
-        step: rates(int(counts[step, cluster]), int(frames_of_cluster[cluster]), int(frames_of_step[step]))
+        step: rates(
+            int(counts[step, cluster]), int(frames_of_cluster[cluster]), int(frames_of_step[step])
+        )
         for cluster, step in matching.items()
     }
 
@@ -181,8 +200,15 @@ PROTOCOLS: dict[str, Protocol] = {
     for p in (
         Protocol("strict", match_f1, rate_strict),
         Protocol("paper", match_overlap, rate_paper, background_is_a_class=True),
-        Protocol("paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True),
-        Protocol("framewise", partial(match_overlap, empty=True), rate_framewise, background_is_a_class=True),
+        Protocol(
+            "paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True
+        ),
+        Protocol(
+            "framewise",
+            partial(match_overlap, empty=True),
+            rate_framewise,
+            background_is_a_class=True,
+        ),
         Protocol("framewise-steps", match_steps, rate_framewise_steps),
         Protocol("named", match_names, rate_strict),
     )

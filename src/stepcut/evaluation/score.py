@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
-from stepcut.evaluation.protocols import BACKGROUND, NO_STEP, Counts, Matching, Protocol, each_step, find_protocol
+from stepcut.evaluation.protocols import (
+    BACKGROUND,
+    NO_STEP,
+    Counts,
+    Matching,
+    Protocol,
+    each_step,
+    find_protocol,
+)
 from stepcut.methods.segmenter import check_number
 from stepcut.order import video_order
 
@@ -62,9 +70,13 @@ class Score:
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
         # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
         classes = len(np.unique(np.concatenate(true)))
-        most = max(clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1)
+        most = max(
+            clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1
+        )
         steps = max(int(t.max()) for t in true) + 1
-        self._counts = [metrics.count(p + 1, t, most + 1, steps) for p, t in zip(pred, true, strict=True)]
+        self._counts = [
+            metrics.count(p + 1, t, most + 1, steps) for p, t in zip(pred, true, strict=True)
+        ]
         self.confusion: Counts = np.sum(self._counts, axis=0)
         """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
@@ -82,7 +94,10 @@ class Score:
     def matchings(self) -> list[dict[int, int]]:
         """For every video, cluster number -> true step (0 is background, cluster -1 is "no step")."""
         used = self.confusion.sum(axis=0)
-        return [{k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]} for i in range(len(self._pred))]
+        return [
+            {k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]}
+            for i in range(len(self._pred))
+        ]
 
     @property
     def matching(self) -> dict[int, int]:
@@ -143,7 +158,10 @@ class Score:
     def f1_at(self) -> dict[int, float]:
         """Segment F1 at an IoU of 10, 25 and 50 percent, over the segments of all videos."""
         overlaps = (10, 25, 50)
-        each = [metrics.segment_hits(self.mapped(i), t, [o / 100 for o in overlaps]) for i, t in enumerate(self._true)]
+        each = [
+            metrics.segment_hits(self.mapped(i), t, [o / 100 for o in overlaps])
+            for i, t in enumerate(self._true)
+        ]
         both = sum(found + actual for _, found, actual in each)
         return {
             percent: 200 * sum(hits[i] for hits, _, _ in each) / both if both else 100.0
@@ -160,7 +178,9 @@ class Score:
     def length_distance(self) -> float:
         """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in seconds."""
         found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
-        true = np.concatenate([np.diff(metrics.segments(t, BACKGROUND)[:, 1:])[:, 0] for t in self._true])
+        true = np.concatenate(
+            [np.diff(metrics.segments(t, BACKGROUND)[:, 1:])[:, 0] for t in self._true]
+        )
         return metrics.length_distance(found / self.rate, true / self.rate)
 
     @cached_property
@@ -170,10 +190,18 @@ class Score:
         scores = []
         for step in self._occurring:
             if step != BACKGROUND or self._protocol.background_is_a_class:
-                each = [each_step(counts, match).get(step) for counts, match in self._matched if counts[step].any()]
-                p, r, f1, iou = (100 * value for value in metrics.mean_rates([one for one in each if one]))
+                each = [
+                    each_step(counts, match).get(step)
+                    for counts, match in self._matched
+                    if counts[step].any()
+                ]
+                p, r, f1, iou = (
+                    100 * value for value in metrics.mean_rates([one for one in each if one])
+                )
                 frames = int(self.confusion[step].sum())
-                scores.append(StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, frames))
+                scores.append(
+                    StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, frames)
+                )
         return scores
 
     @cached_property
@@ -183,9 +211,13 @@ class Score:
         for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
             mapped = self.mapped(i)
             mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
-            p, r, f1, iou = (100 * value for value in self._protocol.find_rates(counts, self._matching(i)))
+            p, r, f1, iou = (
+                100 * value for value in self._protocol.find_rates(counts, self._matching(i))
+            )
             # Here 0 is background and less than that a cluster without a step; `video_order` leaves -1 out.
-            found, actual = (video_order(np.where(steps > BACKGROUND, steps, -1)) for steps in (mapped, true))
+            found, actual = (
+                video_order(np.where(steps > BACKGROUND, steps, -1)) for steps in (mapped, true)
+            )
             tau = metrics.kendall(found, actual)
             scores.append(VideoScore(p, r, f1, iou, 100 * mof, 100 * edit, tau))
         return scores
@@ -193,8 +225,17 @@ class Score:
     @property
     def figures(self) -> dict[str, float]:
         """All figures by the names that tables give them."""
-        named = {"F1": self.f1, "IoU": self.iou, "precision": self.precision, "recall": self.recall, "MoF": self.mof}
-        named |= {"edit": self.edit, **{f"F1@{percent}": value for percent, value in self.f1_at.items()}}
+        named = {
+            "F1": self.f1,
+            "IoU": self.iou,
+            "precision": self.precision,
+            "recall": self.recall,
+            "MoF": self.mof,
+        }
+        named |= {
+            "edit": self.edit,
+            **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
+        }
         return {**named, "tau": self.tau, "lengths": self.length_distance}
 
     def _matching(self, video: int) -> Matching:
@@ -246,10 +287,15 @@ def score(
     if clusters is not None:
         check_number("clusters", clusters, 0, whole=True)
     last = max(int(t.max()) for t in actual) if actual else 0
-    if names is not None and len(as_items("names", names, str, "the name of each true step")) < last:
+    if (
+        names is not None
+        and len(as_items("names", names, str, "the name of each true step")) < last
+    ):
         raise OptionError(f"{len(names)} names for true steps up to {last}; give one for each.")
     if not any(t.any() for t in actual):
-        raise OptionError("true holds background only, so there is nothing to score; number the true steps from 1.")
+        raise OptionError(
+            "true holds background only, so there is nothing to score; number the true steps from 1."
+        )
     return Score(found, actual, chosen, names, rate, clusters)
 
 
@@ -263,7 +309,9 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
     for i, array in enumerate(arrays):
         numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
         if not numbers or array.min() < lowest:
-            held = f"holds {array.min()}" if numbers else f"holds {array.dtype} of shape {array.shape}"
+            held = (
+                f"holds {array.min()}" if numbers else f"holds {array.dtype} of shape {array.shape}"
+            )
             raise OptionError(
                 f"{what}[{i}] {held}; it must be one whole number per frame, the lowest {lowest} "
                 f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), leave empty videos out."

@@ -44,7 +44,9 @@ def compute_features(
     rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
     device = str(getattr(backbone, "device", None))
     gpu = device if device.startswith("cuda") else None
-    samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu)
+    samples = sample_frames(
+        path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu
+    )
 
     def told() -> Generator[Rows]:
         with closing(compute_rows(samples, backbone, as_rate(fps))) as every:
@@ -59,7 +61,11 @@ def compute_features(
             "duration": repr(samples.duration),
             "corrupt": str(samples.corrupt),
             "backbone": backbone.fingerprint,
-            **({"times": times, "tolerance": str(samples.tolerance)} if samples.tolerance is not None else {}),
+            **(
+                {"times": times, "tolerance": str(samples.tolerance)}
+                if samples.tolerance is not None
+                else {}
+            ),
         }
 
     with closing(told()) as rows:
@@ -67,7 +73,9 @@ def compute_features(
     return as_path(target)
 
 
-def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = None) -> Generator[Rows]:
+def compute_rows(
+    samples: Samples, backbone: Backbone, fps: Fraction | None = None
+) -> Generator[Rows]:
     """Rows in batches of `backbone.batch` frames; decoding goes on in another thread while the `backbone` works.
 
     Of one that takes clips, there are `frames_per_row` times as many `samples` as rows; `fps` rows a second, as many as
@@ -76,7 +84,9 @@ def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = No
     """
     pictures: Iterator[Frames] = (picture for _, picture in samples)
     if clip_length(backbone) > 1:
-        pictures = make_clips(pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps))
+        pictures = make_clips(
+            pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps)
+        )
     # Closed here and now where something goes wrong: what an error holds on to, the garbage collector would close one
     # day, inside whatever it interrupts; there, waiting for a thread can be a deadlock.
     with closing(_batches(pictures, batch_size(backbone), samples.close)) as batches:
@@ -84,7 +94,9 @@ def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = No
             rows = np.asarray(backbone.extract(frames))
             if rows.ndim not in (2, 4) or rows.shape[:2] != (len(frames), backbone.dim):
                 what = f"backbone {backbone.name} gave shape {rows.shape} for {len(frames)} frames"
-                raise FeatureError(f"{what}; it must give a row each: ({len(frames)}, {backbone.dim}) or (..., h, w).")
+                raise FeatureError(
+                    f"{what}; it must give a row each: ({len(frames)}, {backbone.dim}) or (..., h, w)."
+                )
             yield rows
 
 

@@ -41,7 +41,9 @@ class Features:
 
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self.rows.shape)
-        return f"<Features {self.name}: {shape}, {self.rate} rows per second, {self.duration:.1f} s>"
+        return (
+            f"<Features {self.name}: {shape}, {self.rate} rows per second, {self.duration:.1f} s>"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ def check_alike(features: Sequence[Features]) -> None:
                 f"{one.spec.to_json() if one.spec else 'an unknown backbone'}"
                 for one in (features[0], other)
             )
-            raise FeatureError(f"features were made differently: {told}. Give those of one backbone and one rate.")
+            raise FeatureError(
+                f"features were made differently: {told}. Give those of one backbone and one rate."
+            )
 
 
 def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray[Any]:
@@ -77,23 +81,39 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray
     try:  # rows of several lengths; a tensor elsewhere, or in training
         array = np.asarray(rows)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise FeatureError(f"{name}: it is no array ({error}); give numbers of shape (T, d).") from error
+        raise FeatureError(
+            f"{name}: it is no array ({error}); give numbers of shape (T, d)."
+        ) from error
     if array.dtype.kind not in "fiu":
-        raise FeatureError(f"{name}: values of type {array.dtype}, not numbers. Save them as float16 or float32.")
+        raise FeatureError(
+            f"{name}: values of type {array.dtype}, not numbers. Save them as float16 or float32."
+        )
     if array.ndim not in kinds:
         wanted = " or ".join({2: "(T, d) vectors", 4: "(T, C, h, w) maps"}[kind] for kind in kinds)
         advice = "Give a list of such arrays" if array.ndim == 1 else "Reshape them"
-        raise FeatureError(f"{name}: shape {array.shape}; features are {wanted}, one row per time step. {advice}.")
+        raise FeatureError(
+            f"{name}: shape {array.shape}; features are {wanted}, one row per time step. {advice}."
+        )
     if array.size == 0:
-        raise FeatureError(f"{name}: empty, shape {array.shape}; at least one row of one number is needed.")
-    for at in range(0, len(array), 1024):  # in pieces, so that a memory-mapped file stays on the disk
+        raise FeatureError(
+            f"{name}: empty, shape {array.shape}; at least one row of one number is needed."
+        )
+    for at in range(
+        0, len(array), 1024
+    ):  # in pieces, so that a memory-mapped file stays on the disk
         part = array[at : at + 1024]
-        if part.dtype == np.float16:  # of which a processor takes the least and the greatest one by one
+        if (
+            part.dtype == np.float16
+        ):  # of which a processor takes the least and the greatest one by one
             with np.errstate(invalid="ignore"):  # numpy warns of NaNs of an unusual kind
                 part = part.astype(np.float32)
-        if not (float(part.min()) >= -LARGEST and float(part.max()) <= LARGEST):  # false for NaN as well
+        if not (
+            float(part.min()) >= -LARGEST and float(part.max()) <= LARGEST
+        ):  # false for NaN as well
             with np.errstate(invalid="ignore"):  # numpy warns of NaNs of an unusual kind
                 bad = np.argwhere(~(np.abs(part.astype(np.float64)) <= LARGEST))[0]
             what = f"NaN, infinity or a number beyond {LARGEST:g} ({part[tuple(bad)]})"
-            raise FeatureError(f"{name}: row {at + bad[0]} holds {what}. Compute it again, or leave the video out.")
+            raise FeatureError(
+                f"{name}: row {at + bad[0]} holds {what}. Compute it again, or leave the video out."
+            )
     return array

@@ -19,7 +19,9 @@ from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, read_rows, save_rows
-from stepcut.features.files import load_features as load_features  # both ways to features stand in one place
+from stepcut.features.files import (
+    load_features as load_features,
+)  # both ways to features stand in one place
 from stepcut.features.find import Source as Videos
 from stepcut.features.find import as_list, feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
@@ -61,14 +63,19 @@ def extract(
     """
     if getattr(backbone, "backbone", backbone) == VECTORS:
         broken: list[Failure] = []
-        return load_features(videos, as_spec(backbone, fps=fps).fps, None if strict else broken), broken
+        return load_features(
+            videos, as_spec(backbone, fps=fps).fps, None if strict else broken
+        ), broken
     network, spec = open_backbone(backbone, fps, device, engine)
     paths = find_videos(videos)
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names = name_videos(paths)
     # A worker may have another working folder.
-    items = [(name, path if engine is None else path.absolute()) for name, path in zip(names, paths, strict=True)]
+    items = [
+        (name, path if engine is None else path.absolute())
+        for name, path in zip(names, paths, strict=True)
+    ]
     look_at = partial(
         look,
         fingerprint=network.fingerprint,
@@ -93,20 +100,37 @@ def extract(
             # A clip reaches over the border of a part, so that its video stays whole.
             piece = PIECE if clip_length(network) == 1 else None
             looked = engine.map(partial(look_at, piece=piece), items, done)
-    jobs = {number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)}
-    errors = {n: video_error(answer, paths[n]) for n, answer in enumerate(looked) if isinstance(answer, Exception)}
+    jobs = {
+        number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)
+    }
+    errors = {
+        n: video_error(answer, paths[n])
+        for n, answer in enumerate(looked)
+        if isinstance(answer, Exception)
+    }
     if strict and errors:
         raise errors[min(errors)]
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
-    with writable(folder) if missing and cache is None and isinstance(folder, Path) else nullcontext(folder) as place:
+    with (
+        writable(folder)
+        if missing and cache is None and isinstance(folder, Path)
+        else nullcontext(folder) as place
+    ):
         if place != folder:  # the features of this run alone
-            missing = {number: replace(job, target=place / job.target.name) for number, job in missing.items()}
+            missing = {
+                number: replace(job, target=place / job.target.name)
+                for number, job in missing.items()
+            }
             jobs |= missing
         errors |= compute_jobs(missing, network, progress, strict, engine)
-        found = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in errors]
+        found = [
+            _read(job, paths[number], spec) for number, job in jobs.items() if number not in errors
+        ]
         if place != folder:
             found = [replace(one, rows=np.array(one.rows)) for one in found]
-    return found, [Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)]
+    return found, [
+        Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)
+    ]
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:
@@ -122,7 +146,11 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
         "spec": features.spec and json.dumps(features.spec.to_json()),
     }
     # A file name may hold bytes that are no text; the header of the file must be text.
-    save_rows(target, features.rows, {k: v.encode("utf-8", "replace").decode() for k, v in said.items() if v})
+    save_rows(
+        target,
+        features.rows,
+        {k: v.encode("utf-8", "replace").decode() for k, v in said.items() if v},
+    )
     return target
 
 
@@ -158,13 +186,19 @@ def read_source(
         return _from_arrays(source, rate), []
     given = [feature_files(place) for place in places]
     if any(given) and not all(given):
-        raise OptionError(f"{places[given.index([])]} holds no features, and others do; give all of one kind.")
+        raise OptionError(
+            f"{places[given.index([])]} holds no features, and others do; give all of one kind."
+        )
     if any(given):
         failures: list[Failure] = []
-        return load_features([file for files in given for file in files], rate, None if strict else failures), failures
+        return load_features(
+            [file for files in given for file in files], rate, None if strict else failures
+        ), failures
     videos = find_videos(places)
     spec = need_spec(spec)
-    features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine)
+    features, failures = extract(
+        videos, backbone or spec, spec.fps, cache, progress, strict, device, engine
+    )
     if not features:
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
         raise VideoError(f"none of the {len(videos)} videos could be used{reasons}.")
@@ -192,22 +226,37 @@ def read_like(
                 raise OptionError(f"{video} holds {len(source)} videos; give the files themselves.")
         elif isinstance(video, list | tuple) and find_places(video):
             raise OptionError(f"{len(video)} videos were given; give one at a time.")
-        [features], _ = read_source(source, rate, spec, strict=True, progress=progress, device=device)
+        [features], _ = read_source(
+            source, rate, spec, strict=True, progress=progress, device=device
+        )
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}"
-        raise FeatureError(f"{features.name}: {what}. Make them anew: stepcut features VIDEO -o DIR --fps {rate}")
+        raise FeatureError(
+            f"{features.name}: {what}. Make them anew: stepcut features VIDEO -o DIR --fps {rate}"
+        )
     seen, known = list(features.rows.shape[1:]), list(shape)
     if seen != known:
-        what = "Make them as those were" if spec is None else f"Give the video itself, or features by {spec.backbone}"
+        what = (
+            "Make them as those were"
+            if spec is None
+            else f"Give the video itself, or features by {spec.backbone}"
+        )
         known_from = f"this procedure was learned from {known}"
         raise FeatureError(f"{features.name}: a row has shape {seen}; {known_from}. {what}.")
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
-        both = [{"times": "exact", **one.to_json(), "backbone": one.backbone} for one in (features.spec, spec)]
-        made, learned = (", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both)
+        both = [
+            {"times": "exact", **one.to_json(), "backbone": one.backbone}
+            for one in (features.spec, spec)
+        ]
+        made, learned = (
+            ", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both
+        )
         older = max(TIMES[one["times"]] or Fraction(0) for one in both) / rate
         off = f"a row may show a frame up to {float(older):g} s older"
         off = off if unlike == ["times"] else "what is found may be wrong"
-        warn_once(f"features made with {made} are put to a procedure that was learned with {learned}: {off}.")
+        warn_once(
+            f"features made with {made} are put to a procedure that was learned with {learned}: {off}."
+        )
     return features
 
 
@@ -222,16 +271,23 @@ def find_places(source: Source) -> list[AnyPath] | None:
     listed = as_list(source)
     places = [one for one in listed if isinstance(one, str | os.PathLike | Address)]
     if places and len(places) < len(listed):
-        raise OptionError(f"{len(listed) - len(places)} arrays and {len(places)} paths; give all of one kind.")
+        raise OptionError(
+            f"{len(listed) - len(places)} arrays and {len(places)} paths; give all of one kind."
+        )
     return places if len(places) == len(listed) and not isinstance(source, Mapping) else None
 
 
 def _from_arrays(source: Any, rate: Rate) -> list[Features]:
     named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
     if not named:
-        raise FeatureError("no video was given: there are no arrays. Give at least two, each (T, d).")
+        raise FeatureError(
+            "no video was given: there are no arrays. Give at least two, each (T, d)."
+        )
     per_second = as_rate(rate, "rate")
     checked = {str(name): check_rows(one, f"video {name}") for name, one in named.items()}
-    features = [Features(rows, per_second, len(rows) / float(per_second), name) for name, rows in checked.items()]
+    features = [
+        Features(rows, per_second, len(rows) / float(per_second), name)
+        for name, rows in checked.items()
+    ]
     check_alike(features)
     return features

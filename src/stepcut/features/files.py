@@ -33,16 +33,31 @@ VERSION = 1
 
 _HEADER = 16384
 """Bytes before the first row: the header is written last, when the number of rows is known, padded with blanks."""
-_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "U8": "|u1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
+_DTYPES = {
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "I8": "|i1",
+    "U8": "|u1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+}
 _BOMB = 100
 """How much larger than its file an .npz may be; what videos give compresses by a few times."""
 
 
-def content_hash(path: AnyPath, cache: Path | Address, tell: Callable[[int], None] | None = None) -> str:
+def content_hash(
+    path: AnyPath, cache: Path | Address, tell: Callable[[int], None] | None = None
+) -> str:
     """The SHA-256 of the video at `path`; remembered in the `cache` by path, size and time of change, so that a second
     run does not read it. `tell` is called with 0 after every 16 MB that are read."""
     file = as_path(path).absolute()
-    memory = cache / "hashes" / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
+    memory = (
+        cache
+        / "hashes"
+        / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
+    )
     seen: dict[str, Any] = {"path": str(file)}
     settled = True
     if isinstance(file, Address):
@@ -69,7 +84,9 @@ def content_hash(path: AnyPath, cache: Path | Address, tell: Callable[[int], Non
     return digest
 
 
-def feature_file(video_hash: str, fps: Fraction, fingerprint: str, cache: Path | Address) -> Path | Address:
+def feature_file(
+    video_hash: str, fps: Fraction, fingerprint: str, cache: Path | Address
+) -> Path | Address:
     """Where in the `cache` the features of a video are: `video_hash`, `fps` and the `fingerprint` name it."""
     key = json.dumps([VERSION, video_hash, str(fps), fingerprint])
     return cache / "features" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
@@ -85,7 +102,9 @@ def clear_leftovers(cache: Path | Address) -> None:
                 part.unlink()
 
 
-def write_rows(path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[[], Mapping[str, str]]) -> None:
+def write_rows(
+    path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[[], Mapping[str, str]]
+) -> None:
     """Write rows to the file at `path` as they come, so that a long video never has to fit into memory; whole or not at
     all. `parts` are rows (n, ...), a few at a time, all of one shape, and kept in half precision; `metadata` gives what
     the file says of itself, once the last row is written."""
@@ -95,12 +114,16 @@ def write_rows(path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[
         for rows in parts:
             shape = rows.shape[1:] if shape is None else shape
             if rows.shape[1:] != shape:
-                raise FeatureError(f"rows of shape {rows.shape[1:]} after rows of shape {shape}: all must be alike.")
+                raise FeatureError(
+                    f"rows of shape {rows.shape[1:]} after rows of shape {shape}: all must be alike."
+                )
             with np.errstate(over="ignore"):
                 half = rows.astype("<f2", copy=False)
             if not np.isfinite(half).all():
                 if not np.isfinite(rows).all():
-                    raise FeatureError("the backbone gave nan or inf. Check the mean and scale of its input.")
+                    raise FeatureError(
+                        "the backbone gave nan or inf. Check the mean and scale of its input."
+                    )
                 most = f"values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504)"
                 raise FeatureError(f"the backbone gave {most}. Scale its features down.")
             file.write(np.ascontiguousarray(half).data)
@@ -109,7 +132,9 @@ def write_rows(path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[
         entry = {"dtype": "F16", "shape": whole, "data_offsets": [0, 2 * int(np.prod(whole))]}
         header = json.dumps({"__metadata__": dict(metadata()), "rows": entry}).encode()
         if len(header) > _HEADER - 8:
-            raise FeatureError(f"{len(header):,} bytes of names and paths, at most {_HEADER - 8:,}. Use shorter ones.")
+            raise FeatureError(
+                f"{len(header):,} bytes of names and paths, at most {_HEADER - 8:,}. Use shorter ones."
+            )
         file.seek(0)
         file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
 
@@ -139,8 +164,14 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
         entry = next(header[name] for name in ("rows", "features", *header) if name in header)
         dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
     except (SafetensorError, ValueError, LookupError, StopIteration) as error:
-        said = f"{error}" if isinstance(error, SafetensorError) else "it holds none, or none as F16 or F32"
-        raise FeatureError(f"{file}: no safetensors file of features ({said}). Compute or export it again.") from error
+        said = (
+            f"{error}"
+            if isinstance(error, SafetensorError)
+            else "it holds none, or none as F16 or F32"
+        )
+        raise FeatureError(
+            f"{file}: no safetensors file of features ({said}). Compute or export it again."
+        ) from error
     if not shape or 0 in shape:
         return np.empty(shape, dtype), metadata
     return np.memmap(file, dtype, "r", 8 + length + entry["data_offsets"][0], shape), metadata
@@ -152,14 +183,19 @@ def check_stored(address: Address) -> None:
     head = address.fs.cat_file(address.path, start=0, end=_HEADER)
     try:
         end = json.loads(head[8:])["rows"]["data_offsets"][1]
-        whole = int.from_bytes(head[:8], "little") == _HEADER - 8 and address.fs.size(address.path) == _HEADER + end
+        whole = (
+            int.from_bytes(head[:8], "little") == _HEADER - 8
+            and address.fs.size(address.path) == _HEADER + end
+        )
     except (ValueError, LookupError, TypeError):
         whole = False
     if not whole:
         raise FeatureError(f"{address}: not all of a file of features. Compute it again.")
 
 
-def load_features(paths: Source, rate: Rate | None = None, failures: list[Failure] | None = None) -> list[Features]:
+def load_features(
+    paths: Source, rate: Rate | None = None, failures: list[Failure] | None = None
+) -> list[Features]:
     """Read given features, one row per time step; all must have the same dimension.
 
     paths     `.npy`, `.npz` or `.safetensors` files, or folders of them
@@ -186,7 +222,9 @@ def load_features(paths: Source, rate: Rate | None = None, failures: list[Failur
 def spec_of(file: AnyPath) -> FeatureSpec | None:
     """How the features of a file were made; None where it does not say."""
     path = as_path(file)
-    return FeatureSpec.from_metadata(_read(local(path))[1]) if path.suffix == ".safetensors" else None
+    return (
+        FeatureSpec.from_metadata(_read(local(path))[1]) if path.suffix == ".safetensors" else None
+    )
 
 
 def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Features:
@@ -196,25 +234,48 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
     except FeatureError as error:  # which names the copy
         raise FeatureError(str(error).replace(str(copy), str(file))) from error
     except FileNotFoundError as error:
-        raise FeatureError(f"{file}: no such file. Check the address, and that you may read it.") from error
+        raise FeatureError(
+            f"{file}: no such file. Check the address, and that you may read it."
+        ) from error
     except PermissionError as error:
-        raise FeatureError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
+        raise FeatureError(
+            f"{file}: cannot be read ({error.strerror}). Check its permissions."
+        ) from error
     except EOFError as error:
-        raise FeatureError(f"{file}: the server ended the connection. Check the address, and try it again.") from error
+        raise FeatureError(
+            f"{file}: the server ended the connection. Check the address, and try it again."
+        ) from error
     check_rows(rows, str(file))
     try:
         rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
         duration = float(metadata.get("duration", len(rows) / (rate or 1)))
         spec = FeatureSpec.from_metadata(metadata)
         corrupt = int(metadata.get("corrupt", 0))
-        if not 0 <= duration < 1e9 or corrupt < 0 or any("\0" in value for value in metadata.values()):
+        if (
+            not 0 <= duration < 1e9
+            or corrupt < 0
+            or any("\0" in value for value in metadata.values())
+        ):
             raise ValueError(f"duration {duration}, {corrupt} damaged frames")
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         told = f"{type(error).__name__}: {error}"
-        raise FeatureError(f"{file}: what it says of itself makes no sense ({told}). Export it again.") from error
+        raise FeatureError(
+            f"{file}: what it says of itself makes no sense ({told}). Export it again."
+        ) from error
     if rate is None:
-        raise OptionError(f"{file}: how many rows make a second? It does not say (rate=None). Give rate, such as 1.")
-    return Features(rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec)
+        raise OptionError(
+            f"{file}: how many rows make a second? It does not say (rate=None). Give rate, such as 1."
+        )
+    return Features(
+        rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec
+    )
 
 
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
@@ -225,7 +286,9 @@ def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     try:
         with warnings.catch_warnings(), open(file, "rb") as opened:
             warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
-            packed = opened.read(2) == b"PK"  # numpy would leave an archive open that turns out to be none
+            packed = (
+                opened.read(2) == b"PK"
+            )  # numpy would leave an archive open that turns out to be none
             return _read_npz(file) if packed else np.load(file, "r", allow_pickle=False), {}
     except (FeatureError, PermissionError):
         raise
@@ -239,10 +302,14 @@ def _read_npz(file: Path) -> NDArray[Any]:
     with zipfile.ZipFile(file) as archive:
         told, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
     if told > _BOMB * size and told > 2**26:
-        raise FeatureError(f"{file}: {size:,} bytes would unpack to {told:,}. If it is right, save it with numpy.save.")
+        raise FeatureError(
+            f"{file}: {size:,} bytes would unpack to {told:,}. If it is right, save it with numpy.save."
+        )
     with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as arrays:
         names = list(arrays)
         for name in ("features", "rows", *(names if len(names) == 1 else ())):
             if name in names and isinstance(rows := arrays[name], np.ndarray):
                 return rows
-    raise FeatureError(f"{file}: holds the arrays {', '.join(names)}; one is needed, or one named 'features'.")
+    raise FeatureError(
+        f"{file}: holds the arrays {', '.join(names)}; one is needed, or one named 'features'."
+    )

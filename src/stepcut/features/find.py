@@ -26,8 +26,12 @@ class _Kind(NamedTuple):
     error: type[StepcutError]
 
 
-_VIDEO = _Kind("video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
-_FEATURES = _Kind("feature file", FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError)
+_VIDEO = _Kind(
+    "video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv, .webm, .avi and the like", VideoError
+)
+_FEATURES = _Kind(
+    "feature file", FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
+)
 
 
 def find_videos(source: Source) -> Places:
@@ -64,14 +68,21 @@ def as_list(source: Any) -> list[Any]:
     """What a `source` holds: itself alone where it is a path."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
-    check_kind("source", source, Iterable, "a folder, files or globs of videos or features, or arrays (T, d)")
+    check_kind(
+        "source",
+        source,
+        Iterable,
+        "a folder, files or globs of videos or features, or arrays (T, d)",
+    )
     return list(source)
 
 
 def _find(source: Source, kind: _Kind) -> Places:
     items = as_list(source)
     if not items:
-        raise kind.error(f"no {kind.name} was given: the list is empty. Give a folder, files or a glob; {kind.ends}.")
+        raise kind.error(
+            f"no {kind.name} was given: the list is empty. Give a folder, files or a glob; {kind.ends}."
+        )
     found = [path for item in items for path in _find_one(item, kind)]
     return list({path.absolute(): path for path in found}.values())
 
@@ -81,23 +92,37 @@ def _find_one(given: AnyPath, kind: _Kind) -> Places:
     path = path if isinstance(path, Address) else path.expanduser()
     try:
         # A link to nothing is told where it is opened, as one video that cannot be used.
-        pattern, folder, there = _is_pattern(path), path.is_dir(), path.exists() or path.is_symlink()
+        pattern, folder, there = (
+            _is_pattern(path),
+            path.is_dir(),
+            path.exists() or path.is_symlink(),
+        )
     except PermissionError as error:
-        raise kind.error(f"{given}: cannot be read ({error.strerror}). Check the permissions of its folder.") from error
+        raise kind.error(
+            f"{given}: cannot be read ({error.strerror}). Check the permissions of its folder."
+        ) from error
     if not pattern and not folder:
         if there:
             return [path]
-        here = "check the address, and that you may read it" if isinstance(path, Address) else f"read from {Path.cwd()}"
+        here = (
+            "check the address, and that you may read it"
+            if isinstance(path, Address)
+            else f"read from {Path.cwd()}"
+        )
         raise kind.error(f"{given}: no such file or folder ({here}). Check the path.")
     files = all_files(path)
     found = _of(files, kind)
     if not found:
-        suffixes = Counter(file.suffix.lower() or "no suffix" for file in files if not file.name.startswith("."))
+        suffixes = Counter(
+            file.suffix.lower() or "no suffix" for file in files if not file.name.startswith(".")
+        )
         seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
         shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
         nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
         held = f"only {seen}" if seen else nothing
-        raise kind.error(f"{given}: no {kind.name} in this folder ({held}). Check the path; {kind.ends}.")
+        raise kind.error(
+            f"{given}: no {kind.name} in this folder ({held}). Check the path; {kind.ends}."
+        )
     return found
 
 
@@ -112,16 +137,24 @@ def all_files(path: Path | Address) -> Places:
     if isinstance(path, Address):
         return list(files_below(path, pattern)) if pattern or path.is_dir() else [path]
     if pattern:
-        return [Path(match) for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match)]
+        return [
+            Path(match)
+            for match in glob.glob(str(path), recursive=True)
+            if not os.path.isdir(match)
+        ]
     if not os.path.isdir(path):  # one that may not be looked at is told where it is used
         return [path]
 
     def pass_over(error: OSError) -> None:
-        warn_once(f"{error.filename}: this folder cannot be read ({error.strerror}); what lies in it is left out.")
+        warn_once(
+            f"{error.filename}: this folder cannot be read ({error.strerror}); what lies in it is left out."
+        )
 
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=pass_over):
-        if {"config.json", "steps.json"} <= set(files):  # a procedure, whose tensors are no features
+        if {"config.json", "steps.json"} <= set(
+            files
+        ):  # a procedure, whose tensors are no features
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -131,7 +164,11 @@ def all_files(path: Path | Address) -> Places:
 
 def _of(files: Places, kind: _Kind) -> Places:
     """Those of a kind in natural order, without such as the "._film.mp4" that macOS leaves beside every film."""
-    fit = [file for file in files if file.suffix.lower() in kind.suffixes and not file.name.startswith(".")]
+    fit = [
+        file
+        for file in files
+        if file.suffix.lower() in kind.suffixes and not file.name.startswith(".")
+    ]
     return sorted(fit, key=natural)
 
 
@@ -157,7 +194,9 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     files = [Path(file.path) if isinstance(file, Address) else file for file in found]
     absolute = [file.absolute() for file in files]
     levels = zip(*(file.parent.parts for file in absolute), strict=False)
-    shared = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))  # none on two drives of Windows
+    shared = len(
+        list(takewhile(lambda level: len(set(level)) == 1, levels))
+    )  # none on two drives of Windows
     relative = [Path(*file.parts[shared:]) for file in absolute]
     choices = [
         [file.stem for file in files],
@@ -178,10 +217,16 @@ def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
     names = seen[0]
     for longer in seen[1:]:
         count = Counter(names)
-        names = [name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)]
+        names = [
+            name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)
+        ]
     taken: set[str] = set()
     for place, name in enumerate(names):
         numbered = (f"{name}-{number}" for number in range(2, len(names) + 2))
-        names[place] = name if name not in taken else next(other for other in numbered if other not in {*taken, *names})
+        names[place] = (
+            name
+            if name not in taken
+            else next(other for other in numbered if other not in {*taken, *names})
+        )
         taken.add(names[place])
     return names

@@ -19,7 +19,14 @@ from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
-from stepcut.features.files import check_stored, content_hash, feature_file, in_parts, read_rows, write_rows
+from stepcut.features.files import (
+    check_stored,
+    content_hash,
+    feature_file,
+    in_parts,
+    read_rows,
+    write_rows,
+)
 from stepcut.features.video.container import JUMP, blame, check_file, mendable
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
@@ -39,7 +46,9 @@ def pack(backbone: Backbone) -> partial[Backbone]:
         return partial(unpack, backbone.fingerprint, pickle.dumps(backbone))
     except Exception as error:  # one of somebody's own may hold anything
         what = f"backbone {backbone.name} cannot be sent to workers ({error})"
-        raise OptionError(f"{what}. Give its class a __reduce__, or leave out engine and workers.") from error
+        raise OptionError(
+            f"{what}. Give its class a __reduce__, or leave out engine and workers."
+        ) from error
 
 
 @cache
@@ -47,12 +56,17 @@ def unpack(fingerprint: str, packed: bytes) -> Backbone:
     """The backbone that was `packed`; one of another `fingerprint`, so with other features, is refused."""
     try:
         backbone: Backbone = pickle.loads(packed)  # from our own driver, never from a file
-    except (AttributeError, ImportError) as error:  # its class is in a notebook, or its module is not on this machine
+    except (
+        AttributeError,
+        ImportError,
+    ) as error:  # its class is in a notebook, or its module is not on this machine
         what = f"a worker does not find the class of the backbone ({error})"
         raise FeatureError(f"{what}. Put it into a module that can be imported there.") from error
     if backbone.fingerprint != fingerprint:
         what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {fingerprint!r}"
-        raise FeatureError(f"{what}. Install the same packages on all machines, or name the device: --device cpu.")
+        raise FeatureError(
+            f"{what}. Install the same packages on all machines, or name the device: --device cpu."
+        )
     return backbone
 
 
@@ -77,10 +91,20 @@ class Extraction:
         """Its parts: itself alone where it stays whole."""
         ends: list[Fraction | None] = [*self.cuts[1:], None]
         # Hidden and ending in .part: what is left of a killed run for a day is swept away.
-        names = [f".{self.target.name}.{number:04d}-of-{len(ends):04d}.part" for number in range(len(ends))]
+        names = [
+            f".{self.target.name}.{number:04d}-of-{len(ends):04d}.part"
+            for number in range(len(ends))
+        ]
         expected = max(1, (self.expected or 0) // len(ends))
         return [
-            replace(self, target=self.target.with_name(name), expected=expected, cuts=(), start=start, end=end)
+            replace(
+                self,
+                target=self.target.with_name(name),
+                expected=expected,
+                cuts=(),
+                start=start,
+                end=end,
+            )
             for name, start, end in zip(names, self.cuts, ends, strict=False)
         ] or [self]
 
@@ -117,9 +141,13 @@ def look(
             keys = key_times(file, tell)
             # A jump in time is a splice, which only one pass sees as such.
             if all(after - before < JUMP for before, after in pairwise(keys)):
-                cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)
+                cuts = split_times(
+                    keys, fps, batch, min(int(duration // piece), len(keys)), duration
+                )
     expected = max(1, round(duration * fps))
-    return Extraction(name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ())
+    return Extraction(
+        name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ()
+    )
 
 
 def _discarded(stored: Path | Address) -> bool:
@@ -136,7 +164,9 @@ def _discarded(stored: Path | Address) -> bool:
     return False
 
 
-def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
+def split_times(
+    key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float
+) -> list[Fraction]:
     """Where to split a video of `duration` seconds in about `parts` parts: at whole batches, soon after key frames.
 
     The times include 0; a part ends where the next begins. `key_times`: when its key frames are shown; `fps`: rows per
@@ -147,13 +177,18 @@ def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, du
     for part in range(1, parts):
         wanted = Fraction(duration) * part / parts
         if before := bisect_right(key_times, wanted):
-            batches = -((-key_times[before - 1] * rate) // batch)  # the first whole one at or after the key frame
+            batches = -(
+                (-key_times[before - 1] * rate) // batch
+            )  # the first whole one at or after the key frame
             times.add(batches * batch / rate)
     return sorted(time for time in times if time < duration)
 
 
 def compute_job(
-    job: Extraction, backbone: Backbone | partial[Backbone], threads: int = 0, tell: Callable[[int], None] | None = None
+    job: Extraction,
+    backbone: Backbone | partial[Backbone],
+    threads: int = 0,
+    tell: Callable[[int], None] | None = None,
 ) -> int:
     """Compute and store what a `job`, a video or a part of one, asks for, unless it is there; gives the number of rows.
 
@@ -164,7 +199,9 @@ def compute_job(
     if not job.target.exists() and not (job.cuts and _join(job, backbone)):
         opened = backbone() if isinstance(backbone, partial) else backbone
         with named(job.path) as file:
-            compute_features(file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times)
+            compute_features(
+                file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times
+            )
     for part in job.parts() if job.cuts else ():
         part.target.unlink(missing_ok=True)
     return len(read_rows(job.target)[0])
@@ -178,7 +215,9 @@ def _join(job: Extraction, backbone: Backbone | partial[Backbone]) -> bool:
         for part in job.parts():
             compute_job(part, backbone)
             rows, said = read_rows(part.target)
-            if int(said["corrupt"]) or (part.end is not None and len(rows) != (part.end - part.start) * part.fps):
+            if int(said["corrupt"]) or (
+                part.end is not None and len(rows) != (part.end - part.start) * part.fps
+            ):
                 return False
             found.append(rows)
     except VideoError:
@@ -188,7 +227,11 @@ def _join(job: Extraction, backbone: Backbone | partial[Backbone]) -> bool:
 
 
 def compute_jobs(
-    jobs: Mapping[int, Extraction], backbone: Backbone, progress: Hook, strict: bool, engine: Engine | None
+    jobs: Mapping[int, Extraction],
+    backbone: Backbone,
+    progress: Hook,
+    strict: bool,
+    engine: Engine | None,
 ) -> dict[int, VideoError]:
     """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
 
@@ -202,7 +245,9 @@ def compute_jobs(
     for number, job in jobs.items():
         first.setdefault(job.target, number)
     work = [(number, part) for number in first.values() for part in jobs[number].parts()]
-    if engine is not None:  # the longest first: begun last, it would be waited for by all workers but one
+    if (
+        engine is not None
+    ):  # the longest first: begun last, it would be waited for by all workers but one
         work.sort(key=lambda one: one[1].expected or 0, reverse=True)
     parts = [part for _, part in work]
     failed: dict[int, VideoError] = {}
@@ -226,7 +271,9 @@ def compute_jobs(
             if isinstance(answer, int):
                 told(place, answer - seen[place])
             elif not jobs[work[place][0]].cuts or not isinstance(answer, VideoError):
-                judge(work[place][0], answer)  # what goes wrong with one part of several is seen again in one pass
+                judge(
+                    work[place][0], answer
+                )  # what goes wrong with one part of several is seen again in one pass
             stage.total = (stage.total or 0) + seen[place] - (parts[place].expected or 0)
 
         if engine is None:
@@ -243,9 +290,19 @@ def compute_jobs(
         else:
             compute = partial(compute_job, backbone=pack(backbone))
             engine.map(compute, parts, done)
-            split = [number for number in first.values() if jobs[number].cuts and number not in failed]
-            engine.map(compute, [jobs[number] for number in split], lambda place, made: judge(split[place], made))
-    return {number: failed[first[job.target]] for number, job in jobs.items() if first[job.target] in failed}
+            split = [
+                number for number in first.values() if jobs[number].cuts and number not in failed
+            ]
+            engine.map(
+                compute,
+                [jobs[number] for number in split],
+                lambda place, made: judge(split[place], made),
+            )
+    return {
+        number: failed[first[job.target]]
+        for number, job in jobs.items()
+        if first[job.target] in failed
+    }
 
 
 @contextmanager
@@ -264,5 +321,8 @@ def video_error(error: Exception, path: Path | Address) -> VideoError:
     if isinstance(error, VideoError):
         return error
     if isinstance(error, WorkerDied):
-        return mendable(path, f"{error}. It crashes its decoder, or needs more memory than there is. Leave it out")
+        return mendable(
+            path,
+            f"{error}. It crashes its decoder, or needs more memory than there is. Leave it out",
+        )
     raise error

@@ -80,13 +80,19 @@ class FeatureSpec:
             elif each.name != "trusted" and value is not None and not isinstance(value, str):
                 raise OptionError(f"{each.name}={value!r} is not a word.")
         if self.scale is not None and 0 in self.scale:
-            raise OptionError(f"scale={self.scale} holds 0, and frames are divided by it. For frames of 0 to 1 give 1.")
+            raise OptionError(
+                f"scale={self.scale} holds 0, and frames are divided by it. For frames of 0 to 1 give 1."
+            )
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
         if self.times is not None:
             choose("times", self.times, TIMES)
             object.__setattr__(self, "times", None if self.times == "exact" else self.times)
-        if self.weights is not None and self.weights != FETCH and not self.weights.startswith("torchvision:"):
+        if (
+            self.weights is not None
+            and self.weights != FETCH
+            and not self.weights.startswith("torchvision:")
+        ):
             object.__setattr__(self, "weights", _file(self.weights, "weights"))
         if self.is_file:
             object.__setattr__(self, "backbone", _file(self.backbone, "backbone"))
@@ -99,21 +105,33 @@ class FeatureSpec:
     def unlike(self, other: Self) -> list[str]:
         """The settings in which `other` differs; files whose digests are known may lie anywhere."""
         files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
-        rest = [each.name for each in fields(self) if each.compare and each.name not in ("backbone", "weights")]
+        rest = [
+            each.name
+            for each in fields(self)
+            if each.compare and each.name not in ("backbone", "weights")
+        ]
         return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
     def opened(self, digest: str) -> Self:
         """The spec with the `digest` of the file that was opened; one that it knew must be the same."""
         if self.digest not in (None, digest):
             what = f"it is another file than the one learned with (SHA-256 {digest}, not {self.digest})"
-            raise OptionError(f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}")
+            raise OptionError(
+                f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}"
+            )
         return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
         """What config.json holds under `backbone`; settings that are None are left out."""
-        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "trusted"}
         said = {
-            name: str(value) if isinstance(value, Fraction) else list(value) if isinstance(value, tuple) else value
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "trusted"
+        }
+        said = {
+            name: str(value)
+            if isinstance(value, Fraction)
+            else list(value)
+            if isinstance(value, tuple)
+            else value
             for name, value in said.items()
             if value is not None
         }
@@ -126,7 +144,9 @@ class FeatureSpec:
         if said["name"] == VECTORS:
             return None
         names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
-        return cls(said["name"], **{name: said[name] for name in names if name in said}, trusted=trust)
+        return cls(
+            said["name"], **{name: said[name] for name in names if name in said}, trusted=trust
+        )
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
@@ -163,8 +183,13 @@ def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, An
     for key in ("name", "weights"):
         # The path may be one of another machine, and of Windows.
         name = PureWindowsPath(str(said.get(key))).name
-        if name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt")) and not Path(said[key]).exists():
-            found[key] = next((str(folder / name) for folder in folders if (folder / name).is_file()), said[key])
+        if (
+            name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt"))
+            and not Path(said[key]).exists()
+        ):
+            found[key] = next(
+                (str(folder / name) for folder in folders if (folder / name).is_file()), said[key]
+            )
     return found
 
 
@@ -172,14 +197,18 @@ def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
     """The spec; an error where there is none and a video was given."""
     if spec is None:
         what = "this procedure was learned from given features; no network is known that makes them of pictures"
-        raise OptionError(f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos.")
+        raise OptionError(
+            f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
+        )
     return spec
 
 
 def _file(where: str, name: str) -> str:
     """The whole path of a file, since whoever opens it may have another working folder."""
     if is_address(where):
-        raise OptionError(f"{name}={where!r} is an address, and a file is wanted. Copy it to this machine.")
+        raise OptionError(
+            f"{name}={where!r} is an address, and a file is wanted. Copy it to this machine."
+        )
     return str(as_path(where).absolute())
 
 
@@ -188,14 +217,24 @@ def _whole(value: Any, name: str, most: int) -> int:
         number = int(value)
     except (ValueError, TypeError, OverflowError):
         number = 0
-    if isinstance(value, bool) or not 0 < number <= most or (not isinstance(value, str) and number != value):
+    if (
+        isinstance(value, bool)
+        or not 0 < number <= most
+        or (not isinstance(value, str) and number != value)
+    ):
         raise OptionError(f"{name}={value!r}; give a whole number from 1 to {most}.")
     return number
 
 
 def _three(value: Any, name: str) -> Three:
     """Three numbers, from "0.5,0.5,0.5", a list, or one number for all."""
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    parts = (
+        value.split(",")
+        if isinstance(value, str)
+        else value
+        if isinstance(value, list | tuple)
+        else [value]
+    )
     try:
         numbers = [float(part) for part in parts]
     except (ValueError, TypeError, OverflowError):

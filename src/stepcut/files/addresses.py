@@ -18,7 +18,9 @@ Address = UPath
 AnyPath = str | os.PathLike[str] | Address
 """What a user may give for a file or a folder."""
 
-_PUT_IS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "memory"})
+_PUT_IS_WHOLE = frozenset(
+    {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "memory"}
+)
 """Object stores: what is put there appears when all of it is. Elsewhere it is put under another name and then moved."""
 _HERE = ("file://", "local://")
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
@@ -44,9 +46,13 @@ def as_path(where: AnyPath) -> Path | Address:
         package = _PACKAGES.get(text.split("://", 1)[0], "the package it names")
         raise ExtraNeeded(f"{text}: {error}. Run: pip install {package}") from error
     except ValueError as error:
-        raise OptionError(f"{text}: {error}. Give a path, or an address such as s3://bucket/folder.") from error
+        raise OptionError(
+            f"{text}: {error}. Give a path, or an address such as s3://bucket/folder."
+        ) from error
     except (OSError, EOFError) as error:
-        raise OptionError(f"{text}: no server answers ({error!r}). Check the address, and try it again.") from error
+        raise OptionError(
+            f"{text}: no server answers ({error!r}). Check the address, and try it again."
+        ) from error
     return address
 
 
@@ -59,7 +65,9 @@ def path_text(where: str | os.PathLike[str]) -> str:
     """The words of a path or an address, known to be one: `where` may be whatever a user gave."""
     wanted = "a file, a folder or an address, as words or as a Path"
     check_kind("path", where, (str, os.PathLike), wanted)
-    if not (text := os.fspath(where)):  # as of a variable of a shell that is not set; it would be where one is
+    if not (
+        text := os.fspath(where)
+    ):  # as of a variable of a shell that is not set; it would be where one is
         raise OptionError(f"an empty name was given; give {wanted}.")
     return text
 
@@ -68,8 +76,20 @@ def version(address: Address) -> str:
     """What changes whenever the file at `address` does."""
     address.fs.invalidate_cache()
     known = address.fs.info(address.path)
-    kept = ("size", "ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "created")
-    return json.dumps({key: str(known[key]) for key in kept if known.get(key) is not None}, sort_keys=True)
+    kept = (
+        "size",
+        "ETag",
+        "etag",
+        "md5Hash",
+        "content_md5",
+        "mtime",
+        "LastModified",
+        "last_modified",
+        "created",
+    )
+    return json.dumps(
+        {key: str(known[key]) for key in kept if known.get(key) is not None}, sort_keys=True
+    )
 
 
 def files_below(address: Address, pattern: bool = False) -> Iterator[Address]:

@@ -52,7 +52,9 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
             if target.exists() and folder != target.is_dir():
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
             if target.exists() and not folder and not target.is_file():
-                raise OutputError(f"{target}: it is no plain file, so it is left alone. Choose another name.")
+                raise OutputError(
+                    f"{target}: it is no plain file, so it is left alone. Choose another name."
+                )
             places = [target, *target.resolve().parents][not folder :]
             nearest = next(place for place in places if place.exists())
             with tempfile.TemporaryFile(dir=nearest, prefix=f".{target.name}.", suffix=".part"):
@@ -60,7 +62,9 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
     except OutputError:
         raise
     except OSError as error:
-        raise OutputError(f"{target}: nothing can be written there ({error}). Choose another place.") from error
+        raise OutputError(
+            f"{target}: nothing can be written there ({error}). Choose another place."
+        ) from error
 
 
 def write_bytes(path: AnyPath, data: bytes) -> None:
@@ -99,7 +103,9 @@ def output_errors(target: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             advice = "no space left on the disk. Free some, then run the same command again: finished work is kept."
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice = f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
+            advice = (
+                f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
+            )
         elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EBUSY):
             advice = f"a file stands where a folder is needed, or the reverse ({error.strerror}). Choose another place."
         elif error.errno == errno.EFBIG:

@@ -70,7 +70,9 @@ def copies() -> Path:
 
 def _make_room(size: int) -> None:
     """Remove the copies that were not used for longest until one of `size` bytes fits."""
-    with hold(copies()):  # two that make room at once would look for files that the other has removed
+    with hold(
+        copies()
+    ):  # two that make room at once would look for files that the other has removed
         kept = [(file.stat(), file) for file in copies().glob("*/*") if file.is_file()]
         for state, file in sorted(kept, key=lambda each: -each[0].st_mtime):
             size += state.st_size

@@ -41,7 +41,10 @@ def same_video(one: str, other: str) -> bool:
     >>> same_video("films/a.mp4", "A"), same_video("cam1/a", "cam2/a")
     (True, False)
     """
-    return all(a == b for a, b in zip(*(reversed(_plain_parts(video)) for video in (one, other)), strict=False))
+    return all(
+        a == b
+        for a, b in zip(*(reversed(_plain_parts(video)) for video in (one, other)), strict=False)
+    )
 
 
 def match_videos(
@@ -63,20 +66,34 @@ def match_videos(
     for video in theirs:
         near[parts[video][-1]].append(video)
     taken: dict[str, str] = {}
-    for name in sorted(ours, key=lambda name: (name not in short[1], -len(parts[name]))):  # who says most chooses first
-        alike = [name] if name in short[1] else [each for each in near[parts[name][-1]] if same_video(name, each)]
+    for name in sorted(
+        ours, key=lambda name: (name not in short[1], -len(parts[name]))
+    ):  # who says most chooses first
+        alike = (
+            [name]
+            if name in short[1]
+            else [each for each in near[parts[name][-1]] if same_video(name, each)]
+        )
         left = [video for video in alike if video not in taken]
         if alike and not left:
             what = f"two timelines are of one video: {taken[alike[0]]!r} and {name!r}"
-            raise error(f"{what} are both taken for {alike[0]!r}. Keep one of them, or name its folder, too.")
+            raise error(
+                f"{what} are both taken for {alike[0]!r}. Keep one of them, or name its folder, too."
+            )
         left = [video for video in left if parts[video] == parts[name]] or left
         if len(left) > 1:
             what = f"the video {name!r} may be {' or '.join(map(repr, left[:5]))}"
-            raise error(f"{what}. Keep or name the one that is meant, with its folder where that tells them apart.")
+            raise error(
+                f"{what}. Keep or name the one that is meant, with its folder where that tells them apart."
+            )
         taken |= dict.fromkeys(left, name)
     matched = {name: video for video, name in taken.items()}
-    for name in [name for name in ours if name not in matched]:  # in other folders, of which those tell that need be
-        left = [each for each in near[parts[name][-1]] if same_video(short[0][name], short[1][each])]
+    for name in [
+        name for name in ours if name not in matched
+    ]:  # in other folders, of which those tell that need be
+        left = [
+            each for each in near[parts[name][-1]] if same_video(short[0][name], short[1][each])
+        ]
         if len(left) == 1 and left[0] not in matched.values():
             matched[name] = left[0]
     return {name: matched[name] for name in ours if name in matched}
@@ -92,7 +109,9 @@ def short_names(videos: Sequence[str]) -> list[str]:
     ends = Counter(one[-length:] for one in set(parts) for length in range(1, len(one) + 1))
 
     def shorten(mine: tuple[str, ...]) -> str:
-        enough = next((length for length in range(1, len(mine)) if ends[mine[-length:]] == 1), len(mine))
+        enough = next(
+            (length for length in range(1, len(mine)) if ends[mine[-length:]] == 1), len(mine)
+        )
         return "/".join(mine[-enough:])
 
     return [shorten(one) for one in parts]
@@ -116,7 +135,10 @@ def safe_name(name: str) -> PurePosixPath:
     ['cam1/a b', 'etc/x', 'video', 'a%00%0A', 'C%3A%5Cx%3F']
     """
     shown = printable(name).translate({ord(letter): f"%{ord(letter):02X}" for letter in _REFUSED})
-    parts = [part.encode(errors="replace")[:_MOST].decode(errors="ignore").strip(" ") for part in shown.split("/")]
+    parts = [
+        part.encode(errors="replace")[:_MOST].decode(errors="ignore").strip(" ")
+        for part in shown.split("/")
+    ]
     return PurePosixPath(*[part for part in parts if part not in ("", ".", "..")] or ["video"])
 
 
@@ -139,7 +161,9 @@ def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     def find(name: str) -> str:
         found = [name] if name in known else written.get(plain(name), [name])
         if len(found) > 1:
-            raise AnnotationError(f"the step {name!r} may be {' or '.join(map(repr, found))}. Write it as one of them.")
+            raise AnnotationError(
+                f"the step {name!r} may be {' or '.join(map(repr, found))}. Write it as one of them."
+            )
         return found[0]
 
     return {name: find(name) for name in names}

@@ -64,7 +64,9 @@ def read(
         return timelines[names.index(chosen)]
     if len(timelines) != 1:
         what = f"it holds {len(names)} videos ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
-        raise AnnotationError(f"{path}: {what}. Say which one with video=NAME, or read all with read_folder().")
+        raise AnnotationError(
+            f"{path}: {what}. Say which one with video=NAME, or read all with read_folder()."
+        )
     return timelines[0]
 
 
@@ -87,7 +89,9 @@ def read_all(
     with refusals(place, named.title if named else "a label file"):
         chosen, content = load(place, options, format)
     if options.columns and chosen.name not in ("csv", "tsv"):
-        raise OptionError(f"{place}: columns={columns!r} is for tables, and this is {chosen.title}. Leave it out.")
+        raise OptionError(
+            f"{place}: columns={columns!r} is for tables, and this is {chosen.title}. Leave it out."
+        )
     with refusals(place, chosen.title):
         assert chosen.read is not None
         timelines = chosen.read(content, place, options)
@@ -112,17 +116,23 @@ def read_folder(
     files = label_files(Path(path_text(path)))
 
     def read_one(file: Path) -> list[tuple[Timeline, Path]]:
-        return [(each, file) for each in read_all(file, format, rate, annotator, columns, confirmed)]
+        return [
+            (each, file) for each in read_all(file, format, rate, annotator, columns, confirmed)
+        ]
 
     loaded = list(chain.from_iterable(where_present(files, read_one)))
     if not loaded:
         known = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
-        raise AnnotationError(f"{path}: no label file in it that can be read. Formats: {known} (docs/formats.md).")
+        raise AnnotationError(
+            f"{path}: no label file in it that can be read. Formats: {known} (docs/formats.md)."
+        )
     names = short_names([timeline.video or file.stem for timeline, file in loaded])
     found: dict[str, tuple[Timeline, Path]] = {}
     for name, (timeline, file) in zip(names, loaded, strict=True):
         if name in found:
-            raise AnnotationError(f"{file}: the video {name!r} is in {found[name][1]} already. Keep one of the two.")
+            raise AnnotationError(
+                f"{file}: the video {name!r} is in {found[name][1]} already. Keep one of the two."
+            )
         found[name] = timeline, file
     return {name: timeline for name, (timeline, _) in found.items()}
 
@@ -148,16 +158,27 @@ def write(
     spreadsheet  tables: a name that a spreadsheet would take for a formula gets a leading apostrophe
     """
     place = Path(path_text(path))
-    timelines = [replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))]
+    timelines = [
+        replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))
+    ]
     chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
         what = f"format {chosen.name!r} holds one video and {len(timelines)} were given"
-        raise OptionError(f"{place}: {what}. Write a folder instead: write_folder(), stepcut convert IN FOLDER.")
-    if twice := [video for video, count in Counter(each.video for each in timelines).items() if count > 1]:
-        raise AnnotationError(f"{place}: two timelines are of the video {twice[0]!r}. Name the videos apart.")
+        raise OptionError(
+            f"{place}: {what}. Write a folder instead: write_folder(), stepcut convert IN FOLDER."
+        )
+    if twice := [
+        video for video, count in Counter(each.video for each in timelines).items() if count > 1
+    ]:
+        raise AnnotationError(
+            f"{place}: two timelines are of the video {twice[0]!r}. Name the videos apart."
+        )
     check_writable(timelines, chosen.capabilities, chosen.name)
     written = [as_written(each, chosen.capabilities) for each in timelines]
-    with _keeping(place), _keeping(place.with_suffix(chosen.beside)) if chosen.beside else nullcontext():
+    with (
+        _keeping(place),
+        _keeping(place.with_suffix(chosen.beside)) if chosen.beside else nullcontext(),
+    ):
         chosen.write(place, written, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
 
 
@@ -195,13 +216,18 @@ def write_folder(
     chosen = choose("format", format, FORMATS)
     listed = as_list(timelines)
     names = short_names([timeline.video or "video1" for timeline in _named_apart(listed)])
-    paths = [Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}" for name in names]
+    paths = [
+        Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}"
+        for name in names
+    ]
     taken = Counter(paths)
     for name, path in zip(names, paths, strict=True):
         # Where the file alone says which video it is, two that differ by their folders would not be found again.
         if taken[path] > 1 or ("/" in name and chosen.capabilities.video == "file"):
             what = f"two timelines are of the video {video_name(name)!r}, folders aside"
-            raise OptionError(f"{path}: {what}. Name them apart, or use one file (.json, .csv) for all.")
+            raise OptionError(
+                f"{path}: {what}. Name them apart, or use one file (.json, .csv) for all."
+            )
     for path, timeline in zip(paths, listed, strict=True):
         write(path, timeline, format, rate, annotator, spreadsheet)
     return paths
@@ -211,7 +237,10 @@ def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
     """The `timelines`; of several, one of a video without a name has its place as a name: video1, video2, ..."""
     if len(timelines) < 2:
         return timelines
-    return [each if each.video else replace(each, video=f"video{n}") for n, each in enumerate(timelines, start=1)]
+    return [
+        each if each.video else replace(each, video=f"video{n}")
+        for n, each in enumerate(timelines, start=1)
+    ]
 
 
 def losses(timelines: AnyTimelines, format: str, rate: Rate | None = None) -> list[str]:
@@ -222,7 +251,11 @@ def losses(timelines: AnyTimelines, format: str, rate: Rate | None = None) -> li
     ['times are rounded to a millisecond']
     """
     can, frames = choose("format", format, FORMATS).capabilities, frame_rate(rate)
-    return list(dict.fromkeys(text for each in as_list(timelines) for text in stated_losses(can, each, frames)))
+    return list(
+        dict.fromkeys(
+            text for each in as_list(timelines) for text in stated_losses(can, each, frames)
+        )
+    )
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:
@@ -230,8 +263,22 @@ def as_list(timelines: AnyTimelines) -> list[Timeline]:
     wanted = "a Timeline, a list of them, or a dict from video names"
     if isinstance(timelines, Mapping):
         each = as_items("timelines", timelines.values(), Timeline, wanted)
-        return [t if t.video else replace(t, video=str(name)) for name, t in zip(timelines, each, strict=True)]
-    return as_items("timelines", [timelines] if isinstance(timelines, Timeline) else timelines, Timeline, wanted)
+        return [
+            t if t.video else replace(t, video=str(name))
+            for name, t in zip(timelines, each, strict=True)
+        ]
+    return as_items(
+        "timelines", [timelines] if isinstance(timelines, Timeline) else timelines, Timeline, wanted
+    )
 
 
-__all__ = ["FORMATS", "Format", "losses", "read", "read_all", "read_folder", "write", "write_folder"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "losses",
+    "read",
+    "read_all",
+    "read_folder",
+    "write",
+    "write_folder",
+]

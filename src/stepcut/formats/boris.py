@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, without_overlap
-from stepcut.formats.common import NONE, Absent, Options, build_segment, fail, need_seconds, number, optional, seconds
+from stepcut.formats.common import (
+    NONE,
+    Absent,
+    Options,
+    build_segment,
+    fail,
+    need_seconds,
+    number,
+    optional,
+    seconds,
+)
 from stepcut.formats.tables import Row, plain, simplify, write_rows
 from stepcut.timeline import Segment, Timeline
 
@@ -46,7 +56,9 @@ class Event(NamedTuple):
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read every observation, or those of one name; several media files played one after the other become a timeline
     each."""
-    conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))]
+    conf = [
+        each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))
+    ]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
     observations = {str(name): each for name, each in record["observations"].items()}
@@ -57,14 +69,25 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         if name not in chosen:
             continue
         offset = number(observation.get("time offset") or 0)
-        events = [Event(number(e[0]) - offset, str(e[1]), str(e[2]), str(e[3])) for e in observation["events"]]
+        events = [
+            Event(number(e[0]) - offset, str(e[1]), str(e[2]), str(e[3]))
+            for e in observation["events"]
+        ]
         missing = sorted({event.code for event in events} - set(steps))
         if missing:
-            fail(path, f"observation {name!r}: {missing[0]!r} is not in the ethogram", "Add it there in BORIS")
+            fail(
+                path,
+                f"observation {name!r}: {missing[0]!r} is not in the ethogram",
+                "Add it there in BORIS",
+            )
         events = [event for event in events if event.subject in subjects]
         segments = pair([event for event in events if event.code not in points], path)
-        segments += [build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points]
-        found += [(name, each) for each in _by_media(name, observation, Timeline(segments, None, steps))]
+        segments += [
+            build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points
+        ]
+        found += [
+            (name, each) for each in _by_media(name, observation, Timeline(segments, None, steps))
+        ]
     return _one_per_film(found, path)
 
 
@@ -89,8 +112,16 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
             "events": [[*event, ""] for event in events],
             "observation time interval": [0, 0],
             "independent_variables": {},
-            **dict.fromkeys(("visualize_spectrogram", "visualize_waveform", "close_behaviors_between_videos"), False),
-            "media_info": {"length": length, "fps": {}, "hasVideo": {timeline.video: True}, "hasAudio": {}},
+            **dict.fromkeys(
+                ("visualize_spectrogram", "visualize_waveform", "close_behaviors_between_videos"),
+                False,
+            ),
+            "media_info": {
+                "length": length,
+                "fps": {},
+                "hasVideo": {timeline.video: True},
+                "hasAudio": {},
+            },
         }
     keys = "abcdefghijklmnopqrstuvwxyz0123456789"
     blank = {"description": "", "category": "", "modifiers": {}, "excluded": "", "coding map": ""}
@@ -100,9 +131,16 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
         "project_name": path.stem,
         "project_description": "written by stepcut",
         "project_format_version": VERSION,
-        "subjects_conf": {str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)},
+        "subjects_conf": {
+            str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)
+        },
         "behaviors_conf": {
-            str(i): {"type": "State event", "key": keys[i] if i < len(keys) else "", "code": step, **blank}
+            str(i): {
+                "type": "State event",
+                "key": keys[i] if i < len(keys) else "",
+                "code": step,
+                **blank,
+            }
             for i, step in enumerate(steps)
         },
         "observations": observations,
@@ -117,7 +155,9 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
 
 def matches(record: Any) -> bool:
     """Whether a JSON value is a project of BORIS."""
-    return isinstance(record, dict) and all(isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf"))
+    return isinstance(record, dict) and all(
+        isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf")
+    )
 
 
 def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
@@ -131,14 +171,25 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     events: dict[tuple[str, Films], list[Event]] = {}
     states: dict[tuple[str, Films], list[Segment]] = {}
     rows = rows[place + 1 :]
-    named = [(row, row.cell(columns, "observation_id", path), row.cell(columns, "subject", path)) for row in rows]
-    chosen, subjects = _wanted({each[1] for each in named}, {each[2] for each in named}, path, options)
+    named = [
+        (row, row.cell(columns, "observation_id", path), row.cell(columns, "subject", path))
+        for row in rows
+    ]
+    chosen, subjects = _wanted(
+        {each[1] for each in named}, {each[2] for each in named}, path, options
+    )
     for row, observation, subject in named:
         if observation not in chosen:
             continue
         time = row.time(columns, START if START in columns else "time", path)
-        step, video = row.cell(columns, "behavior", path), row.cell(columns, media, path) if media else path.stem
-        points, films = videos.setdefault((observation, video), []), _films(row, columns, video, path)
+        step, video = (
+            row.cell(columns, "behavior", path),
+            row.cell(columns, media, path) if media else path.stem,
+        )
+        points, films = (
+            videos.setdefault((observation, video), []),
+            _films(row, columns, video, path),
+        )
         if subject not in subjects:
             continue
         if row.cell(columns, "status", path).upper() == "POINT":
@@ -148,13 +199,21 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
             state = build_segment(time, row.time(columns, STOP, path), step, path, row.line)
             states.setdefault((observation, films), []).append(state)
         else:
-            modifiers = [row.cells[i] for n, i in columns.items() if n.startswith("modifier") and i < len(row.cells)]
-            events.setdefault((observation, films), []).append(Event(time, subject, step, "|".join(modifiers)))
+            modifiers = [
+                row.cells[i]
+                for n, i in columns.items()
+                if n.startswith("modifier") and i < len(row.cells)
+            ]
+            events.setdefault((observation, films), []).append(
+                Event(time, subject, step, "|".join(modifiers))
+            )
     states |= {key: pair(each, path) for key, each in events.items()}
     for (observation, films), segments in states.items():
         for video, part in (each for segment in segments for each in _by_film(segment, films)):
             videos.setdefault((observation, video), []).append(part)
-    return _one_per_film([(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path)
+    return _one_per_film(
+        [(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path
+    )
 
 
 def _one_per_film(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
@@ -176,7 +235,10 @@ def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Film
     """
     wanted = (OFFSET, "source", "media_duration_(s)")
     offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
-    files, begin = re.sub("^player ?#1:", "", played.split("|")[0]).split(";"), seconds(offset) or 0.0
+    files, begin = (
+        re.sub("^player ?#1:", "", played.split("|")[0]).split(";"),
+        seconds(offset) or 0.0,
+    )
     if video not in files:
         return ((video, begin),)
     films, known = [], lengths.split("|")[0].split(";")
@@ -205,7 +267,16 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
     for timeline in timelines:
         for event, status in _events(timeline):
             who = event.subject or NOBODY
-            rows.append([video_name(timeline.video), timeline.video, who, event.code, status, plain(event.time)])
+            rows.append(
+                [
+                    video_name(timeline.video),
+                    timeline.video,
+                    who,
+                    event.code,
+                    status,
+                    plain(event.time),
+                ]
+            )
     write_rows(path, rows, "\t", options.spreadsheet)
 
 
@@ -217,13 +288,19 @@ def matches_events(rows: Sequence[Row]) -> bool:
     return any(any(kind <= names for kind in kinds) and names & set(STATUS) for names in headers)
 
 
-def _wanted(observations: set[str], subjects: set[str], path: Path, options: Options) -> tuple[set[str], set[str]]:
+def _wanted(
+    observations: set[str], subjects: set[str], path: Path, options: Options
+) -> tuple[set[str], set[str]]:
     """The `observations` and the `subjects` whose events are read: all, or the subject or else the observations that
     the annotator names; nobody is asked for where there are no subjects."""
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
-    chosen = {each for each in observations if name is not None and (each == name or fnmatchcase(each, name))}
+    chosen = {
+        each
+        for each in observations
+        if name is not None and (each == name or fnmatchcase(each, name))
+    }
     if chosen or name is None or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
     what = f"no subject {name!r}; it has {sorted(subjects)}, and the observations {sorted(observations)}"
@@ -239,8 +316,15 @@ def pair(events: Iterable[Event], path: Path) -> list[Segment]:
     segments = []
     for (_, code, _), times in kinds.items():
         if len(times) % 2:
-            fail(path, f"the last {code!r}, at {times[-1]:g} s, has a start and no stop", "Close it in BORIS")
-        segments += [build_segment(a, b, code, path, None) for a, b in zip(times[::2], times[1::2], strict=True)]
+            fail(
+                path,
+                f"the last {code!r}, at {times[-1]:g} s, has a start and no stop",
+                "Close it in BORIS",
+            )
+        segments += [
+            build_segment(a, b, code, path, None)
+            for a, b in zip(times[::2], times[1::2], strict=True)
+        ]
     return segments
 
 
@@ -248,7 +332,9 @@ def _events(timeline: Timeline) -> list[tuple[Event, str]]:
     """Starts and stops in the order of time; of segments of one step that overlap, each has a subject of its own."""
     events = []
     for step in dict.fromkeys(timeline.sequence()):
-        for place, row in enumerate(without_overlap(Timeline(s for s in timeline if s.step == step))):
+        for place, row in enumerate(
+            without_overlap(Timeline(s for s in timeline if s.step == step))
+        ):
             subject = f"person {place + 1}" if place else ""
             for order, segment in enumerate(row):
                 events.append((segment.start, order, Event(segment.start, subject, step), "START"))
@@ -264,8 +350,14 @@ def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> 
     lengths = [optional(known.get(file)) for file in played]
     if len(played) < 2 or None in lengths:
         alone = len(played) == 1
-        return [replace(timeline, duration=lengths[0] if alone else None, video=played[0] if alone else name)]
-    films = tuple(zip(played, accumulate([0.0, *(length or 0.0 for length in lengths[:-1])]), strict=True))
+        return [
+            replace(
+                timeline, duration=lengths[0] if alone else None, video=played[0] if alone else name
+            )
+        ]
+    films = tuple(
+        zip(played, accumulate([0.0, *(length or 0.0 for length in lengths[:-1])]), strict=True)
+    )
     parts = [part for segment in timeline for part in _by_film(segment, films)]
     return [
         Timeline([part for film, part in parts if film == file], length, timeline.steps, file)

@@ -44,7 +44,9 @@ UNIT = {"micro": 1_000_000, "milli": 1_000}
 
 def as_written(timeline: Timeline, can: Capabilities) -> Timeline:
     """The `timeline` with the names and, unless it counts frames, the times of a format that `can` hold so much."""
-    names = {step: written_name(step, can) for step in timeline.steps if written_name(step, can) != step}
+    names = {
+        step: written_name(step, can) for step in timeline.steps if written_name(step, can) != step
+    }
     named = timeline.rename(names) if names else timeline
     return rounded(named, UNIT[can.times], can.instants) if can.times in UNIT else named
 
@@ -52,7 +54,10 @@ def as_written(timeline: Timeline, can: Capabilities) -> Timeline:
 def rounded(timeline: Timeline, unit: int | Fraction, instants: bool = True) -> Timeline:
     """The `timeline` with times of whole units, `unit` a second; without `instants`, no segment shorter than one."""
     units = [(segment, whole_units(segment, unit, instants)) for segment in timeline]
-    segments = [replace(each, start=float(first / unit), end=float(last / unit)) for each, (first, last) in units]
+    segments = [
+        replace(each, start=float(first / unit), end=float(last / unit))
+        for each, (first, last) in units
+    ]
     return replace(timeline, segments=tuple(segments))
 
 
@@ -77,7 +82,10 @@ def touching(timeline: Timeline, unit: int | Fraction) -> Timeline:
     starts = sorted({segment.start for segment in timeline})
     next_start = dict(pairwise([*starts, math.inf]))
     segments = [
-        replace(s, end=next_start[s.start]) if 0 < (s.end - next_start[s.start]) * unit < 1.001 else s for s in timeline
+        replace(s, end=next_start[s.start])
+        if 0 < (s.end - next_start[s.start]) * unit < 1.001
+        else s
+        for s in timeline
     ]
     return replace(timeline, segments=tuple(segments))
 
@@ -110,7 +118,9 @@ def written_name(step: str, can: Capabilities) -> str:
     return ("_" if can.names == "word" else " ").join(step.split())
 
 
-def stated_losses(can: Capabilities, timeline: Timeline | None = None, rate: Fraction | None = None) -> list[str]:
+def stated_losses(
+    can: Capabilities, timeline: Timeline | None = None, rate: Fraction | None = None
+) -> list[str]:
     """What a format that `can` hold so much does not keep, in words; docs/formats.md lists exactly these.
 
     With a `timeline`: what of this it suffers where it is written with `rate` frames a second, its name aside.
@@ -134,19 +144,41 @@ def stated_losses(can: Capabilities, timeline: Timeline | None = None, rate: Fra
     hidden = any(s.start == s.end for s in t) or len(without_overlap(t)) > 1
     losses = [
         (f"times are rounded to {times.get(can.times)}", can.times != "exact", moved),
-        (names.get(can.names, ""), can.names != "any", any(written_name(step, can) != step for step in t.steps)),
-        ("steps that do not occur are lost", can.steps == "order", set(t.steps) != set(t.sequence())),
-        ("the order of the vocabulary and steps that do not occur are lost", can.steps == "none", reordered),
+        (
+            names.get(can.names, ""),
+            can.names != "any",
+            any(written_name(step, can) != step for step in t.steps),
+        ),
+        (
+            "steps that do not occur are lost",
+            can.steps == "order",
+            set(t.steps) != set(t.sequence()),
+        ),
+        (
+            "the order of the vocabulary and steps that do not occur are lost",
+            can.steps == "none",
+            reordered,
+        ),
         ("zero-length segments get the shortest length", not can.instants and can.overlaps, short),
-        ("zero-length segments are lost, the later of two overlapping ones wins", not can.overlaps, hidden),
+        (
+            "zero-length segments are lost, the later of two overlapping ones wins",
+            not can.overlaps,
+            hidden,
+        ),
         ("the length of the video is lost", not can.duration, t.duration is not None),
-        ("a video of unknown length ends with its last segment", can.duration == "end", t.duration is None),
+        (
+            "a video of unknown length ends with its last segment",
+            can.duration == "end",
+            t.duration is None,
+        ),
         ("confidence is lost", not can.confidence, any(s.confidence is not None for s in t)),
         ("folder and suffix of the video are lost", can.video == "name", False),
         ("the video is named after the file", can.video == "file", False),
         ("a timeline without segments is refused", not can.empty, False),
     ]
-    return [text for text, lacking, suffered in losses if lacking and (timeline is None or suffered)]
+    return [
+        text for text, lacking, suffered in losses if lacking and (timeline is None or suffered)
+    ]
 
 
 # XML and WebVTT cannot hold these, and no step is named with them on purpose.
@@ -158,16 +190,24 @@ def check_writable(timelines: Sequence[Timeline], can: Capabilities, format_name
     for timeline in timelines:
         where = timeline.video or "timeline"
         if not timeline.segments and not can.empty:
-            raise AnnotationError(f"{where}: it has no segments; format {format_name!r} cannot say so. Write JSON.")
+            raise AnnotationError(
+                f"{where}: it has no segments; format {format_name!r} cannot say so. Write JSON."
+            )
         for segment in timeline.segments:
             if not 0 <= segment.start <= segment.end < LONGEST:
-                times = f"{segment.step!r} starts at {segment.start:g} s and ends at {segment.end:g} s"
+                times = (
+                    f"{segment.step!r} starts at {segment.start:g} s and ends at {segment.end:g} s"
+                )
                 asked = "a label file begins at 0, and no video is that long. Use timeline.crop(0, timeline.end)"
                 raise AnnotationError(f"{where}: {times}; {asked}.")
         shown = [written_name(step, can) for step in timeline.steps]
         counts = Counter(shown)
         for step, name in zip(timeline.steps, shown, strict=True):
             if not name.strip() or _UNPRINTABLE.search(name):
-                raise AnnotationError(f"{where}: the name {step!r} is empty or holds control characters. Rename it.")
+                raise AnnotationError(
+                    f"{where}: the name {step!r} is empty or holds control characters. Rename it."
+                )
             if counts[name] > 1:
-                raise AnnotationError(f"{where}: in {format_name!r} two steps would be named {name!r}. Rename one.")
+                raise AnnotationError(
+                    f"{where}: in {format_name!r} two steps would be named {name!r}. Rename one."
+                )

@@ -44,9 +44,13 @@ class Options:
     def frame_rate(self, what: str) -> Fraction:
         """The frame rate that was given, or an error that asks for it and says `what` needs it."""
         if self.rate is None:
-            asked = "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)"
+            asked = (
+                "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)"
+            )
             other = "Where a command does not take it, first: stepcut convert LABELS FOLDER --to json --rate 30"
-            raise AnnotationError(f"{what}: this format counts frames and no frame rate is known. {asked}. {other}.")
+            raise AnnotationError(
+                f"{what}: this format counts frames and no frame rate is known. {asked}. {other}."
+            )
         return self.rate
 
     def agreed_rate(self, known: Fraction | None, what: str) -> Fraction:
@@ -55,7 +59,9 @@ class Options:
         if known is None:
             return self.frame_rate(what)
         if self.rate is not None and abs(self.rate / known - 1) > Fraction(1, 1000):
-            both = f"it has {float(known):g} frames per second and rate={float(self.rate):g} was given"
+            both = (
+                f"it has {float(known):g} frames per second and rate={float(self.rate):g} was given"
+            )
             raise AnnotationError(f"{what}: {both}; every time would be wrong. Leave the rate out.")
         return known
 
@@ -76,9 +82,17 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
         except Absent as error:
             absent.append(error)
     if absent and not found:
-        raise absent[0] if len(absent) == 1 else Absent(f"{absent[0]} So it is with all {len(absent)}.")
+        raise (
+            absent[0]
+            if len(absent) == 1
+            else Absent(f"{absent[0]} So it is with all {len(absent)}.")
+        )
     if absent:
-        log.warning("%d of %d are left out: nobody whose work is asked for has done them", len(absent), len(items))
+        log.warning(
+            "%d of %d are left out: nobody whose work is asked for has done them",
+            len(absent),
+            len(items),
+        )
     return found
 
 
@@ -98,7 +112,9 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     check_kind("columns", columns, str, 'words such as "start=t0,end=t1,step=label", or a dict')
     pairs = [word.partition("=") for word in columns.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
-        raise OptionError(f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label.")
+        raise OptionError(
+            f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label."
+        )
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
@@ -111,9 +127,18 @@ def refusals(path: Path, what: str) -> Iterator[None]:
         if str(path) in str(error):
             raise
         raise AnnotationError(f"{path}: {error}") from error
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         told = f"{type(error).__name__} {str(error)[:200]}"
-        raise AnnotationError(f"{path}: it does not make sense as {what}: {told}. Write it again.") from error
+        raise AnnotationError(
+            f"{path}: it does not make sense as {what}: {told}. Write it again."
+        ) from error
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -127,15 +152,31 @@ def read_text(path: str | os.PathLike[str]) -> str:
         plain = place.is_file()
         data = place.read_bytes() if plain and size <= LIMIT else b""
     except (OSError, ValueError) as error:
-        fail(place, f"cannot be opened ({getattr(error, 'strerror', None) or error})", "Check path and permissions")
+        fail(
+            place,
+            f"cannot be opened ({getattr(error, 'strerror', None) or error})",
+            "Check path and permissions",
+        )
     if not plain:
         what = "folder" if place.is_dir() else "pipe or a device"
-        fail(place, f"is a {what}, not a label file", "Name a file in it, or read them all with read_folder()")
+        fail(
+            place,
+            f"is a {what}, not a label file",
+            "Name a file in it, or read them all with read_folder()",
+        )
     if size > LIMIT:
-        fail(place, f"has {size / 2**20:,.0f} MB; a label file has at most {LIMIT / 2**20:,.0f} MB", "Is it a video?")
+        fail(
+            place,
+            f"has {size / 2**20:,.0f} MB; a label file has at most {LIMIT / 2**20:,.0f} MB",
+            "Is it a video?",
+        )
     text = decode(data)
     if "\0" in text:
-        fail(place, "holds zero bytes, so it is not text", "Give a label file in one of the formats of docs/formats.md")
+        fail(
+            place,
+            "holds zero bytes, so it is not text",
+            "Give a label file in one of the formats of docs/formats.md",
+        )
     if not text.strip():
         fail(place, "is empty", "Write it again, or delete it if the video has no labels")
     return re.sub("\r\n?", "\n", text)
@@ -162,9 +203,17 @@ def read_json(path: Path) -> Any:
     text = read_text(path)
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and a thousand brackets
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also a number of thousands of digits, and a thousand brackets
         line = getattr(error, "lineno", None)
-        fail(path, f"is not JSON: {getattr(error, 'msg', error)}", "Repair it, or write the file again", line)
+        fail(
+            path,
+            f"is not JSON: {getattr(error, 'msg', error)}",
+            "Repair it, or write the file again",
+            line,
+        )
 
 
 def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
@@ -195,7 +244,9 @@ def need_seconds(text: str, path: str | os.PathLike[str], line: int | None = Non
     """The time in `text`, as `seconds` reads it; where there is none, the `line` of the file at `path` is refused."""
     value = seconds(text)
     if value is None:
-        fail(path, f"{text.strip()[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line)
+        fail(
+            path, f"{text.strip()[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line
+        )
     return value
 
 
@@ -216,7 +267,12 @@ def optional(value: Any) -> float | None:
 
 
 def build_segment(
-    start: float, end: float, step: str, path: str | os.PathLike[str], line: int | None, sure: float | None = None
+    start: float,
+    end: float,
+    step: str,
+    path: str | os.PathLike[str],
+    line: int | None,
+    sure: float | None = None,
 ) -> Segment:
     """A segment from `start` to `end`, in seconds, with the name of its `step` and, where there is one, its confidence
     `sure`; where it makes no sense, the error names `path` and `line`."""
@@ -225,7 +281,12 @@ def build_segment(
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):  # a terminal would obey them
         fail(path, f"the step name {step!r} holds control characters", "Rename the step", line)
     if not max(abs(start), abs(end)) < LONGEST:
-        fail(path, f"{step!r} lasts from {start:g} to {end:g} s; no video is that long", "Correct the times", line)
+        fail(
+            path,
+            f"{step!r} lasts from {start:g} to {end:g} s; no video is that long",
+            "Correct the times",
+            line,
+        )
     try:
         return Segment(start, end, step, sure)
     except AnnotationError as error:
@@ -243,10 +304,16 @@ def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
             there = ", ".join(map(repr, tiers))
-            raise Absent(f"{path}: no tier of {options.annotator!r}; it has {there}. Name one of these.")
+            raise Absent(
+                f"{path}: no tier of {options.annotator!r}; it has {there}. Name one of these."
+            )
         return options.annotator
     people = [name for name, tier in tiers.items() if name != PROPOSAL and len(tier)]
     people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
     if len(people) > 1:
-        fail(path, f"has tiers of several annotators: {', '.join(map(repr, people))}", "Say which: annotator=NAME")
+        fail(
+            path,
+            f"has tiers of several annotators: {', '.join(map(repr, people))}",
+            "Say which: annotator=NAME",
+        )
     return people[0]

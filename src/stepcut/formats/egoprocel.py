@@ -11,7 +11,9 @@ from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
 from stepcut.formats.tables import Row, is_header, plain, write_rows
 from stepcut.timeline import Segment, Timeline
 
-CAN = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
+CAN = Capabilities(
+    names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False
+)
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
@@ -40,7 +42,12 @@ def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
         text = _name_cell(row.cells)
         match = _NUMBERED.fullmatch(text)
         if match is None:
-            fail(path, f"{text!r} does not begin with the step's number", "Write '1 break egg'", line=row.line)
+            fail(
+                path,
+                f"{text!r} does not begin with the step's number",
+                "Write '1 break egg'",
+                line=row.line,
+            )
         start, end = (row.time({"start": 0, "end": 1}, name, path) for name in ("start", "end"))
         lines.append((int(match[1]), build_segment(start, end, match[2], path, row.line)))
     return lines
@@ -55,7 +62,9 @@ def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
     spellings: dict[int, Counter[str]] = {}
     for number, segment in lines:
         spellings.setdefault(number, Counter())[segment.step] += 1
-    return tell_apart((number, spellings[number].most_common(1)[0][0]) for number in sorted(spellings))
+    return tell_apart(
+        (number, spellings[number].most_common(1)[0][0]) for number in sorted(spellings)
+    )
 
 
 def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:

@@ -15,8 +15,23 @@ from xml.sax.saxutils import escape, quoteattr
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
 from stepcut.files.names import VIDEO_SUFFIXES, video_name
-from stepcut.formats.capabilities import UNIT, Capabilities, as_written, check_writable, without_overlap
-from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, need_seconds, read_text
+from stepcut.formats.capabilities import (
+    UNIT,
+    Capabilities,
+    as_written,
+    check_writable,
+    without_overlap,
+)
+from stepcut.formats.common import (
+    NONE,
+    PROPOSAL,
+    Options,
+    build_segment,
+    choose_tier,
+    fail,
+    need_seconds,
+    read_text,
+)
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \(\d+\)")
@@ -61,14 +76,18 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
 
 def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
     """The tiers that depend on no other, under the names that `read_tiers` gives them; "ann (2)" goes with "ann"."""
-    free = {each.attrib["TIER_ID"]: each for each in root.iter("TIER") if each.get("PARENT_REF") is None}
+    free = {
+        each.attrib["TIER_ID"]: each for each in root.iter("TIER") if each.get("PARENT_REF") is None
+    }
     if not free:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
     found: dict[str, list[etree.Element]] = {}
     whose: dict[str, str] = {}
     for name, tier in free.items():
         more, who = MORE.fullmatch(name), tier.get("ANNOTATOR")
-        base = more[1] if more and more[1] in free and free[more[1]].get("ANNOTATOR") == who else name
+        base = (
+            more[1] if more and more[1] in free and free[more[1]].get("ANNOTATOR") == who else name
+        )
         copied = who == PROPOSAL and PROPOSAL not in (name, more and more[1])
         found.setdefault(base, []).append(tier)
         whose[base] = base if copied or not who else who
@@ -78,38 +97,67 @@ def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
 
 def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Path) -> str:
     """Which of `tiers` is read: the one whose name or annotator `options` say, or the one that `choose_tier` finds."""
-    written = {name: [a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION")] for name, each in tiers.items()}
+    written = {
+        name: [a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION")]
+        for name, each in tiers.items()
+    }
     said = options.annotator
     if said is None or said in tiers:
         return choose_tier(written, options, path)
-    mine = [name for name, each in tiers.items() if said in (each[0].get("ANNOTATOR"), each[0].get("TIER_ID"))]
+    mine = [
+        name
+        for name, each in tiers.items()
+        if said in (each[0].get("ANNOTATOR"), each[0].get("TIER_ID"))
+    ]
     mine = [name for name in mine if written[name]] or mine[:1]
     if len(mine) > 1:
-        fail(path, f"has several tiers of {said!r}: {', '.join(map(repr, mine))}", "Say which: annotator=NAME")
+        fail(
+            path,
+            f"has several tiers of {said!r}: {', '.join(map(repr, mine))}",
+            "Say which: annotator=NAME",
+        )
     return mine[0] if mine else choose_tier(written, options, path)
 
 
-def _timelines(root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path) -> dict[str, Timeline]:
+def _timelines(
+    root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path
+) -> dict[str, Timeline]:
     """What is written in `tiers` of the file at `path`, under their names."""
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
-    linked = next((each for each in media if each.get("MIME_TYPE", "").startswith("video")), media[0])
-    origin = int(linked.get("TIME_ORIGIN", 0))  # milliseconds: what the video shows where ELAN's time begins
+    linked = next(
+        (each for each in media if each.get("MIME_TYPE", "").startswith("video")), media[0]
+    )
+    origin = int(
+        linked.get("TIME_ORIGIN", 0)
+    )  # milliseconds: what the video shows where ELAN's time begins
     words = {
-        each.get("CV_ID"): [entry.text for tag in ("CV_ENTRY", "CVE_VALUE") for entry in each.iter(tag) if entry.text]
+        each.get("CV_ID"): [
+            entry.text
+            for tag in ("CV_ENTRY", "CVE_VALUE")
+            for entry in each.iter(tag)
+            if entry.text
+        ]
         for each in root.iter("CONTROLLED_VOCABULARY")
     }
     kinds = root.iter("LINGUISTIC_TYPE")
-    allowed = {each.get("LINGUISTIC_TYPE_ID"): words.get(each.get("CONTROLLED_VOCABULARY_REF"), []) for each in kinds}
+    allowed = {
+        each.get("LINGUISTIC_TYPE_ID"): words.get(each.get("CONTROLLED_VOCABULARY_REF"), [])
+        for each in kinds
+    }
     length = properties.get("stepcut:duration")
     duration = need_seconds(length, path) if length else None
     video = properties.get("stepcut:video", video_name(unquote(linked["MEDIA_URL"])))
     found = {}
     for name, each in tiers.items():
-        steps = dict.fromkeys(step for tier in each for step in allowed.get(tier.get("LINGUISTIC_TYPE_REF"), []))
+        steps = dict.fromkeys(
+            step for tier in each for step in allowed.get(tier.get("LINGUISTIC_TYPE_REF"), [])
+        )
         written = (a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION"))
-        found[name] = Timeline([_segment(a, slots, origin, path) for a in written], duration, list(steps), video)
+        found[name] = Timeline(
+            [_segment(a, slots, origin, path) for a in written], duration, list(steps), video
+        )
     return found
 
 
@@ -118,21 +166,28 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     check_writable(list(tiers.values()), CAN, "elan")
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:
-        raise AnnotationError(f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each.")
+        raise AnnotationError(
+            f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each."
+        )
     tiers = {name: as_written(timeline, CAN) for name, timeline in tiers.items()}
     rows = [
         (name if place == 0 else f"{name} ({place + 1})", name, row)
         for name, timeline in tiers.items()
         for place, row in enumerate(without_overlap(timeline))
     ]
-    times = [[round(UNIT["milli"] * t) for t in (s.start, s.end)] for _, _, row in rows for s in row]
+    times = [
+        [round(UNIT["milli"] * t) for t in (s.start, s.end)] for _, _, row in rows for s in row
+    ]
     ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
     slots = {(i, 1 - starts): place for place, (_, starts, i) in enumerate(ends, start=1)}
     steps = dict.fromkeys(step for timeline in tiers.values() for step in timeline.steps)
     lines = [HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00"))]
     lines += _header(path, next(iter(tiers.values())), len(times))
     lines.append("</HEADER>\n<TIME_ORDER>")
-    lines += [f'<TIME_SLOT TIME_SLOT_ID="ts{i}" TIME_VALUE="{time}"/>' for i, (time, _, _) in enumerate(ends, start=1)]
+    lines += [
+        f'<TIME_SLOT TIME_SLOT_ID="ts{i}" TIME_VALUE="{time}"/>'
+        for i, (time, _, _) in enumerate(ends, start=1)
+    ]
     lines.append("</TIME_ORDER>")
     number = 0
     for tier, annotator, row in rows:
@@ -190,17 +245,28 @@ def _parse(path: Path, text: str) -> etree.Element:
     declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
     if declared:
         line = text.count("\n", 0, declared.start()) + 1
-        fail(path, f"holds <!{declared[1]}; entities are refused, since they pull in other files", "Remove it", line)
+        fail(
+            path,
+            f"holds <!{declared[1]}; entities are refused, since they pull in other files",
+            "Remove it",
+            line,
+        )
     try:
         root = etree.fromstring(text)
     except etree.ParseError as error:
         fail(path, f"is not an ELAN file ({error})", "Open and save it in ELAN")
     if root.tag != "ANNOTATION_DOCUMENT":
-        fail(path, f"is XML of another kind (<{root.tag[:40]}>), not an ELAN file", "Open and save it in ELAN")
+        fail(
+            path,
+            f"is XML of another kind (<{root.tag[:40]}>), not an ELAN file",
+            "Open and save it in ELAN",
+        )
     return root
 
 
-def _segment(annotation: etree.Element, slots: Mapping[str, str | None], origin: int, path: Path) -> Segment:
+def _segment(
+    annotation: etree.Element, slots: Mapping[str, str | None], origin: int, path: Path
+) -> Segment:
     where = f"{path}, annotation {annotation.get('ANNOTATION_ID')}"
     start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
     if start is None or end is None:

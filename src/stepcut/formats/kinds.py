@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import choose
-from stepcut.formats import boris, egoprocel, elan, label_studio, mstcn, records, subtitles, tables, textgrid, xes
+from stepcut.formats import (
+    boris,
+    egoprocel,
+    elan,
+    label_studio,
+    mstcn,
+    records,
+    subtitles,
+    tables,
+    textgrid,
+    xes,
+)
 from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import Options, fail, read_json, read_text
 from stepcut.timeline import Timeline
@@ -77,7 +88,8 @@ for _form in FORMATS.values():
 """What a suffix is when a file is written; what the content may change when it is read."""
 FRAMES = "groundTruth"  # the folder of MS-TCN's files
 _NO_LABELS = re.compile(
-    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt|durations\.csv|index\.csv|time-budget\.csv", re.IGNORECASE
+    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt|durations\.csv|index\.csv|time-budget\.csv",
+    re.IGNORECASE,
 )
 
 
@@ -88,7 +100,9 @@ def load(path: Path, options: Options, name: str | None = None) -> tuple[Format,
     """
     suffix = path.suffix.lower()
     if name is None and suffix not in SUFFIXES:
-        read_text(path)  # a folder, a missing or an empty file is told as such before the suffix is refused
+        read_text(
+            path
+        )  # a folder, a missing or an empty file is told as such before the suffix is refused
     if name is None and suffix == ".txt":
         name = _text_format(path, options)
     kind = choose("format", name or format_to_write(path), FORMATS)
@@ -98,12 +112,22 @@ def load(path: Path, options: Options, name: str | None = None) -> tuple[Format,
     if name is not None:
         # The reader of EgoProceL names the line that is none.
         if kind.matches is not None and kind.name != "egoprocel" and not kind.matches(content):
-            fail(path, f"is not {kind.title}: its names or its shape are others", "Is it another format?")
+            fail(
+                path,
+                f"is not {kind.title}: its names or its shape are others",
+                "Is it another format?",
+            )
         return kind, content
-    alike = [form for form in FORMATS.values() if form.matches is not None and form.load == kind.load]
+    alike = [
+        form for form in FORMATS.values() if form.matches is not None and form.load == kind.load
+    ]
     if kind.load == tables.read_rows:
-        alike = [] if options.columns else [form for form in alike if form.suffix in (suffix, ".tsv")]
-    found = next((form for form in alike if form.matches is not None and form.matches(content)), None)
+        alike = (
+            [] if options.columns else [form for form in alike if form.suffix in (suffix, ".tsv")]
+        )
+    found = next(
+        (form for form in alike if form.matches is not None and form.matches(content)), None
+    )
     if found is None and kind.load == read_json:
         names = ", ".join(form.name for form in alike)
         fail(path, "is JSON of no kind that is known here", f"Known are {names} (docs/formats.md)")
@@ -114,7 +138,11 @@ def format_to_write(path: Path) -> str:
     """The format that a new file at `path` gets."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        fail(path, f"the suffix {path.suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
+        fail(
+            path,
+            f"the suffix {path.suffix!r} is unknown",
+            f"Known are {', '.join(SUFFIXES)}; or name the format",
+        )
     return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
 
 
@@ -123,7 +151,11 @@ def label_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     folder = path / FRAMES if (path / FRAMES).is_dir() else path
-    known = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in SUFFIXES.keys() - {".xes"}]
+    known = [
+        p
+        for p in folder.iterdir()
+        if p.is_file() and p.suffix.lower() in SUFFIXES.keys() - {".xes"}
+    ]
     return sorted(p for p in known if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
 
 
@@ -139,6 +171,8 @@ def _text_format(path: Path, options: Options) -> str:
         if any(tables.is_timed(row.cells) for row in rows[:2]):
             return "tsv"
     if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
-        what = "is neither a label track of Audacity nor tab-delimited, nor in a folder 'groundTruth'"
+        what = (
+            "is neither a label track of Audacity nor tab-delimited, nor in a folder 'groundTruth'"
+        )
         fail(path, what, "Name its format")
     return "mstcn"

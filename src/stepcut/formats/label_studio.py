@@ -53,7 +53,10 @@ def labelling_config(steps: Sequence[str]) -> str:
     >>> "pour" in labelling_config(["pour"])
     True
     """
-    labels = [f"    <Label value={quoteattr(step)} background={quoteattr(colour(k))}/>" for k, step in enumerate(steps)]
+    labels = [
+        f"    <Label value={quoteattr(step)} background={quoteattr(colour(k))}/>"
+        for k, step in enumerate(steps)
+    ]
     head = f'<View>\n  <TimelineLabels name="{CONTROL}" toName="{OBJECT}">'
     tail = f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>\n</View>\n'
     return "\n".join([head, *labels, "  </TimelineLabels>", tail])
@@ -62,7 +65,9 @@ def labelling_config(steps: Sequence[str]) -> str:
 def matches(record: Any) -> bool:
     """Whether a JSON value is a list of tasks."""
     tasks = record if isinstance(record, list) else []
-    return bool(tasks) and all(isinstance(task, dict) and isinstance(task.get("data"), dict) for task in tasks)
+    return bool(tasks) and all(
+        isinstance(task, dict) and isinstance(task.get("data"), dict) for task in tasks
+    )
 
 
 def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
@@ -121,13 +126,21 @@ def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapp
         chosen = [each for each in done if options.annotator in _annotator_names(each)]
         if not chosen:
             people = sorted({name for each in done for name in _annotator_names(each)})
-            raise Absent(f"{where}: nothing by {options.annotator!r}; there is work by {people}. Name one of these.")
+            raise Absent(
+                f"{where}: nothing by {options.annotator!r}; there is work by {people}. Name one of these."
+            )
         return list(chosen[-1]["result"])
     if len(done) > 1:
         people = [_annotator_names(each)[0] for each in done]
-        fail(where, f"was annotated {len(done)} times, by {people}", "Say whose to read: annotator=NAME")
+        fail(
+            where,
+            f"was annotated {len(done)} times, by {people}",
+            "Say whose to read: annotator=NAME",
+        )
     if options.confirmed and not done:
-        raise Absent(f"{where}: nobody has annotated it; a prediction is no label. Annotate it and export again.")
+        raise Absent(
+            f"{where}: nobody has annotated it; a prediction is no label. Annotate it and export again."
+        )
     given = done or list(task.get("predictions") or ())
     return list(given[-1]["result"]) if given else []
 
@@ -145,7 +158,10 @@ def _segments(region: Mapping[str, Any], options: Options, path: Path) -> list[S
     if kind == "timelinelabels":
         rate = options.frame_rate(str(path))
         spans = [
-            (float(Fraction(int(span["start"]) - 1) / rate), float(Fraction(int(span["end"])) / rate))
+            (
+                float(Fraction(int(span["start"]) - 1) / rate),
+                float(Fraction(int(span["end"])) / rate),
+            )
             for span in value["ranges"]
         ]
     elif kind == "labels" and "start" in value:  # regions of <Audio>, in seconds
@@ -154,5 +170,9 @@ def _segments(region: Mapping[str, Any], options: Options, path: Path) -> list[S
         return []
     labels = value.get(kind)
     if not isinstance(labels, list) or not labels:
-        fail(path, f"a region at {spans} s has no label", "Give it one in Label Studio, or delete it")
-    return [build_segment(*span, str(label), path, None, sure) for span in spans for label in labels]
+        fail(
+            path, f"a region at {spans} s has no label", "Give it one in Label Studio, or delete it"
+        )
+    return [
+        build_segment(*span, str(label), path, None, sure) for span in spans for label in labels
+    ]

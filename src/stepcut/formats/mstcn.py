@@ -13,7 +13,9 @@ from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import NONE, Options, fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
-CAN = Capabilities(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False)
+CAN = Capabilities(
+    times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False
+)
 NOTHING = ("background", "SIL")
 """What the data sets in this form call a frame without a step; the first is what is written."""
 
@@ -23,13 +25,27 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     rate = options.frame_rate(str(path))
     frames = [line.strip() for line in content.rstrip("\n").split("\n")]
     mapping = find_mapping(path)
-    steps = read_mapping(mapping) if mapping else list(dict.fromkeys(f for f in frames if f and f not in NOTHING))
+    steps = (
+        read_mapping(mapping)
+        if mapping
+        else list(dict.fromkeys(f for f in frames if f and f not in NOTHING))
+    )
     place = {step: k for k, step in enumerate(steps)}
     for line, frame in enumerate(frames, start=1):
         if not frame:
-            fail(path, "the line is empty; every frame has a step", f"Write {NOTHING[0]!r} for none", line)
+            fail(
+                path,
+                "the line is empty; every frame has a step",
+                f"Write {NOTHING[0]!r} for none",
+                line,
+            )
         if frame not in NOTHING and frame not in place:
-            fail(path, f"the step {frame!r} is not in {mapping}", "Add it there, or correct the name", line)
+            fail(
+                path,
+                f"the step {frame!r} is not in {mapping}",
+                "Add it there, or correct the name",
+                line,
+            )
     numbers = [BACKGROUND if frame in NOTHING else place[frame] for frame in frames]
     return [Timeline.from_labels(numbers, float(rate), steps, video=path.stem)]
 
@@ -44,7 +60,9 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     count = math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
     if not count:
         fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")
-    numbers = timeline.labels((np.arange(count) + 0.5) / float(rate))  # a frame is what is done in its middle
+    numbers = timeline.labels(
+        (np.arange(count) + 0.5) / float(rate)
+    )  # a frame is what is done in its middle
     folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
     mapping = find_mapping(path) or folder / "mapping.txt"
     known = read_numbered_names(mapping) if mapping.is_file() else []
@@ -53,7 +71,9 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     new = [name for name in (nothing, *timeline.steps) if name not in names]
     every = [*known, *enumerate(new, start=known[-1][0] + 1 if known else 0)]
     write_text(mapping, "".join(f"{number} {name}\n" for number, name in every))
-    frames = [nothing if number == BACKGROUND else timeline.steps[number] for number in numbers.tolist()]
+    frames = [
+        nothing if number == BACKGROUND else timeline.steps[number] for number in numbers.tolist()
+    ]
     write_text(path, "".join(f"{frame}\n" for frame in frames))
 
 

@@ -13,10 +13,23 @@ from typing import Any
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, touching
-from stepcut.formats.common import NONE, Options, build_segment, entry, fail, frame_rate, number, optional
+from stepcut.formats.common import (
+    NONE,
+    Options,
+    build_segment,
+    entry,
+    fail,
+    frame_rate,
+    number,
+    optional,
+)
 from stepcut.timeline import Segment, Timeline
 
-NATIVE, ACTIVITYNET, FIFTYONE = Capabilities(), Capabilities(steps="order"), Capabilities(duration=False, video="name")
+NATIVE, ACTIVITYNET, FIFTYONE = (
+    Capabilities(),
+    Capabilities(steps="order"),
+    Capabilities(duration=False, video="name"),
+)
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
@@ -33,7 +46,10 @@ def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timel
         fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
     timelines = []
     for each in record["timelines"] if record["format"] == MANY else [record]:
-        segments = [_segment((s["start"], s["end"]), s["step"], s.get("confidence"), path) for s in each["segments"]]
+        segments = [
+            _segment((s["start"], s["end"]), s["step"], s.get("confidence"), path)
+            for s in each["segments"]
+        ]
         steps, video = [str(step) for step in each.get("steps") or ()], each.get("video")
         name = path.stem if video is None else str(video)
         timelines.append(Timeline(segments, optional(each.get("duration")), steps, name))
@@ -47,7 +63,9 @@ def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = 
             "video": timeline.video,
             "duration": timeline.duration,
             "steps": list(timeline.steps),
-            "segments": [entry(s, "confidence", start=s.start, end=s.end, step=s.step) for s in timeline],
+            "segments": [
+                entry(s, "confidence", start=s.start, end=s.end, step=s.step) for s in timeline
+            ],
         }
         for timeline in timelines
     ]
@@ -66,8 +84,13 @@ def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[
     timelines = []
     true = isinstance(record.get("database"), dict)
     for name, video in record["database" if true else "results"].items():
-        annotations, length = (video["annotations"], video.get("duration")) if true else (video, None)
-        segments = [_segment(each["segment"], each["label"], each.get("score"), path) for each in annotations]
+        annotations, length = (
+            (video["annotations"], video.get("duration")) if true else (video, None)
+        )
+        segments = [
+            _segment(each["segment"], each["label"], each.get("score"), path)
+            for each in annotations
+        ]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]
         timelines.append(Timeline(segments, optional(length), steps, str(name)))
@@ -86,7 +109,9 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
         timeline.video: {
             "duration": timeline.duration,
             "subset": "validation",
-            "annotations": [entry(s, "score", segment=[s.start, s.end], label=s.step) for s in timeline],
+            "annotations": [
+                entry(s, "score", segment=[s.start, s.end], label=s.step) for s in timeline
+            ],
         }
         for timeline in timelines
     }
@@ -95,7 +120,9 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
 
 def is_activitynet(record: Any) -> bool:
     """Whether a JSON value has the shape of ActivityNet."""
-    return isinstance(record, dict) and any(isinstance(record.get(key), dict) for key in ("database", "results"))
+    return isinstance(record, dict) and any(
+        isinstance(record.get(key), dict) for key in ("database", "results")
+    )
 
 
 def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
@@ -104,7 +131,12 @@ def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Time
         return [_sample(sample, options, path) for sample in record["samples"]]
     classes = [str(name) for name in record.get("classes") or ()]
     return [
-        Timeline([_detection(d, classes, options, path) for d in detections or ()], None, classes, str(name))
+        Timeline(
+            [_detection(d, classes, options, path) for d in detections or ()],
+            None,
+            classes,
+            str(name),
+        )
         for name, detections in record["labels"].items()
     ]
 
@@ -118,7 +150,10 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
         name = video_name(timeline.video)
         if name in labels:
             fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
-        labels[name] = [entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end]) for s in timeline]
+        labels[name] = [
+            entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end])
+            for s in timeline
+        ]
     write_json(path, {"classes": classes, "labels": labels})
 
 
@@ -129,11 +164,15 @@ def is_fiftyone(record: Any) -> bool:
     return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)
 
 
-def _detection(detection: Mapping[str, Any], classes: Sequence[str], options: Options, path: Path) -> Segment:
+def _detection(
+    detection: Mapping[str, Any], classes: Sequence[str], options: Options, path: Path
+) -> Segment:
     step = str(label := detection["label"])
     if isinstance(label, int) and classes:
         if not 0 <= label < len(classes):
-            fail(path, f"the label {label} is none of its {len(classes)} classes", "Export it again")
+            fail(
+                path, f"the label {label} is none of its {len(classes)} classes", "Export it again"
+            )
         step = classes[label]
     times = detection.get("timestamps")
     if times is None:
@@ -148,8 +187,14 @@ def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline
     metadata = sample.get("metadata") or {}
     rate = frame_rate(metadata.get("frame_rate"))
     known = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}")) if rate else options
-    fields = [each for each in sample.values() if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"]
+    fields = [
+        each
+        for each in sample.values()
+        if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"
+    ]
     detections = fields[0]["detections"] if fields else ()
     segments = [_detection(detection, (), known, path) for detection in detections]
-    timeline = Timeline(segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"])))
+    timeline = Timeline(
+        segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"]))
+    )
     return touching(timeline, rate) if rate else timeline

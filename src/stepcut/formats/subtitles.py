@@ -12,7 +12,13 @@ from stepcut.formats.common import NONE, Options, build_segment, fail, need_seco
 from stepcut.timeline import Segment, Timeline
 
 VTT = Capabilities(
-    times="milli", names="line", steps="none", video="file", instants=False, duration=False, confidence=False
+    times="milli",
+    names="line",
+    steps="none",
+    video="file",
+    instants=False,
+    duration=False,
+    confidence=False,
 )
 SRT = replace(VTT, empty=False)
 AUDACITY = replace(SRT, times="micro", instants=True)
@@ -40,13 +46,17 @@ def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
     write_text(path, "\n".join(cues))
 
 
-def read_srt(text: str, path: Path, _options: Options = NONE, plain: Callable[[str], str] = str) -> list[Timeline]:
+def read_srt(
+    text: str, path: Path, _options: Options = NONE, plain: Callable[[str], str] = str
+) -> list[Timeline]:
     """Read the cues: blocks that have a line of times; notes and styles have none. `plain` takes markup out."""
     segments = []
     block: list[tuple[int, str]] = []
     for number, line in enumerate([*text.split("\n"), ""], start=1):
         timing = next((i for i, (_, each) in enumerate(block[:2]) if "-->" in each), None)
-        follows = timing is not None and "-->" in line  # the next cue, without a blank line before it
+        follows = (
+            timing is not None and "-->" in line
+        )  # the next cue, without a blank line before it
         if line.strip() and not follows:
             block.append((number, line))
             continue
@@ -55,7 +65,9 @@ def read_srt(text: str, path: Path, _options: Options = NONE, plain: Callable[[s
                 block.pop()  # the number of the next cue
             where, times = block[timing]
             first, _, rest = times.partition("-->")
-            start, end = (need_seconds((part.split() or [""])[0], path, where) for part in (first, rest))
+            start, end = (
+                need_seconds((part.split() or [""])[0], path, where) for part in (first, rest)
+            )
             step = " ".join(plain("\n".join(each for _, each in block[timing + 1 :])).split())
             segments.append(build_segment(start, end, step, path, where))
         block = [(number, line)] if follows else []
@@ -64,7 +76,9 @@ def read_srt(text: str, path: Path, _options: Options = NONE, plain: Callable[[s
 
 def _times(segment: Segment, mark: str) -> str:
     parted = [divmod(round(1000 * time), 1000) for time in (segment.start, segment.end)]
-    return " --> ".join(f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}{mark}{rest:03d}" for s, rest in parted)
+    return " --> ".join(
+        f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}{mark}{rest:03d}" for s, rest in parted
+    )
 
 
 def read_audacity(content: str, path: Path, _options: Options = NONE) -> list[Timeline]:

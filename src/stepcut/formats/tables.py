@@ -66,7 +66,12 @@ class Row:
         if name not in columns:
             return ""
         if columns[name] >= len(self.cells):
-            fail(path, f"{self.cells} has too few columns: {name} is absent", "Complete the line", self.line)
+            fail(
+                path,
+                f"{self.cells} has too few columns: {name} is absent",
+                "Complete the line",
+                self.line,
+            )
         return self.cells[columns[name]].strip()
 
     def time(self, columns: Mapping[str, int], name: str, path: Path) -> float:
@@ -81,7 +86,9 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
         columns = bare_columns(rows[0].cells)
         width = 3 if columns == BARE else width
         if options.columns:
-            raise OptionError(f"{path}: columns={dict(options.columns)} were named, but the table has no header.")
+            raise OptionError(
+                f"{path}: columns={dict(options.columns)} were named, but the table has no header."
+            )
     else:
         columns = header_columns(rows[0], path, options)
         rows = rows[1:]
@@ -98,8 +105,13 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
             if columns == BARE:
                 advice += ": a first line such as start,end,label,confidence (other columns are passed over)"
             fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
-        found.setdefault(video, {}).setdefault(row.cell(columns, "annotator", path), []).append(segment)
-    tiers = [{name: Timeline(each, video=video) for name, each in found[video].items()} for video in found]
+        found.setdefault(video, {}).setdefault(row.cell(columns, "annotator", path), []).append(
+            segment
+        )
+    tiers = [
+        {name: Timeline(each, video=video) for name, each in found[video].items()}
+        for video in found
+    ]
     return where_present(tiers, lambda each: each[choose_tier(each, options, path)])
 
 
@@ -109,10 +121,18 @@ def read_rows(path: Path) -> list[Row]:
     head = text if len(text) < 2**16 else text[: text.rfind("\n", 0, 2**16) + 1] or text
     options = {delimiter: rows for delimiter in "\t;," if (rows := _split(head, delimiter, path))}
     if not options:
-        fail(path, "has no line with words in it", "Write it again, or delete it if the video has no labels")
+        fail(
+            path,
+            "has no line with words in it",
+            "Write it again, or delete it if the video has no labels",
+        )
     # Where no row has times there is but a header, and the delimiter is the one that gives the most columns.
     best = max(
-        options, key=lambda d: (sum(is_timed(r.cells) for r in options[d]), max(len(r.cells) for r in options[d]))
+        options,
+        key=lambda d: (
+            sum(is_timed(r.cells) for r in options[d]),
+            max(len(r.cells) for r in options[d]),
+        ),
     )
     return options[best] if head is text else _split(text, best, path)
 
@@ -131,7 +151,9 @@ def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, i
         if name not in COLUMNS:
             raise OptionError(f"columns: {unknown('column', ours, COLUMNS)}")
         if simplify(theirs) not in names:
-            raise OptionError(f"{path}: {unknown('column', theirs, [cell.strip() for cell in row.cells])}")
+            raise OptionError(
+                f"{path}: {unknown('column', theirs, [cell.strip() for cell in row.cells])}"
+            )
         columns[name] = names.index(simplify(theirs))
     for column, known in COLUMNS.items():
         there = [names.index(name) for name in known if name in names]
@@ -139,11 +161,20 @@ def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, i
             columns.setdefault(column, there[0])
     if "step" not in columns and "annotator" in columns:  # a tier for each step, as some use ELAN
         columns["step"] = columns.pop("annotator")
-    needed = {"start": {"start", "start_frame"}, "end": {"end", "duration", "end_frame"}, "step": {"step"}}
+    needed = {
+        "start": {"start", "start_frame"},
+        "end": {"end", "duration", "end_frame"},
+        "step": {"step"},
+    }
     missing = [name for name, ways in needed.items() if not ways & columns.keys()]
     if missing:
         advice = f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}"
-        fail(path, f"the header {row.cells} has no column for {', '.join(missing)}", advice, line=row.line)
+        fail(
+            path,
+            f"the header {row.cells} has no column for {', '.join(missing)}",
+            advice,
+            line=row.line,
+        )
     return columns
 
 
@@ -191,8 +222,17 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
     end = time("end") if {"end", "end_frame"} & columns.keys() else start + time("duration")
     step = row.cell(columns, "step", path)
     if columns == BARE and len(row.cells) == 5 and None not in map(seconds, row.cells[2:4]):
-        fail(path, f"are {','.join(row.cells[:4])} two times or four?", "Part the columns by semicolons", line=row.line)
-    sure = row.cells[columns["confidence"]] if columns.get("confidence", len(row.cells)) < len(row.cells) else ""
+        fail(
+            path,
+            f"are {','.join(row.cells[:4])} two times or four?",
+            "Part the columns by semicolons",
+            line=row.line,
+        )
+    sure = (
+        row.cells[columns["confidence"]]
+        if columns.get("confidence", len(row.cells)) < len(row.cells)
+        else ""
+    )
     return build_segment(start, end, step, path, row.line, seconds(sure))
 
 
@@ -202,49 +242,75 @@ def is_timed(cells: Sequence[str]) -> bool:
 
 
 def _split(text: str, delimiter: str, path: Path) -> list[Row]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False)
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
+    )
     rows = []
     line = 1
     try:
         for cells in reader:
             comment = bool(cells) and cells[0].startswith("#") and not is_timed(cells)
             if "".join(cells).strip() and not comment:
-                rows.append(Row(line, [cell[1:] if GUARDED.match(cell) else cell for cell in cells]))
+                rows.append(
+                    Row(line, [cell[1:] if GUARDED.match(cell) else cell for cell in cells])
+                )
             line = reader.line_num + 1
     except csv.Error as error:
         fail(path, f"is not a table: {error}", "Check the quotes", line=line)
     return rows
 
 
-def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ",") -> None:
+def write(
+    path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ","
+) -> None:
     """Write the `timelines` to `path`: `start,end,label` parted by the `delimiter` (and confidence where there is one,
     and video where there are several: one without segments has a line of its own, with nothing else in it). `options`
     may ask for a table that is safe in a spreadsheet."""
     many = len(timelines) != 1
     sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
-    header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
+    header = [
+        *(["video"] if many else []),
+        "start",
+        "end",
+        "label",
+        *(["confidence"] if sure else []),
+    ]
     rows = [header]
     for timeline in timelines:
         if many and not timeline.segments:
             rows.append([timeline.video, *[""] * (len(header) - 1)])
         for segment in timeline:
             confidence = "" if segment.confidence is None else plain(segment.confidence)
-            cells = [timeline.video, plain(segment.start), plain(segment.end), segment.step, confidence]
+            cells = [
+                timeline.video,
+                plain(segment.start),
+                plain(segment.end),
+                segment.step,
+                confidence,
+            ]
             rows.append(cells[0 if many else 1 : 5 if sure else 4])
     write_rows(path, rows, delimiter, options.spreadsheet)
 
 
-def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False) -> None:
+def write_rows(
+    path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False
+) -> None:
     """Write the cells of `rows` to `path`; one with the `delimiter`, a quote or a line break is quoted.
 
     `spreadsheet`: whether a cell that a spreadsheet would take for a formula gets a leading apostrophe.
     """
 
     def guard(cell: str) -> str:
-        return guarded(cell) if (spreadsheet and seconds(cell) is None) or GUARDED.match(cell) else cell
+        return (
+            guarded(cell)
+            if (spreadsheet and seconds(cell) is None) or GUARDED.match(cell)
+            else cell
+        )
 
     out = io.StringIO()
-    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([guard(cell) for cell in row] for row in rows)
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(
+        [guard(cell) for cell in row] for row in rows
+    )
     write_text(path, out.getvalue())
 
 

@@ -7,13 +7,23 @@ from pathlib import Path
 
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import Capabilities, without_overlap
-from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, need_seconds
+from stepcut.formats.common import (
+    NONE,
+    PROPOSAL,
+    Options,
+    build_segment,
+    choose_tier,
+    fail,
+    need_seconds,
+)
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
 MORE = re.compile(r"(.+) \((?:\d+|points)\)")
 """Further tiers of an annotator, for what overlaps and for instants."""
-_TOKEN = re.compile(r'"([^"]*(?:""[^"]*)*)"|(?<!\S)(-?\d[\d.]*(?:[eE][+-]?\d+)?)(?!\S)|(<exists>|<absent>)')
+_TOKEN = re.compile(
+    r'"([^"]*(?:""[^"]*)*)"|(?<!\S)(-?\d[\d.]*(?:[eE][+-]?\d+)?)(?!\S)|(<exists>|<absent>)'
+)
 
 
 def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
@@ -36,7 +46,10 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
                 segments.append(build_segment(start, end, step, path, None))
     if not found:
         fail(path, "has no tier", "Add one in Praat and annotate in it")
-    tiers = {name: Timeline(each, need_seconds(length, path), video=path.stem) for name, each in found.items()}
+    tiers = {
+        name: Timeline(each, need_seconds(length, path), video=path.stem)
+        for name, each in found.items()
+    }
     return [tiers[choose_tier(tiers, options, path)]]
 
 
@@ -46,10 +59,17 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     name, length = options.annotator or PROPOSAL, max([timeline.end, *(s.end for s in timeline)])
     lasting = Timeline([s for s in timeline if s.end > s.start])
     tiers = [
-        _tier("IntervalTier", name if place == 0 else f"{name} ({place + 1})", length, _intervals(row, length))
+        _tier(
+            "IntervalTier",
+            name if place == 0 else f"{name} ({place + 1})",
+            length,
+            _intervals(row, length),
+        )
         for place, row in enumerate(without_overlap(lasting))
     ]
-    points = [f"number = {s.start!r}\nmark = {_quoted(s.step)}" for s in timeline if s.end == s.start]
+    points = [
+        f"number = {s.start!r}\nmark = {_quoted(s.step)}" for s in timeline if s.end == s.start
+    ]
     if points:
         tiers.append(_tier("TextTier", f"{name} (points)", length, points))
     head = f'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = {length!r}\n'
@@ -69,7 +89,9 @@ def _intervals(row: Sequence[Segment], length: float) -> list[str]:
     known = {(s.start, s.end): s.step for s in row}
     cuts = sorted({0.0, float(length), *(float(time) for s in row for time in (s.start, s.end))})
     pairs = list(pairwise(cuts)) or [(0.0, 0.0)]
-    return [f"xmin = {a!r}\nxmax = {b!r}\ntext = {_quoted(known.get((a, b), ''))}" for a, b in pairs]
+    return [
+        f"xmin = {a!r}\nxmax = {b!r}\ntext = {_quoted(known.get((a, b), ''))}" for a, b in pairs
+    ]
 
 
 def _quoted(text: str) -> str:

@@ -19,14 +19,28 @@ EXTENSIONS = {"Concept": "concept", "Time": "time", "Lifecycle": "lifecycle"}
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a log; each event has a name, a time, a transition, and the number of the segment it belongs to."""
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<log xes.version="1.0" xmlns="http://www.xes-standard.org/">']
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<log xes.version="1.0" xmlns="http://www.xes-standard.org/">',
+    ]
     for name, prefix in EXTENSIONS.items():
-        lines.append(f'<extension name="{name}" prefix="{prefix}" uri="http://www.xes-standard.org/{prefix}.xesext"/>')
+        lines.append(
+            f'<extension name="{name}" prefix="{prefix}" uri="http://www.xes-standard.org/{prefix}.xesext"/>'
+        )
     lines.append('<classifier name="Activity" keys="concept:name"/>')
     for place, timeline in enumerate(timelines, start=1):
-        lines += ["<trace>", _value("string", "concept:name", video_name(timeline.video) or f"video{place}")]
-        events = [(time, n, side) for n, s in enumerate(timeline) for side, time in enumerate((s.start, s.end))]
-        for time, number, side in sorted(events, key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2])):
+        lines += [
+            "<trace>",
+            _value("string", "concept:name", video_name(timeline.video) or f"video{place}"),
+        ]
+        events = [
+            (time, n, side)
+            for n, s in enumerate(timeline)
+            for side, time in enumerate((s.start, s.end))
+        ]
+        for time, number, side in sorted(
+            events, key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2])
+        ):
             segment = timeline.segments[number]
             lines += [
                 "<event>",

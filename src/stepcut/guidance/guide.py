@@ -1,6 +1,6 @@
 """Guide: follow somebody frame by frame: the current step, what is done, what comes next. It sees the past only.
 
-The current step is the most probable one of the newest frame, by memberships from the past alone. A step counts as done
+The current step is the most probable one of the newest frame, by probabilities from the past alone. A step counts as done
 once it was the current one for a quarter of its usual time. It may raise alarms after half of its usual time, so that a
 short mistake of the cut raises none. Memory does not grow: kept are the current step, a clock and a count per step, the
 window of the method's online object, and as many of the newest rows as a usual video has.
@@ -50,7 +50,12 @@ class Alert:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
-        return {"kind": self.kind, "step": self.step, "confidence": round(self.confidence, 3), "reason": self.reason}
+        return {
+            "kind": self.kind,
+            "step": self.step,
+            "confidence": round(self.confidence, 3),
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,9 @@ class Guide:
         self.now = -1
         self.said: set[tuple[str, int | None]] = set()
 
-    def push(self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()) -> State:
+    def push(
+        self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()
+    ) -> State:
         """Take the feature row of the frame at `time` (seconds, growing); give the state then.
 
         `skipped` and `alerts` are what the source has to say; they are passed on with the state.
@@ -148,17 +155,23 @@ class Guide:
         except OverflowError:  # a whole number that no float holds
             finite = False
         if not finite or time <= self.time:
-            raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
+            raise OptionError(
+                f"time={time!r} s after {self.time:g} s; times must be finite and grow."
+            )
         row = np.array(row)  # a copy: whoever gave it may use the array again for the next one
         if self.shape not in (None, row.shape):
-            raise FeatureError(f"a row has shape {row.shape}; this procedure was learned from {self.shape}.")
+            raise FeatureError(
+                f"a row has shape {row.shape}; this procedure was learned from {self.shape}."
+            )
         if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
-            raise FeatureError(f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity).")
+            raise FeatureError(
+                f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity)."
+            )
         passed = 1 / self.rate if math.isinf(self.time) else time - self.time
         # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
-            memberships = self.online.push(row)
-        belief = self._belief(np.asarray(memberships, dtype=np.float64))
+            probabilities = self.online.push(row)
+        belief = self._belief(np.asarray(probabilities, dtype=np.float64))
         self.time = time
         fresh = [*alerts, *self._count_time(int(np.argmax(belief)), passed), *self._unknown(row)]
         state = State(
@@ -192,9 +205,9 @@ class Guide:
             self._count_done(self.now)
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
 
-    def _belief(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """The share of every step; what a person corrected stands in the place of what the method sees."""
-        belief = np.maximum(memberships, 1e-6)
+        belief = np.maximum(probabilities, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:
             best = int(np.argmax(belief))
@@ -202,7 +215,10 @@ class Guide:
             seen = best if seen < 0 else seen  # before the first row it took this for nothing
             self.corrected = (seen, said)
             if best in (seen, said):
-                belief[seen], belief[said] = min(belief[seen], belief[said]), max(belief[seen], belief[said])
+                belief[seen], belief[said] = (
+                    min(belief[seen], belief[said]),
+                    max(belief[seen], belief[said]),
+                )
             else:
                 self.corrected = None
         return belief
@@ -244,7 +260,13 @@ class Guide:
         usual, severity = self.expectations.usual, self.expectations.severity
         if step in severity.free:
             return []
-        missing = self.graph.before(step) - set(self.done) - severity.free - severity.optional - {self.now}
+        missing = (
+            self.graph.before(step)
+            - set(self.done)
+            - severity.free
+            - severity.optional
+            - {self.now}
+        )
         critical = missing & severity.critical
         near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
         chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
@@ -283,7 +305,9 @@ class Guide:
         """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""
         return ALARM / (3 * max(len(self.graph.steps), 1))
 
-    def _alarm(self, kind: str, step: int | None, chance: float, reason: str, always: bool = False) -> list[Alert]:
+    def _alarm(
+        self, kind: str, step: int | None, chance: float, reason: str, always: bool = False
+    ) -> list[Alert]:
         """An alarm about what has this `chance` in normal videos: where that is rare, or `always`, and only once."""
         if (chance >= self._rare() and not always) or (kind, step) in self.said:
             return []
@@ -293,7 +317,9 @@ class Guide:
     def _upcoming(self) -> list[tuple[int, float]]:
         """What may come after the current step."""
         done = [step for step in self.done for _ in range(self.counts[step])]
-        done += [] if self.done[-1:] == [self.now] else [self.now]  # as if it were over: it may not count as done yet
+        done += (
+            [] if self.done[-1:] == [self.now] else [self.now]
+        )  # as if it were over: it may not count as done yet
         weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step != self.now)
         likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]

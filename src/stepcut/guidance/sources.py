@@ -29,7 +29,12 @@ def is_live(source: str) -> bool:
 
 
 def follow_pictures(
-    guide: Guide, source: str, rate: Fraction, backbone: Backbone, realtime: bool = False, **waits: float
+    guide: Guide,
+    source: str,
+    rate: Fraction,
+    backbone: Backbone,
+    realtime: bool = False,
+    **waits: float,
 ) -> Iterator[State]:
     """Follow a video file, `camera`, `camera:1`, or an address such as `rtsp://...`, at the `rate` and with the
     `backbone` of the procedure; gives a state per sample, with a clip model half a clip late.
@@ -51,7 +56,9 @@ def follow_pictures(
         for clip in make_clips(pictures(samples), length, per_row):
             sample, alerts = waiting.popleft(), [Alert("source", note) for note in notes]
             notes.clear()
-            row = backbone.extract(clip if length == 1 else clip[None])[0]  # a clip of one frame is a batch of it
+            row = backbone.extract(clip if length == 1 else clip[None])[
+                0
+            ]  # a clip of one frame is a batch of it
             yield guide.push(sample.time, row, sample.skipped, alerts)
 
 
@@ -65,7 +72,9 @@ def open_samples(
         yield keep_pace(samples, rate) if realtime else samples
         return
     connect = partial(frames_of, source, waits.get("stall", 10.0))
-    with closing(Stream(hide_password(source), connect, Scaler(size), float(rate), **waits)) as stream:
+    with closing(
+        Stream(hide_password(source), connect, Scaler(size), float(rate), **waits)
+    ) as stream:
         yield stream
 
 
@@ -94,7 +103,11 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
     else:
         # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
         options = {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
-        device, name, how = source, hide_password(source), {"options": options, "timeout": (stall, stall)}
+        device, name, how = (
+            source,
+            hide_password(source),
+            {"options": options, "timeout": (stall, stall)},
+        )
     try:
         container = av.open(device, **how)
     except (av.error.FFmpegError, OSError, ValueError) as error:
@@ -144,7 +157,11 @@ def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
                     busy = waited / (now - since) < (0.5 if hurried else 0.02)
                     if busy != hurried:
                         stream.codec_context.skip_frame = "NONKEY" if busy else "DEFAULT"
-                        say("too fast to decode; key frames only" if busy else "every frame is decoded again")
+                        say(
+                            "too fast to decode; key frames only"
+                            if busy
+                            else "every frame is decoded again"
+                        )
                     since, waited, hurried = now, 0.0, busy
                 try:
                     yield from packet.decode()
@@ -152,7 +169,9 @@ def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
                     continue
                 finally:
                     began = time.monotonic()
-        except av.error.FFmpegError as error:  # not all of them are OSErrors, the one of a timeout is none
+        except (
+            av.error.FFmpegError
+        ) as error:  # not all of them are OSErrors, the one of a timeout is none
             raise VideoError(error_text(error)) from error
 
 

@@ -129,7 +129,9 @@ class Stream(Iterator[Sample]):
                     self.say(f"the source dropped ({self._reason}); trying again in {wait:g} s")
                 self._stop.wait(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
-        except BaseException as error:  # whatever it is, whoever asks for the next sample hears of it
+        except (
+            BaseException
+        ) as error:  # whatever it is, whoever asks for the next sample hears of it
             with self._news:
                 self._failure = error
                 self._news.notify_all()

@@ -2,10 +2,10 @@
 
     fit(features) -> self        takes a list of arrays (T, d) or maps (T, C, h, w), one per video, `rate` rows a second
     embed(features)              (T, D) per video: where the same step of different videos lies close
-    memberships(features)        (T, K) per video, rows sum to 1: how much a frame belongs to each step
+    probabilities(features)        (T, K) per video, rows sum to 1: how much a frame belongs to each step
     predict(features)            (T,) per video: the step of each frame, -1 for background
     novelty(features)            (T,) per video: 0 on a frame it knows well, growing with the distance from all steps
-    online()                     an object whose `push(row) -> (K,)` gives memberships from the past alone
+    online()                     an object whose `push(row) -> (K,)` gives probabilities from the past alone
     settings(), state()          JSON-able settings and arrays, from which
     restore(settings, state)     builds it again
 
@@ -21,19 +21,30 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepcut.methods.contract import OPEN, Choice, Method, Online, Window, leave_out
-from stepcut.methods.default.method import StepCut
+from stepcut.methods.stepcut.method import StepCut
 from stepcut.plugins import Lazy
 from stepcut.timeline import BACKGROUND
 
 if TYPE_CHECKING:
-    from stepcut.methods.cnc.method import CnC as CnC
+    from stepcut.paper.cnc.method import CnC as CnC
 
 METHODS: Mapping[str, type[Method]] = Lazy(
-    {"stepcut": "stepcut.methods.default.method:StepCut", "cnc": "stepcut.methods.cnc.method:CnC"}
+    {"stepcut": "stepcut.methods.stepcut.method:StepCut", "cnc": "stepcut.paper.cnc.method:CnC"}
 )
 """The methods by name; the paper's loads torch, so it is imported when it is asked for."""
 
-__all__ = ["BACKGROUND", "METHODS", "OPEN", "Choice", "CnC", "Method", "Online", "StepCut", "Window", "leave_out"]
+__all__ = [
+    "BACKGROUND",
+    "METHODS",
+    "OPEN",
+    "Choice",
+    "CnC",
+    "Method",
+    "Online",
+    "StepCut",
+    "Window",
+    "leave_out",
+]
 
 
 def __getattr__(name: str) -> Any:

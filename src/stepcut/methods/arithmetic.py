@@ -21,7 +21,9 @@ def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Re
     return np.asarray(np.maximum(squared, 0))
 
 
-def step_sums(videos: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.int64]], count: int) -> tuple[Floats, Floats]:
+def step_sums(
+    videos: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.int64]], count: int
+) -> tuple[Floats, Floats]:
     """The sum over `videos` (T, d) of the mean row of each of `count` steps, (K, d), and how many show it, (K,): every
     video counts once in a step that it shows. `labels` (T,), -1 for none."""
     sums, shown = np.zeros((count, videos[0].shape[1])), np.zeros(count)

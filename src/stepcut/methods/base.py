@@ -41,7 +41,9 @@ class BaseMethod(Method):
         """See `stepcut.methods`; a method that learns from labels writes its own `fit`."""
         del progress, checkpoint  # for methods that take long
         if labels is not None and any(one is not None for one in labels):
-            raise OptionError(f"method {type(self).__name__} does not learn from labels; the default method does.")
+            raise OptionError(
+                f"method {type(self).__name__} does not learn from labels; the default method does."
+            )
         self.steps_ = as_whole_count(self.steps, type(self).__name__)
         self.learn(features)
         self.labels_ = self.predict(features)
@@ -51,18 +53,18 @@ class BaseMethod(Method):
         """The features themselves."""
         return [np.asarray(rows, dtype=np.float32) for rows in features]
 
-    def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+    def probabilities(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
         """`shares` of every video."""
         check_fitted(self, "steps_")
         return [check_shares(self.shares(rows), len(rows), self.steps, self) for rows in features]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
         """The step with the largest share of each row."""
-        return [shares.argmax(axis=1).astype(np.int64) for shares in self.memberships(features)]
+        return [shares.argmax(axis=1).astype(np.int64) for shares in self.probabilities(features)]
 
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
         """How far the largest share is from all of it: 0 where a row surely belongs to a step."""
-        return [1 - shares.max(axis=1) for shares in self.memberships(features)]
+        return [1 - shares.max(axis=1) for shares in self.probabilities(features)]
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
@@ -70,7 +72,9 @@ class BaseMethod(Method):
 
     def state(self) -> dict[str, Array]:
         """Everything learned: the arrays whose names end in `_`, and the labels of the videos learned from."""
-        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        arrays = {
+            name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)
+        }
         labels = {f"labels.{number:05d}": each for number, each in enumerate(self.labels_)}
         return {**{name: array for name, array in arrays.items() if name.endswith("_")}, **labels}
 
@@ -78,7 +82,11 @@ class BaseMethod(Method):
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
         method = cls(**settings)
-        vars(method).update({name: array for name, array in state.items() if not name.startswith("labels.")})
-        method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
+        vars(method).update(
+            {name: array for name, array in state.items() if not name.startswith("labels.")}
+        )
+        method.labels_ = [
+            labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())
+        ]
         method.steps_ = method.steps
         return method

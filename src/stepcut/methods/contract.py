@@ -35,18 +35,32 @@ def as_step_count(steps: Any) -> StepCount:
     counts = list(steps) if pair else [steps]
     whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in counts)
     if not whole or counts[0] < 1 or counts[-1] < counts[0]:
-        raise OptionError(f"steps={steps!r}; give a whole number from 1 up, a range such as (8, 14), or 'auto'.")
+        raise OptionError(
+            f"steps={steps!r}; give a whole number from 1 up, a range such as (8, 14), or 'auto'."
+        )
     return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
 
 def as_whole_count(steps: Any, method: str) -> int:
     """How many steps, for a `method` that cannot choose the number itself."""
     if not isinstance(count := as_step_count(steps), int):
-        raise OptionError(f"steps={steps!r}: method {method!r} needs a number, for example steps=7 (-k 7).")
+        raise OptionError(
+            f"steps={steps!r}: method {method!r} needs a number, for example steps=7 (-k 7)."
+        )
     return count
 
 
-VERBS = ("fit", "embed", "memberships", "predict", "novelty", "online", "settings", "state", "restore")
+VERBS = (
+    "fit",
+    "embed",
+    "probabilities",
+    "predict",
+    "novelty",
+    "online",
+    "settings",
+    "state",
+    "restore",
+)
 """What a method can do; see `stepcut.methods`."""
 
 
@@ -54,7 +68,7 @@ class Online(Protocol):
     """Memberships from the past alone: what guidance listens to."""
 
     def push(self, row: Array) -> NDArray[np.float64]:
-        """Take the next feature row; give its memberships (K,)."""
+        """Take the next feature row; give its probabilities (K,)."""
 
 
 @dataclass
@@ -69,7 +83,9 @@ class Curve:
     def csv(self) -> str:
         """A row per iteration: its number, then the loss and its parts."""
         head, rows = ["iteration", *self.names], enumerate(self.values, start=1)
-        return "".join(",".join(line) + "\n" for line in [head, *([str(n), *map(str, row)] for n, row in rows)])
+        return "".join(
+            ",".join(line) + "\n" for line in [head, *([str(n), *map(str, row)] for n, row in rows)]
+        )
 
     def save(self, path: AnyPath) -> None:
         """Write it as CSV to `path`, whole or not at all."""
@@ -89,7 +105,10 @@ class Choice:
 
     def state(self) -> dict[str, Array]:
         """As arrays, for a method's `state`."""
-        return {"choice": self.candidates, "choice.reason": np.frombuffer(self.reason.encode(), dtype=np.uint8)}
+        return {
+            "choice": self.candidates,
+            "choice.reason": np.frombuffer(self.reason.encode(), dtype=np.uint8),
+        }
 
     @classmethod
     def restore(cls, count: int, state: Mapping[str, Array]) -> Self | None:
@@ -97,7 +116,11 @@ class Choice:
         candidates = state.get("choice", np.zeros((0, 2)))
         if not len(candidates):
             return None
-        reason = state["choice.reason"].tobytes().decode() if "choice.reason" in state else f"{count} steps"
+        reason = (
+            state["choice.reason"].tobytes().decode()
+            if "choice.reason" in state
+            else f"{count} steps"
+        )
         return cls(count, np.asarray(candidates[:, :2], dtype=np.float64), reason)
 
 
@@ -106,7 +129,7 @@ class LeftOut(NamedTuple):
 
     labels: list[Labels]
     """The step of each row, (T,) per video."""
-    memberships: list[NDArray[np.float64]]
+    probabilities: list[NDArray[np.float64]]
     """(T, K) per video."""
     novelty: list[NDArray[np.float64]]
     """(T,) per video."""
@@ -123,7 +146,7 @@ class LeftOut(NamedTuple):
         embed = self.embed
         return LeftOut(
             [self.labels[place] for place in places],
-            [self.memberships[place] for place in places],
+            [self.probabilities[place] for place in places],
             [self.novelty[place] for place in places],
             self.looks and [self.looks[place] for place in places],
             embed and (lambda without, place, kept: embed(without, places[place], kept)),
@@ -168,7 +191,7 @@ class Method(Protocol):
         labels: Sequence[Labels | None] | None = None,
     ) -> Self: ...
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]: ...
-    def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
+    def probabilities(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
     def predict(self, features: Sequence[Array]) -> list[Labels]: ...
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
     def online(self) -> Online:
@@ -194,7 +217,7 @@ def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:
     videos that it was fitted to would be too low for new ones."""
     if method.left_out_ is not None:
         return method.left_out_
-    return LeftOut(method.labels_, method.memberships(features), method.novelty(features))
+    return LeftOut(method.labels_, method.probabilities(features), method.novelty(features))
 
 
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
@@ -217,7 +240,9 @@ def plain_numbers(settings: Any) -> Any:
 
 def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
     """What of a `state` has a name that begins with `prefix`, by the rest of its name."""
-    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
+    }
 
 
 def as_learned(kept: Array) -> Any:
@@ -245,11 +270,13 @@ class Window:
 
     def __init__(self, method: Method, seconds: float = 120.0) -> None:
         self.method = method
-        self.rows: deque[Array] = deque(maxlen=max(1, round(Fraction(method.rate) * Fraction(seconds))))
+        self.rows: deque[Array] = deque(
+            maxlen=max(1, round(Fraction(method.rate) * Fraction(seconds)))
+        )
 
     def push(self, row: Array) -> NDArray[np.float64]:
-        """Take the next feature row; give its memberships (K,)."""
+        """Take the next feature row; give its probabilities (K,)."""
         rows = check_rows([*self.rows, row], "the rows so far")[-(self.rows.maxlen or 1) :]
-        last: NDArray[np.float64] = self.method.memberships([rows])[0][-1]
+        last: NDArray[np.float64] = self.method.probabilities([rows])[0][-1]
         self.rows.append(rows[-1].copy())  # only now: one that the method cannot take is forgotten
         return last

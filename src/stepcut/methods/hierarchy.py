@@ -54,24 +54,34 @@ class Hierarchy:
 
     def to_json(self) -> dict[str, Any]:
         """Names and merges, for the viewer and the report."""
-        merges = [{"a": list(m.a), "b": list(m.b), "cost": m.cost, "count": m.count} for m in self.merges]
+        merges = [
+            {"a": list(m.a), "b": list(m.b), "cost": m.cost, "count": m.count} for m in self.merges
+        ]
         return {"steps": list(self.steps), "merges": merges, "split": self.split}
 
     @classmethod
     def from_json(cls, record: dict[str, Any], steps: Sequence[str]) -> Self:
         """What `to_json` wrote, with the names that the `steps` have now."""
-        merges = [Merge(tuple(m["a"]), tuple(m["b"]), m["cost"], m["count"]) for m in record["merges"]]
+        merges = [
+            Merge(tuple(m["a"]), tuple(m["b"]), m["cost"], m["count"]) for m in record["merges"]
+        ]
         return cls(tuple(steps), tuple(merges), record["split"])
 
     def __str__(self) -> str:
         """What would part with one step more, and a line for every merge."""
-        name = [", ".join(self.steps[step] for step in group) for merge in self.merges for group in (merge.a, merge.b)]
+        name = [
+            ", ".join(self.steps[step] for step in group)
+            for merge in self.merges
+            for group in (merge.a, merge.b)
+        ]
         lines = [
             f"{merge.count:3d} steps: ({name[2 * i]}) + ({name[2 * i + 1]}), cost {merge.cost:.0%}"
             for i, merge in enumerate(self.merges)
         ]
         if self.split is not None:
-            lines.insert(0, f"{len(self.steps) + 1:3d} steps: ({self.steps[self.split]}) would part in two")
+            lines.insert(
+                0, f"{len(self.steps) + 1:3d} steps: ({self.steps[self.split]}) would part in two"
+            )
         return "\n".join(lines) or "1 step"
 
 
@@ -85,7 +95,9 @@ def find_split(labels: Sequence[Labels], finer: Sequence[Labels], count: int) ->
     return int((ranked[:, 1] / np.maximum(ranked.sum(axis=1), 1)).argmax())
 
 
-def build_hierarchy(embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]) -> Hierarchy:
+def build_hierarchy(
+    embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]
+) -> Hierarchy:
     """Join `steps` one pair after the other: those that look alike and follow each other in all videos, by `labels`
     (T,) and `embeddings` (T, d), first.
 
@@ -118,9 +130,17 @@ def build_hierarchy(embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels]
         follow[i, i] = 0
         groups[i] = tuple(sorted(groups[i] + groups[j]))
         keep = [place for place in range(len(groups)) if place != j]
-        groups, sums, shown, follow = [groups[k] for k in keep], sums[keep], shown[keep], follow[np.ix_(keep, keep)]
+        groups, sums, shown, follow = (
+            [groups[k] for k in keep],
+            sums[keep],
+            shown[keep],
+            follow[np.ix_(keep, keep)],
+        )
     total = sum(cost for _, _, cost in merges) or 1.0
     return Hierarchy(
         tuple(steps),
-        tuple(Merge(a, b, round(cost / total, 4), count - 1 - place) for place, (a, b, cost) in enumerate(merges)),
+        tuple(
+            Merge(a, b, round(cost / total, 4), count - 1 - place)
+            for place, (a, b, cost) in enumerate(merges)
+        ),
     )

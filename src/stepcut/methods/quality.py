@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import Floats, as_vectors, strongest_directions
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
-from stepcut.methods.default.consensus import agreement, come_again, time_regularity
 from stepcut.methods.segmenter import SEEDS, equal_parts, normalised_times
+from stepcut.methods.stepcut.consensus import agreement, come_again, time_regularity
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs
 
@@ -76,7 +76,9 @@ class Quality:
         return cls(**{**record, "shared": tuple(record["shared"])})
 
 
-def measure_quality(method: Method, features: Sequence[Array], progress: Hook = silent) -> Quality | None:
+def measure_quality(
+    method: Method, features: Sequence[Array], progress: Hook = silent
+) -> Quality | None:
     """The quality of the steps that a fitted method found in these videos, in a few seconds.
 
     It learns again with a few restarts, from other starts, and from half of the videos. None for a method without the
@@ -90,12 +92,19 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
     videos = shorten(features)
     timeless = {"prior": 0.0} if "prior" in given else {}
     seeds = [(given["seed"] + 1 + number) % (SEEDS + 1) for number in range(SINGLE)]
-    single = [refit(method, videos, progress, restarts=1, seed=seed, **timeless).labels_ for seed in seeds]
+    single = [
+        refit(method, videos, progress, restarts=1, seed=seed, **timeless).labels_ for seed in seeds
+    ]
     runs = [np.concatenate(one) for one in single]
     few = max(1, given["restarts"] // 8)
-    halves = [np.concatenate(half) for half in cut_by_halves(method, videos, progress, restarts=few)]
+    halves = [
+        np.concatenate(half) for half in cut_by_halves(method, videos, progress, restarts=few)
+    ]
     random = randomise_phases(videos, given["seed"])
-    by_chance = [np.concatenate(half) for half in cut_by_halves(method, random, progress, restarts=1, **timeless)]
+    by_chance = [
+        np.concatenate(half)
+        for half in cut_by_halves(method, random, progress, restarts=1, **timeless)
+    ]
     chance = agreement(by_chance[0], by_chance[1], count)
     uniform = np.concatenate([equal_parts(len(rows), count) for rows in features])
     shortest = min(len(rows) for rows in features) / (10 * count)
@@ -135,9 +144,13 @@ def _explained(rows: Floats, starts: NDArray[np.int64]) -> float:
     return float(((np.add.reduceat(rows, starts, axis=0) ** 2).sum(axis=1) / lengths).sum())
 
 
-def cut_by_halves(method: Method, videos: Sequence[Array], progress: Hook, **changes: Any) -> list[list[Labels]]:
+def cut_by_halves(
+    method: Method, videos: Sequence[Array], progress: Hook, **changes: Any
+) -> list[list[Labels]]:
     """All videos cut by the steps of the first, third, ... video, and by those of the others."""
-    return [refit(method, videos[first::2], progress, **changes).predict(videos) for first in (0, 1)]
+    return [
+        refit(method, videos[first::2], progress, **changes).predict(videos) for first in (0, 1)
+    ]
 
 
 def randomise_phases(videos: Sequence[Floats], seed: int) -> list[Floats]:
@@ -146,7 +159,9 @@ def randomise_phases(videos: Sequence[Floats], seed: int) -> list[Floats]:
     out = []
     for rows in videos:
         waves = np.fft.rfft(rows, axis=0)
-        out.append(np.fft.irfft(waves * np.exp(2j * np.pi * rng.random(waves.shape)), len(rows), axis=0))
+        out.append(
+            np.fft.irfft(waves * np.exp(2j * np.pi * rng.random(waves.shape)), len(rows), axis=0)
+        )
     return out
 
 
@@ -183,17 +198,23 @@ def grade(
     figures = (score, runs, halves, beyond, clock, regularity, shared, sharpness)
     if nothing:
         why = "halves of the videos agree no better than videos that have nothing in common"
-        return Quality("clock", f"no steps that the videos share were found: {why}. {HELP}", *figures)
+        return Quality(
+            "clock", f"no steps that the videos share were found: {why}. {HELP}", *figures
+        )
     if sharpness <= 0:
         why = "nothing changes more where they end than in their middle"
-        return Quality("clock", f"these steps are little more than slices of time: {why}. {HELP}", *figures)
+        return Quality(
+            "clock", f"these steps are little more than slices of time: {why}. {HELP}", *figures
+        )
     if score >= GOOD:
         why = f"runs agree by {runs:.0%}, halves of the videos by {halves:.0%}"
         return Quality("good", f"independent runs find the same steps: {why}.", *figures)
     agreed = [(runs, f"runs from other starts agree by {runs:.0%} only")]
     agreed += [(halves, f"steps learned from half of the videos agree by {halves:.0%} only")]
     weak = [why for share, why in agreed if share < 0.7]
-    if regularity > 0.6 or not weak:  # where both agree so far, nothing else keeps the score below GOOD
+    if (
+        regularity > 0.6 or not weak
+    ):  # where both agree so far, nothing else keeps the score below GOOD
         weak.append(f"the time of the video explains much of them (regularity {regularity:.0%})")
     return Quality("doubtful", f"{'; '.join(weak)}. {HELP}", *figures)
 
@@ -207,14 +228,20 @@ def grade_taught(right: float | None, labels: Sequence[Labels | None], count: in
         return Quality("doubtful", f"{why}. Label two or three more.", 0, 0, 0, 0, 0, 0, ())
     when = np.concatenate([normalised_times(len(rows)) for rows in said])
     rows = np.concatenate(said)
-    order = np.argsort([when[rows == step].mean() if (rows == step).any() else 2.0 for step in range(count)])
+    order = np.argsort(
+        [when[rows == step].mean() if (rows == step).any() else 2.0 for step in range(count)]
+    )
     inside = rows != OPEN
-    clock = float((order[(when * count).astype(np.int64)] == rows)[inside].mean())  # equal parts, in the usual order
+    clock = float(
+        (order[(when * count).astype(np.int64)] == rows)[inside].mean()
+    )  # equal parts, in the usual order
     told = f"left out in turn, the {len(said)} labelled videos are found right for {right:.0%} of their time"
     reason = f"{told} (equal parts of each video: {clock:.0%})."
     score = (right - RIGHT[0]) / RIGHT[1]
     grade: Grade = "clock" if right <= clock else "good" if score >= GOOD else "doubtful"
-    return Quality(grade, reason if grade == "good" else f"{reason} {HELP}", score, 0, 0, 0, clock, 0, ())
+    return Quality(
+        grade, reason if grade == "good" else f"{reason} {HELP}", score, 0, 0, 0, clock, 0, ()
+    )
 
 
 def not_measured() -> Quality:

@@ -3,7 +3,7 @@
     fit(videos) -> self               learn the steps that the videos share
     predict(videos) -> labels         a step number per frame, 0 to steps - 1, a list of (T,) int64
     fit_predict(videos) -> labels     both
-    memberships(videos) -> shares     how much each frame belongs to each step, a list of (T, steps), rows sum to 1
+    probabilities(videos) -> shares     how much each frame belongs to each step, a list of (T, steps), rows sum to 1
     settings(), state(), restore()    JSON-able settings and arrays, from which the same segmenter is built again
 
 `videos` is a list of (T, d) arrays, one per video. Same seed, same labels, in whatever order the videos come.
@@ -32,12 +32,14 @@ Videos = Sequence[NDArray[Any]]
 SEEDS = 2**32 - 1
 """The largest seed that every library takes."""
 SLACK = 1e-3
-"""By how much memberships of a row may miss a sum of 1: they may be float16."""
+"""By how much probabilities of a row may miss a sum of 1: they may be float16."""
 BLOCK = 65_536
 """Frames looked at together, so that a check of a long video needs little memory."""
 
 
-def limited(default: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False) -> Any:
+def limited(
+    default: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+) -> Any:
     """A setting of a dataclass with this `default`, whose limits, those of `check_number`, `check_limits` knows."""
     limits = {"low": low, "high": high, "above": above, "whole": whole}
     return field(default=default, metadata={"limits": limits})
@@ -50,18 +52,30 @@ def check_limits(part: Any) -> None:
         limits = each.metadata.get("limits")
         if limits and not (each.default is None and getattr(part, each.name) is None):
             check_number(each.name, getattr(part, each.name), **limits)
-        if isinstance(each.default, bool) and not isinstance(getattr(part, each.name), bool | np.bool_):
+        if isinstance(each.default, bool) and not isinstance(
+            getattr(part, each.name), bool | np.bool_
+        ):
             raise OptionError(
                 f"{each.name}={getattr(part, each.name)!r} is not allowed; give true or false (in Python True, False)."
             )
 
 
 def check_number(
-    name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+    name: str,
+    value: Any,
+    low: float,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    whole: bool = False,
 ) -> None:
     """Refuse a setting that is no number between `low` and `high`; `above`: `low` itself is refused too."""
     kinds: Any = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
-    numeric = isinstance(value, kinds) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    numeric = (
+        isinstance(value, kinds)
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+    )
     if numeric and low <= value <= high and not (above and value == low):
         return
     kind = "whole number" if whole else "number"
@@ -106,20 +120,24 @@ class Segmenter(ABC):
         """Learn the steps, then cut the same videos into them."""
         return self.fit(videos).predict(videos)
 
-    def memberships(self, videos: Videos) -> list[Rows]:
+    def probabilities(self, videos: Videos) -> list[Rows]:
         """How much every frame belongs to every step, per video: (T, steps), rows sum to 1."""
-        return [self._checked_memberships(rows) for rows in self._check_learned(videos)]
+        return [self._checked_probabilities(rows) for rows in self._check_learned(videos)]
 
     def settings(self) -> dict[str, Any]:
         """The settings, as `__init__` takes them and JSON can hold them."""
         kept = kept_settings(self).items()
-        return {name: float(value) if isinstance(value, Fraction) else value for name, value in kept}
+        return {
+            name: float(value) if isinstance(value, Fraction) else value for name, value in kept
+        }
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What was learned, as arrays."""
         self._check_learned([])
         if missing := [name for name in self.LEARNED if not hasattr(self, name)]:
-            raise OptionError(f"{type(self).__name__}: fit did not learn {', '.join(missing)}, which LEARNED names.")
+            raise OptionError(
+                f"{type(self).__name__}: fit did not learn {', '.join(missing)}, which LEARNED names."
+            )
         learned = {name: np.asarray(getattr(self, name)) for name in self.LEARNED}
         return {"dimension_": np.asarray(self.dimension_, dtype=np.int64), **learned}
 
@@ -143,15 +161,15 @@ class Segmenter(ABC):
         """Learn from videos that have been checked and put in an order of their own."""
 
     @abstractmethod
-    def _memberships(self, rows: NDArray[Any]) -> Rows:
+    def _probabilities(self, rows: NDArray[Any]) -> Rows:
         """(T, steps), rows sum to 1."""
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
         """The step of every frame of one video: the one with the largest share, the lowest on a tie."""
-        return np.asarray(self._checked_memberships(rows).argmax(axis=1))
+        return np.asarray(self._checked_probabilities(rows).argmax(axis=1))
 
-    def _checked_memberships(self, rows: NDArray[Any]) -> Rows:
-        return check_shares(self._memberships(rows), len(rows), self.steps, self)
+    def _checked_probabilities(self, rows: NDArray[Any]) -> Rows:
+        return check_shares(self._probabilities(rows), len(rows), self.steps, self)
 
     def check_settings(self) -> None:
         """Say what is wrong with a setting. Here and not in `__init__`, which only stores."""
@@ -159,11 +177,15 @@ class Segmenter(ABC):
 
     def _check_learned(self, videos: Videos) -> list[NDArray[Any]]:
         if not hasattr(self, "dimension_"):
-            raise NotLearned(f"{type(self).__name__} has not learned any steps yet; call fit(videos) first.")
+            raise NotLearned(
+                f"{type(self).__name__} has not learned any steps yet; call fit(videos) first."
+            )
         return check_videos(videos, self.dimension_) if len(videos) else []
 
 
-def check_videos(videos: Any, dimension: int | None = None, kinds: tuple[int, ...] = (2,)) -> list[NDArray[Any]]:
+def check_videos(
+    videos: Any, dimension: int | None = None, kinds: tuple[int, ...] = (2,)
+) -> list[NDArray[Any]]:
     """The same `videos`, each known to be (T, d) with T > 0, the same d, and finite.
 
     `dimension` is the d that is expected, where it is known. `kinds` are the numbers of array dimensions that may be:
@@ -172,7 +194,9 @@ def check_videos(videos: Any, dimension: int | None = None, kinds: tuple[int, ..
     alone = isinstance(videos, np.ndarray) and videos.ndim < 3
     if alone or not isinstance(videos, Iterable):
         seen = f"one array of shape {np.shape(videos)}" if alone else repr(videos)
-        raise FeatureError(f"videos is {seen}; expected is a list of (T, d) arrays. Put it in a list.")
+        raise FeatureError(
+            f"videos is {seen}; expected is a list of (T, d) arrays. Put it in a list."
+        )
     checked: list[NDArray[Any]] = []
     for number, video in enumerate(videos):
         rows = check_rows(video, f"video {number}", kinds)
@@ -196,12 +220,14 @@ def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray
     array, name = np.asarray(shares), type(whose).__name__
     if array.shape != (frames, steps):
         raise OptionError(
-            f"{name}: memberships of a video of {frames} rows are {array.shape}; they must be ({frames}, {steps}): a "
+            f"{name}: probabilities of a video of {frames} rows are {array.shape}; they must be ({frames}, {steps}): a "
             "column for each step."
         )
     sums = array.sum(axis=1)
     if len(wrong := np.flatnonzero(~(np.abs(sums - 1) < SLACK))):
-        raise OptionError(f"{name}: memberships of row {wrong[0]} sum to {sums[wrong[0]]:g}; they must sum to 1.")
+        raise OptionError(
+            f"{name}: probabilities of row {wrong[0]} sum to {sums[wrong[0]]:g}; they must sum to 1."
+        )
     return array
 
 

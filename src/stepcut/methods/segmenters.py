@@ -7,18 +7,18 @@ import numpy as np
 
 from stepcut.methods.baselines.asot import Asot
 from stepcut.methods.baselines.kmeans import KMeans, Subset
-from stepcut.methods.cnc.procut import ProCut
 from stepcut.methods.contract import Array
 from stepcut.methods.segmenter import Labels, Rows, Segmenter, equal_parts, fingerprint, one_hot
+from stepcut.paper.cnc.procut import ProCut
 
 
 class Baseline(Segmenter):
-    """A segmenter that learns nothing; its memberships are all or nothing."""
+    """A segmenter that learns nothing; its probabilities are all or nothing."""
 
     def _learn(self, videos: list[Array]) -> None:
         """There is nothing to learn."""
 
-    def _memberships(self, rows: Array) -> Rows:
+    def _probabilities(self, rows: Array) -> Rows:
         return one_hot(self._cut(rows), self.steps)
 
 
@@ -57,4 +57,14 @@ SEGMENTERS: dict[str, type[Segmenter]] = {
     "one-cluster": OneCluster,
 }
 
-__all__ = ["SEGMENTERS", "Asot", "KMeans", "OneCluster", "ProCut", "Random", "Segmenter", "Subset", "Uniform"]
+__all__ = [
+    "SEGMENTERS",
+    "Asot",
+    "KMeans",
+    "OneCluster",
+    "ProCut",
+    "Random",
+    "Segmenter",
+    "Subset",
+    "Uniform",
+]

@@ -1,7 +1,13 @@
 """Orders: in which order each video does the steps, which orders are common, and what must precede what."""
 
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import Occurrence, find_occurrences, graph_of_labels, learn_graph, orders_of_labels
+from stepcut.order.learn import (
+    Occurrence,
+    find_occurrences,
+    graph_of_labels,
+    learn_graph,
+    orders_of_labels,
+)
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 from stepcut.order.relations import Duration, Support
 

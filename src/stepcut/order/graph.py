@@ -43,9 +43,14 @@ class ProcedureGraph(Relations):
         lines = [repr(self)]
         for step in (step for column in self._columns() for step in column):
             near = sorted(a for a, b in self.edges if b == step)
-            needs = [f"{self.name(a)} ({self.support[a, step]}, {self.support[a, step].refutation})" for a in near]
+            needs = [
+                f"{self.name(a)} ({self.support[a, step]}, {self.support[a, step].refutation})"
+                for a in near
+            ]
             tied = any(step == a for a, _ in self.edges)
-            free = "any order" if not self.edges else "nothing must precede it" if tied else "any time"
+            free = (
+                "any order" if not self.edges else "nothing must precede it" if tied else "any time"
+            )
             facts = [f"after {', '.join(needs)}" if needs else free, *self._notes(step)]
             lines.append(f"  {self.name(step)}: {'; '.join(facts)}")
         if self.undecided:
@@ -57,7 +62,12 @@ class ProcedureGraph(Relations):
     def _repr_svg_(self) -> str:
         """As SVG text: time goes right, optional steps are dashed, thin lines have less support."""
         at, words = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
-        wide, box_w, box_h, margin = 190, 150, 20 + 14 * max(map(len, words.values()), default=1), 20
+        wide, box_w, box_h, margin = (
+            190,
+            150,
+            20 + 14 * max(map(len, words.values()), default=1),
+            20,
+        )
         high = box_h + margin
         top = max((-row for _, row in at.values()), default=0.0)
         middle = {
@@ -111,21 +121,34 @@ class ProcedureGraph(Relations):
             across = 1 + max((x for x, _ in at.values()), default=0)
             down = 1 + 2 * max((abs(row) for _, row in at.values()), default=0)
             high = 0.45 + 0.15 * max(map(len, names.values()), default=1)  # inches of a row
-            ax = Figure(figsize=(2.2 * across, high * down + 0.6), layout="constrained").add_subplot()
+            ax = Figure(
+                figsize=(2.2 * across, high * down + 0.6), layout="constrained"
+            ).add_subplot()
         boxes = {}
         for step, (x, row) in at.items():
             fill = self._colour(step)
-            box = {"boxstyle": "round", "facecolor": fill, "linestyle": "--" if step in self.optional else "-"}
+            box = {
+                "boxstyle": "round",
+                "facecolor": fill,
+                "linestyle": "--" if step in self.optional else "-",
+            }
             words = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 8}
-            boxes[step] = ax.text(x, row, "\n".join(names[step]), bbox=box, **words).get_bbox_patch()
+            boxes[step] = ax.text(
+                x, row, "\n".join(names[step]), bbox=box, **words
+            ).get_bbox_patch()
         for a, b in sorted(self.edges):
             # From edge to edge of the boxes, whose size is known once they are drawn: the arrows come after them.
             ends = {"patchA": boxes[a], "patchB": boxes[b], "shrinkA": 0, "shrinkB": 1}
-            line = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.5 + 1.5 * self.support[a, b].share}
+            line = {
+                "arrowstyle": "-|>",
+                "color": "#666666",
+                "lw": 0.5 + 1.5 * self.support[a, b].share,
+            }
             ax.annotate("", xy=at[b], xytext=at[a], arrowprops={**line, **ends}, zorder=4)
         ax.set_xlim(-0.6, max((x for x, _ in at.values()), default=0) + 0.6)
         ax.set_ylim(
-            max((row for _, row in at.values()), default=0) + 0.7, min((r for _, r in at.values()), default=0) - 0.7
+            max((row for _, row in at.values()), default=0) + 0.7,
+            min((r for _, r in at.values()), default=0) - 0.7,
         )
         ax.set_axis_off()
         return ax
@@ -135,7 +158,10 @@ class ProcedureGraph(Relations):
         depth: dict[int, int] = {}
         for step, before in self.all_before.items():
             depth[step] = 1 + max((depth[other] for other in before), default=-1)
-        return [[s for s in self.steps if depth[s] == c] for c in range(max(depth.values(), default=-1) + 1)]
+        return [
+            [s for s in self.steps if depth[s] == c]
+            for c in range(max(depth.values(), default=-1) + 1)
+        ]
 
     def _places(self) -> dict[int, tuple[float, float]]:
         """`step -> (column, row)`; rows are centred on 0, and a step stands near the rows of its preconditions."""
@@ -182,7 +208,9 @@ def to_dot(graph: ProcedureGraph) -> str:
     for step in graph.steps:
         style = ', style="rounded,dashed"' if step in graph.optional else ""
         lines.append(f"  {step} [label={quoted(graph.name(step))}{style}];")
-    lines += [f"  {a} -> {b} [label={quoted(str(graph.support[a, b]))}];" for a, b in sorted(graph.edges)]
+    lines += [
+        f"  {a} -> {b} [label={quoted(str(graph.support[a, b]))}];" for a, b in sorted(graph.edges)
+    ]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -193,8 +221,14 @@ def to_graphml(graph: ProcedureGraph) -> str:
         ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),
         ("together", "edge", "int"),
     ]  # fmt: skip
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">']
-    lines += [f'  <key id="{k}" for="{where}" attr.name="{k}" attr.type="{kind}"/>' for k, where, kind in keys]
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
+    ]
+    lines += [
+        f'  <key id="{k}" for="{where}" attr.name="{k}" attr.type="{kind}"/>'
+        for k, where, kind in keys
+    ]
     lines.append('  <graph id="procedure" edgedefault="directed">')
     for step in graph.steps:
         data = {

@@ -58,9 +58,16 @@ def learn_graph(
     done = _checked(sequences)
     steps = sorted({step for sequence in done for step in sequence})
     number = {step: place for place, step in enumerate(steps)}
-    laid_out, sure = _laid_out(done, durations, "durations", 1e12), _laid_out(done, confidences, "confidences", 1)
-    places = [main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)]
-    orders = [[number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)]
+    laid_out, sure = (
+        _laid_out(done, durations, "durations", 1e12),
+        _laid_out(done, confidences, "confidences", 1),
+    )
+    places = [
+        main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)
+    ]
+    orders = [
+        [number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)
+    ]
     weights = [[row[at] for at in own] for row, own in zip(sure, places, strict=True)]
     found = find_precedence(orders, len(steps), weights) if order else no_precedence(len(steps))
     first = count_first(orders, len(steps))
@@ -68,7 +75,10 @@ def learn_graph(
     edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}
     support = {(a, b): _support(found, first, (number[a], number[b])) for a, b in edges}
     counts = [Counter(sequence) for sequence in done]
-    lengths = [grouped(zip(sequence, seconds, strict=True)) for sequence, seconds in zip(done, laid_out, strict=True)]
+    lengths = [
+        grouped(zip(sequence, seconds, strict=True))
+        for sequence, seconds in zip(done, laid_out, strict=True)
+    ]
     spent = {step: [sum(own[step]) for own in lengths if step in own] for step in steps}
     return ProcedureGraph(
         steps=tuple(steps),
@@ -76,13 +86,19 @@ def learn_graph(
         support=support,
         videos=len(done),
         occurs={step: sum(step in count for count in counts) for step in steps},
-        times={step: tuple(sorted(count[step] for count in counts if step in count)) for step in steps},
+        times={
+            step: tuple(sorted(count[step] for count in counts if step in count)) for step in steps
+        },
         transitions=dict(Counter(pair for path in done for pair in pairwise([START, *path, END]))),
         first={(steps[a], steps[b]): int(first[a, b]) for a, b in np.argwhere(first > 0).tolist()},
-        durations={} if durations is None else {step: Duration.of(seconds) for step, seconds in spent.items()},
+        durations={}
+        if durations is None
+        else {step: Duration.of(seconds) for step, seconds in spent.items()},
         names=tuple(names),
         undecided={(steps[a], steps[b]) for a, b in np.argwhere(np.triu(found.undecided)).tolist()},
-        ahead=_ahead(done, places, [(steps[a], steps[b]) for a, b in np.argwhere(found.closed).tolist()]),
+        ahead=_ahead(
+            done, places, [(steps[a], steps[b]) for a, b in np.argwhere(found.closed).tolist()]
+        ),
     )
 
 
@@ -108,9 +124,13 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     try:
         done = [list(sequence) for sequence in sequences]
     except TypeError as error:
-        raise OptionError(f"sequences={sequences!r}; give the steps of each video, a list of lists.") from error
+        raise OptionError(
+            f"sequences={sequences!r}; give the steps of each video, a list of lists."
+        ) from error
     if not done:
-        raise OptionError("sequences is empty; a graph is learned from the step sequences of one video or more.")
+        raise OptionError(
+            "sequences is empty; a graph is learned from the step sequences of one video or more."
+        )
     for place, steps in enumerate(done):
         wrong = [step for step in steps if not isinstance(step, int | np.integer) or step < 0]
         if wrong:
@@ -135,11 +155,17 @@ def _laid_out(
     try:
         rows = [[float(number) for number in row] for row in given]
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"{name} must have one number per entry of sequences ({error}).") from error
+        raise OptionError(
+            f"{name} must have one number per entry of sequences ({error})."
+        ) from error
     counts, wanted = [len(row) for row in rows], [len(sequence) for sequence in done]
     if counts != wanted:
-        raise OptionError(f"{name} must have one number per entry of sequences; got {counts} for {wanted}.")
-    if wrong := [number for row in rows for number in row if not 0 <= number <= most + 1e-6]:  # sums are rounded
+        raise OptionError(
+            f"{name} must have one number per entry of sequences; got {counts} for {wanted}."
+        )
+    if wrong := [
+        number for row in rows for number in row if not 0 <= number <= most + 1e-6
+    ]:  # sums are rounded
         raise OptionError(f"{name} holds {wrong[0]}; give numbers from 0 to {most:g}.")
     return rows
 
@@ -182,7 +208,10 @@ class Occurrence(NamedTuple):
 
 
 def find_occurrences(
-    labels: Labels, rate: float, sure: NDArray[np.floating[Any]] | None = None, sliver: float = SLIVER
+    labels: Labels,
+    rate: float,
+    sure: NDArray[np.floating[Any]] | None = None,
+    sliver: float = SLIVER,
 ) -> list[Occurrence]:
     """What was done when, in the order of time.
 
@@ -206,8 +235,14 @@ def find_occurrences(
     for step, group in groupby(kept, key=lambda run: run[0]):
         parts = list(group)
         spent = sum(b - a for _, a, b in parts)
-        trust = 1.0 if sure is None else float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
-        merged.append(Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate, trust))
+        trust = (
+            1.0
+            if sure is None
+            else float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
+        )
+        merged.append(
+            Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate, trust)
+        )
     return merged
 
 
@@ -217,7 +252,9 @@ def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
     return {video[place].step: video[place] for place in places}
 
 
-def orders_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> Orders:
+def orders_of_labels(
+    labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
+) -> Orders:
     """The orders of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`, ranked.
 
     A step stands by its mean time, as in the paper (`video_order`). Where a step is usually done more than once, all
@@ -225,15 +262,23 @@ def orders_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[
     other that how long each took would decide.
     """
     videos = {name: find_occurrences(numbers, rate) for name, numbers in labels.items()}
-    times = grouped(pair for video in videos.values() for pair in Counter(one.step for one in video).items())
+    times = grouped(
+        pair for video in videos.values() for pair in Counter(one.step for one in video).items()
+    )
     if all(median_low(counts) == 1 for counts in times.values()):
         return rank_orders({name: video_order(numbers) for name, numbers in labels.items()}, names)
-    return rank_orders({name: list(first_times(video)) for name, video in videos.items()}, names, by_first=True)
+    return rank_orders(
+        {name: list(first_times(video)) for name, video in videos.items()}, names, by_first=True
+    )
 
 
-def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:
+def graph_of_labels(
+    labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
+) -> ProcedureGraph:
     """The procedure graph of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`."""
-    return graph_of_occurrences([find_occurrences(numbers, rate) for numbers in labels.values()], names)
+    return graph_of_occurrences(
+        [find_occurrences(numbers, rate) for numbers in labels.values()], names
+    )
 
 
 def graph_of_occurrences(

@@ -73,7 +73,9 @@ def close_order(edges: Bools) -> Bools:
     return closed
 
 
-def first_in(orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None) -> Floats:
+def first_in(
+    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
+) -> Floats:
     """`(V, K, K)`: is a before b in each of `orders` (distinct steps), times the geometric mean of their `weights`."""
     place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
     for video, order in enumerate(orders):
@@ -151,8 +153,13 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
             break
         closed, shares = new, np.exp(logs - logsumexp(logs, axis=0))
         # What a pair says of "a is misplaced": by then it comes either way round, else as the other step allows.
-        keeps, breaks = -np.log(2 * (1 - SLIP - (0.5 - SLIP) * other)), -np.log(2 * (SLIP + (0.5 - SLIP) * other))
-        said = shares[0] * (kept * keeps + broken * breaks) + shares[1] * (broken * keeps + kept * breaks)
+        keeps, breaks = (
+            -np.log(2 * (1 - SLIP - (0.5 - SLIP) * other)),
+            -np.log(2 * (SLIP + (0.5 - SLIP) * other)),
+        )
+        said = shares[0] * (kept * keeps + broken * breaks) + shares[1] * (
+            broken * keeps + kept * breaks
+        )
         whole = said.sum(axis=2)
         error = float(((expit(logit(error) + whole) * present).sum() + 0.5) / (present.sum() + 1))
         error = float(np.clip(error, LOWEST, HIGHEST))
@@ -170,7 +177,10 @@ def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
         logs = np.log(WEIGHTS)
         for step in order:
             needed = closed[:, step] & asked
-            ready, left = max(int((remaining & ~closed[asked].any(axis=0)).sum()), 1), int(remaining.sum())
+            ready, left = (
+                max(int((remaining & ~closed[asked].any(axis=0)).sum()), 1),
+                int(remaining.sum()),
+            )
             if left > 1:  # p(step) = (1 - e) / ready + e / left, or e / left where it is not ready
                 logs += np.log((0.0 if needed.any() else (1 - RATES) / ready) + RATES / left)
             asked &= ~needed
@@ -182,7 +192,9 @@ def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
 def _weigh_pairs(kept: Floats, rate: Floats, share_free: float) -> tuple[Floats, float, Bools]:
     """Log probabilities (3, K, K) of the three for every pair, how many pairs are free, and the order that follows."""
     broken, pairs = kept.transpose(0, 2, 1), ~np.eye(kept.shape[1], dtype=bool)
-    required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log((1 - share_free) / 2)
+    required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log(
+        (1 - share_free) / 2
+    )
     free = betaln(kept.sum(axis=0) + 1, broken.sum(axis=0) + 1) + np.log(share_free)
     logs = np.stack([required, required.T, free])
     shares = np.exp(logs - logsumexp(logs, axis=0))
@@ -204,10 +216,16 @@ def contrary_needed(found: Precedence, edge: tuple[int, int], kept: int, broken:
     """
     steps, more = len(found.closed), np.arange(1, kept + 2)
     if steps == 2:
-        refuted = kept * np.log(1.5) - (broken + more) * np.log(2) <= np.log(2 * (kept + broken + more)) / 2
+        refuted = (
+            kept * np.log(1.5) - (broken + more) * np.log(2)
+            <= np.log(2 * (kept + broken + more)) / 2
+        )
     else:
         edges, pairs = reduce_order(found.closed), steps * (steps - 1)
-        chances, others = (kept + broken) * edges.sum() + 1, _elsewhere(edges[None].astype(float))[0][edge]
+        chances, others = (
+            (kept + broken) * edges.sum() + 1,
+            _elsewhere(edges[None].astype(float))[0][edge],
+        )
         error = (found.error * chances + more) / (chances + more * edges.sum())
         rate = np.clip(PRIOR * steps * error / (PRIOR * steps + others), LOWEST, HIGHEST)
         share_free = (pairs - 2 * found.closed.sum() + 2) / (pairs + 6)

@@ -29,8 +29,12 @@ def video_order(labels: Labels) -> list[int]:
     """
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
-        raise OptionError(f"labels has shape {numbers.shape}; give one row, a step number per frame.")
-    times = np.arange(len(numbers))  # n; divided by p the order is the same, and equal means would be rounded apart
+        raise OptionError(
+            f"labels has shape {numbers.shape}; give one row, a step number per frame."
+        )
+    times = np.arange(
+        len(numbers)
+    )  # n; divided by p the order is the same, and equal means would be rounded apart
     steps = np.unique(numbers[numbers != BACKGROUND])
     mean = {int(step): float(times[numbers == step].mean()) for step in steps}
     return sorted(mean, key=lambda step: (mean[step], step))
@@ -45,7 +49,10 @@ def sequence(labels: Labels) -> list[int]:
     >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
     [0, 1, 0]
     """
-    return [int(step) for step, _ in groupby(int(number) for number in labels if int(number) != BACKGROUND)]
+    return [
+        int(step)
+        for step, _ in groupby(int(number) for number in labels if int(number) != BACKGROUND)
+    ]
 
 
 @dataclass(frozen=True)
@@ -91,15 +98,15 @@ class Orders:
             f"<tr><td>{len(videos)}</td><td>{self._words(order, alone)}</td><td>{escape(', '.join(videos))}</td></tr>"
             for order, videos in self.ranked
         )
-        return (
-            f"<table><thead><tr><th>videos</th><th>order</th><th>which</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        return f"<table><thead><tr><th>videos</th><th>order</th><th>which</th></tr></thead><tbody>{rows}</tbody></table>"
 
     def _words(self, order: Sequence[int], write: Callable[[str], str] = str) -> str:
         return " → ".join(write(name_of(step, self.names)) for step in order) or "(no step)"
 
 
-def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False) -> Orders:
+def rank_orders(
+    orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False
+) -> Orders:
     """Group the orders of the videos (`{video: order}`) and rank them by how many videos follow each.
 
     Orders with the same number of videos stand as in the mapping: the one met first comes first. `names` are those of
@@ -139,7 +146,9 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):
         return int(step)
-    raise OptionError(unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}.")
+    raise OptionError(
+        unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}."
+    )
 
 
 def counted(videos: int) -> str:

@@ -25,7 +25,11 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
         "start": [identifier(step) for step in graph.sources],
         "end": [identifier(step) for step in graph.sinks],
         "alternatives": [
-            {"order": [identifier(step) for step in order], "videos": len(videos), "keeps": _keeps(graph, order)}
+            {
+                "order": [identifier(step) for step in order],
+                "videos": len(videos),
+                "keeps": _keeps(graph, order),
+            }
             for order, videos in orders
         ],
     }
@@ -33,7 +37,9 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
 
 def read_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) that every plan follows."""
-    schema: dict[str, Any] = json.loads(files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8"))
+    schema: dict[str, Any] = json.loads(
+        files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8")
+    )
     return schema
 
 

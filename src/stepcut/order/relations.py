@@ -65,7 +65,9 @@ class Duration(NamedTuple):
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Self:
         """From the seconds of each video."""
-        low, middle, high = np.quantile(np.asarray(seconds, dtype=np.float64), [0.1, 0.5, 0.9]).tolist()
+        low, middle, high = np.quantile(
+            np.asarray(seconds, dtype=np.float64), [0.1, 0.5, 0.9]
+        ).tolist()
         return cls(middle, low, high)
 
 
@@ -97,13 +99,17 @@ class Relations:
     @property
     def optional(self) -> set[int]:
         """Steps that more than a tenth of the videos, and at least two, leave out."""
-        return {step for step in self.steps if self._often(self.videos - self.occurs[step], self.videos)}
+        return {
+            step for step in self.steps if self._often(self.videos - self.occurs[step], self.videos)
+        }
 
     @property
     def repeated(self) -> set[int]:
         """Steps that more than a tenth of the videos that do them, and at least two, do more than once."""
         return {
-            step for step in self.steps if self._often(sum(times > 1 for times in self.times[step]), self.occurs[step])
+            step
+            for step in self.steps
+            if self._often(sum(times > 1 for times in self.times[step]), self.occurs[step])
         }
 
     @property
@@ -119,7 +125,9 @@ class Relations:
     def before(self, step: int) -> set[int]:
         """All that must be done before a step, near and far."""
         if step not in self.steps:
-            raise OptionError(f"step={step!r} is not in this graph. Choose from {list(self.steps)}.")
+            raise OptionError(
+                f"step={step!r} is not in this graph. Choose from {list(self.steps)}."
+            )
         return set(self.all_before[step])
 
     def after(self, step: int) -> set[int]:
@@ -136,7 +144,9 @@ class Relations:
         `done` is what was done so far in the order of time (a set will do, and then the last step is not known). The
         probabilities sum to at most 1; what is missing is the probability that nothing follows.
         """
-        steps = as_items("done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]")
+        steps = as_items(
+            "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"
+        )
         weights = next_weights(self, steps, ordered=not isinstance(done, set | frozenset))
         total = sum(weights.values())
         likely = [(step, weights[step] / total) for step in self.steps if weights[step] > 0]
@@ -165,7 +175,10 @@ class Relations:
                 }
                 for step in self.steps
             ],
-            "edges": [{"before": a, "after": b, **self.support[a, b]._asdict()} for a, b in sorted(self.edges)],
+            "edges": [
+                {"before": a, "after": b, **self.support[a, b]._asdict()}
+                for a, b in sorted(self.edges)
+            ],
             "videos": self.videos,
             "transitions": [[a, b, count] for (a, b), count in sorted(self.transitions.items())],
             "first": [[a, b, count] for (a, b), count in sorted(self.first.items())],
@@ -192,16 +205,23 @@ class Relations:
                 videos=_count(record["videos"]),
                 occurs={entry["step"]: _count(entry["occurs"]) for entry in steps},
                 times={entry["step"]: _read_times(entry["times"]) for entry in steps},
-                transitions={(_count(a, END), _count(b, END)): _count(n) for a, b, n in record["transitions"]},
+                transitions={
+                    (_count(a, END), _count(b, END)): _count(n) for a, b, n in record["transitions"]
+                },
                 first={(_count(a), _count(b)): _count(count) for a, b, count in record["first"]},
                 durations={
-                    e["step"]: Duration(**{key: float(value) for key, value in e["duration"].items()})
+                    e["step"]: Duration(
+                        **{key: float(value) for key, value in e["duration"].items()}
+                    )
                     for e in steps
                     if e["duration"] is not None
                 },
                 names=tuple(map(str, record["names"])),
                 undecided={(_count(a), _count(b)) for a, b in record.get("undecided", ())},
-                ahead={(_count(a), _count(b)): tuple(map(_count, n)) for a, b, n in record.get("ahead", ())},
+                ahead={
+                    (_count(a), _count(b)): tuple(map(_count, n))
+                    for a, b, n in record.get("ahead", ())
+                },
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
@@ -237,14 +257,18 @@ def _count(value: Any, least: int = 0) -> int:
     return value
 
 
-def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:
+def next_weights(
+    graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0
+) -> dict[int, float]:
     """The weight of each step of a `graph`, and of `END`, to come next; `done` is what was done.
 
     `ordered`: whether `done` is in the order of time, so that its last is the step before.
     `least`: how ready every step is, where `done` may be mistaken.
     """
     before = Counter(done)
-    lasts = set(done) if done and not ordered else {done[-1] if done else START}  # any of them, where it is not known
+    lasts = (
+        set(done) if done and not ordered else {done[-1] if done else START}
+    )  # any of them, where it is not known
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
         ready = max(readiness(graph, step, before), least)
@@ -257,7 +281,10 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
     """How ready a `step` of a `graph` is, from 0 to 1: what unmet preconditions and repetition allow; `done`: how often
     each was done."""
     if step == END:
-        return min((_stopped(_how_often(graph, other), done.get(other, 0)) for other in graph.steps), default=1.0)
+        return min(
+            (_stopped(_how_often(graph, other), done.get(other, 0)) for other in graph.steps),
+            default=1.0,
+        )
     if step in done:
         # Of the videos that do it as often as that, those that do it once more.
         as_often = sum(times >= done[step] for times in graph.times[step])
@@ -266,7 +293,11 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
     for other in graph.before(step):
         # Of the videos that do the step, those that had not done `other` before it, or not more often than that.
         without = graph.occurs[step] - graph.first.get((other, step), 0)
-        counts = graph.ahead.get((other, step), ()) if other in done else (without, graph.occurs[step] - without)
+        counts = (
+            graph.ahead.get((other, step), ())
+            if other in done
+            else (without, graph.occurs[step] - without)
+        )
         ready = min(ready, _stopped(counts, done.get(other, 0)))
     return ready
 
@@ -274,7 +305,10 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
 def _how_often(graph: Relations, step: int) -> list[int]:
     """In how many videos of a `graph` a `step` is done 0, 1, 2 ... times."""
     counts = Counter(graph.times[step])
-    return [graph.videos - graph.occurs[step], *(counts[times] for times in range(1, max(counts) + 1))]
+    return [
+        graph.videos - graph.occurs[step],
+        *(counts[times] for times in range(1, max(counts) + 1)),
+    ]
 
 
 def _stopped(counts: Sequence[int], times: int) -> float:

@@ -28,7 +28,9 @@ def open_engine(
     One process is the fastest way on one machine, since it has all cores; worker processes outlive a video that
     crashes its decoder.
     """
-    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+    if workers is not None and (
+        not isinstance(workers, int) or isinstance(workers, bool) or workers < 1
+    ):
         raise OptionError(f"workers={workers!r}; give a whole number from 1 up, or leave it out.")
     if engine is not None and not isinstance(engine, str):
         yield engine

@@ -30,7 +30,11 @@ class Engine(Protocol):
     """Where work is done. Leave it with `close`."""
 
     def map(
-        self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False
+        self,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Done[Answer] | None = None,
+        gpu: bool = False,
     ) -> list[Answer | Exception]:
         """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
 
@@ -66,7 +70,9 @@ def count_cores() -> int:
     """
     if said := os.environ.get("STEPCUT_CORES"):
         if not re.fullmatch("0*[1-9][0-9]{0,5}", said):
-            raise OptionError(f"STEPCUT_CORES={said!r} in the environment is no number of cores; give one from 1 up.")
+            raise OptionError(
+                f"STEPCUT_CORES={said!r} in the environment is no number of cores; give one from 1 up."
+            )
         return int(said)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -90,14 +96,22 @@ def environment(**values: str) -> Iterator[None]:
 
 def share_cores(cores: int) -> AbstractContextManager[None]:
     """Inside, `count_cores()` says `cores`, and numerical libraries that are not loaded yet use as many threads."""
-    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    names = (
+        "STEPCUT_CORES",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    )
     return environment(**dict.fromkeys(names, str(cores)))
 
 
 def _distributed() -> Any:
     """torch.distributed, where processes work together; else None."""
     loaded: Any = sys.modules.get("torch.distributed")
-    return loaded if loaded is not None and loaded.is_available() and loaded.is_initialized() else None
+    return (
+        loaded if loaded is not None and loaded.is_available() and loaded.is_initialized() else None
+    )
 
 
 def processes() -> int:

@@ -45,14 +45,20 @@ class Local:
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
-            raise OptionError(f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) too.")
+            raise OptionError(
+                f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) too."
+            )
         cores = count_cores()
         self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))
         self.threads = max(1, cores // self.workers)
         self._idle: list[_Worker] = []
 
     def map(
-        self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False
+        self,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Done[Answer] | None = None,
+        gpu: bool = False,
     ) -> list[Answer | Exception]:
         """See `Engine.map`."""
         del gpu  # the GPUs of one machine are shared by all workers

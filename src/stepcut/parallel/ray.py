@@ -11,7 +11,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
-from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, environment, share_cores
+from stepcut.parallel.contract import (
+    TRIES,
+    Answer,
+    Done,
+    Item,
+    attempt,
+    count_cores,
+    environment,
+    share_cores,
+)
 
 _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 
@@ -35,7 +44,9 @@ class Ray:
     workers; left out, one on every GPU, and none on CPUs: there each worker has its own.
     """
 
-    def __init__(self, workers: int | None = None, address: str | None = None, holders: int | None = None) -> None:
+    def __init__(
+        self, workers: int | None = None, address: str | None = None, holders: int | None = None
+    ) -> None:
         self.address, self.holders = address, holders
         self._ray, self._began = import_ray(alone=address is None), False
         self._files = ""
@@ -48,7 +59,11 @@ class Ray:
         self._actors: list[Any] = []
 
     def map(
-        self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False
+        self,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Done[Answer] | None = None,
+        gpu: bool = False,
     ) -> list[Answer | Exception]:
         """See `Engine.map`."""
         ray = self._ray
@@ -56,7 +71,9 @@ class Ray:
         if gpus:
             self._end_actors()  # what they hold makes room
         # Ray begins a task again whose worker or node is lost, on another node where need be.
-        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(_do)
+        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(
+            _do
+        )
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         flying: dict[Any, int] = {}
@@ -86,14 +103,20 @@ class Ray:
         """See `Engine.hold`: in actors on the cluster's GPUs, where it has some and CUDA is not ruled out."""
         gpus = int(self._ray.cluster_resources().get("GPU", 0))
         if device.startswith("cuda") and not gpus:
-            raise OptionError(f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPUs.")
+            raise OptionError(
+                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPUs."
+            )
         on_gpu = gpus > 0 and device != "cpu"
         count = self.holders if self.holders is not None else gpus if on_gpu else 0
         if not count:
             return None
         needs = {"num_cpus": 0 if on_gpu else 1, "num_gpus": 1 if on_gpu else 0}
-        holder = self._ray.remote(**needs, max_restarts=-1, max_task_retries=TRIES, max_concurrency=1)(_Actor)
-        actors = [holder.remote(self.threads, make, "cuda" if on_gpu else device) for _ in range(count)]
+        holder = self._ray.remote(
+            **needs, max_restarts=-1, max_task_retries=TRIES, max_concurrency=1
+        )(_Actor)
+        actors = [
+            holder.remote(self.threads, make, "cuda" if on_gpu else device) for _ in range(count)
+        ]
         self._actors += actors
         return Shared(actors)
 
@@ -115,17 +138,27 @@ class Ray:
         options: dict[str, Any] = {"address": self.address}
         if self.address is None:
             self._files = tempfile.mkdtemp(prefix="stepcut-ray-")
-            options = {"address": "local", "num_cpus": workers or count_cores(), "include_dashboard": False}
+            options = {
+                "address": "local",
+                "num_cpus": workers or count_cores(),
+                "include_dashboard": False,
+            }
             options["_temp_dir"] = self._files
         try:
             # Processes that start find the modules that this one finds, as those of `Local` do.
-            modules = environment(PYTHONPATH=os.pathsep.join(folder for folder in sys.path if folder))
+            modules = environment(
+                PYTHONPATH=os.pathsep.join(folder for folder in sys.path if folder)
+            )
             with modules, _alone(self._ray) if self.address is None else nullcontext():
-                self._ray.init(**options, log_to_driver=False, configure_logging=False, logging_level="ERROR")
+                self._ray.init(
+                    **options, log_to_driver=False, configure_logging=False, logging_level="ERROR"
+                )
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = f"address={self.address!r}: no Ray cluster answers ({reason})"
-            raise OptionError(f"{what}. Start one with: ray start --head; or leave --address out.") from error
+            raise OptionError(
+                f"{what}. Start one with: ray start --head; or leave --address out."
+            ) from error
         self._began = True
 
     def _answer(self, reference: Any) -> Any:
@@ -134,11 +167,17 @@ class Ray:
             return ray.get(reference)
         except ray.exceptions.OutOfMemoryError:
             return WorkerDied(f"the worker needed more memory than its node has, {TRIES} times")
-        except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
+        except (
+            ray.exceptions.WorkerCrashedError,
+            ray.exceptions.NodeDiedError,
+            ray.exceptions.ObjectLostError,
+        ):
             return WorkerDied(f"the worker process died, {TRIES} times")
         except ray.exceptions.RayError as error:
             what = f"a Ray worker could not begin its work ({str(error).strip().splitlines()[-1]})"
-            raise WorkerDied(f"{what}. Install the same stepcut and packages on every node.") from error
+            raise WorkerDied(
+                f"{what}. Install the same stepcut and packages on every node."
+            ) from error
 
 
 class _Actor:
@@ -187,5 +226,7 @@ def import_ray(alone: bool = False) -> Any:
         import ray
         import ray.exceptions
     except ImportError as error:
-        raise ExtraNeeded("engine='ray' is not installed. Run: pip install 'stepcut[ray]'") from error
+        raise ExtraNeeded(
+            "engine='ray' is not installed. Run: pip install 'stepcut[ray]'"
+        ) from error
     return ray

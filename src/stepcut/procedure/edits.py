@@ -115,7 +115,9 @@ class Edits:
         return {step: kind for kind in KINDS for step in getattr(said, kind)}
 
     def _severity(self) -> Severity:
-        return read_severity(self.folder / FILE, self.outline.model_steps, self.outline.learned_steps)
+        return read_severity(
+            self.folder / FILE, self.outline.model_steps, self.outline.learned_steps
+        )
 
     @contextmanager
     def _severity_after(self, other: Corrections) -> Iterator[None]:
@@ -125,7 +127,10 @@ class Edits:
         if edit["do"] == "severity":
             which = edit["kinds" if len(other.done) > len(self.corrections.done) else "were"]
             others = {kind: {*numbers} - {*map(int, which)} for kind, numbers in said.items()}
-            said = {kind: sorted(others[kind] | {int(n) for n in which if kind in which[n]}) for kind in KINDS}
+            said = {
+                kind: sorted(others[kind] | {int(n) for n in which if kind in which[n]})
+                for kind in KINDS
+            }
         before = file.read_bytes() if file.exists() else None
         if before is None and not any(said.values()):
             yield
@@ -144,9 +149,13 @@ class Edits:
         step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
             raise OptionError(unknown("severity", kind, KINDS))
-        mine = [n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step]
+        mine = [
+            n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step
+        ]
         if not mine:
-            raise OptionError(f"step={step!r} is not one that was learned; check knows it after teach.")
+            raise OptionError(
+                f"step={step!r} is not one that was learned; check knows it after teach."
+            )
         said = self._severity().to_json()
         were = {str(n): [one for one in KINDS if n in said[one]] for n in mine}
         kinds = {str(n): [kind] if kind else [] for n in mine}

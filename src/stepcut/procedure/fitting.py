@@ -19,7 +19,14 @@ from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
 from stepcut.methods.segmenter import check_shares
 from stepcut.procedure.lesson import StepLabels
-from stepcut.procedure.naming import Ingredient, Namer, carry_names, fit_recipe, words_of_features, words_of_namer
+from stepcut.procedure.naming import (
+    Ingredient,
+    Namer,
+    carry_names,
+    fit_recipe,
+    words_of_features,
+    words_of_namer,
+)
 from stepcut.procedure.record import Record
 from stepcut.procedure.words import Words, keep_words
 from stepcut.progress import Event, Hook, Stage, silent
@@ -57,31 +64,45 @@ def fit(
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
     config["settings"] = plain_numbers(method.settings())
     quality, tree = _assess(method, rows, taught.get("labels"), progress)
-    config |= {"quality": None if quality is None else quality.to_json(), "hierarchy": tree.to_json()}
+    config |= {
+        "quality": None if quality is None else quality.to_json(),
+        "hierarchy": tree.to_json(),
+    }
     reliability = 1.0 if quality is None else quality.reliability
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
-        pairs = zip(method.memberships(rows), rows, strict=True)
-        memberships = [check_shares(share, len(one), method.steps_, method) for share, one in pairs]
+        pairs = zip(method.probabilities(rows), rows, strict=True)
+        probabilities = [
+            check_shares(share, len(one), method.steps_, method) for share, one in pairs
+        ]
         per_second = features[0].rate
         # A video without any step, of one frame or of something else, is no normal one, and would hide what is not.
-        normal = [place for place, cut in enumerate(method.labels_) if (cut >= 0).any()] or list(range(len(rows)))
+        normal = [place for place, cut in enumerate(method.labels_) if (cut >= 0).any()] or list(
+            range(len(rows))
+        )
         left_out = leave_out(method, rows).of(normal)
 
         def recut(place: int, kept: NDArray[np.int64]) -> tuple[Labels, Array, Array, Array]:
             """Some rows of a video cut as a new one."""
             one = [rows[normal[place]][kept]]
-            return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0], method.embed(one)[0]
+            return (
+                method.predict(one)[0],
+                method.probabilities(one)[0],
+                method.novelty(one)[0],
+                method.embed(one)[0],
+            )
 
         expectations = learn_expectations(
             # What a person said is usual; what was found is taken as it would be found in a new video.
             left_out.labels if lesson is None else [method.labels_[place] for place in normal],
             float(per_second),
-            memberships=[memberships[place] for place in normal],
+            probabilities=[probabilities[place] for place in normal],
             left_out=left_out,
             false_alarms=config["false_alarms"],
             embeddings=method.embed([rows[place] for place in normal]),
-            recut=recut if method.left_out_ is not None else None,  # a method that knows no such thing may be slow
+            recut=recut
+            if method.left_out_ is not None
+            else None,  # a method that knows no such thing may be slow
             videos=[features[place].name for place in normal],
         )
         stage.advance(len(features))
@@ -104,7 +125,7 @@ def fit(
         learned_steps=steps,
         learned_timelines={
             one.name: timeline_of(one, cut, reliability * share, steps, words=words.get(one.name))
-            for one, cut, share in zip(features, method.labels_, memberships, strict=True)
+            for one, cut, share in zip(features, method.labels_, probabilities, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
         videos=videos,
@@ -157,7 +178,9 @@ def timeline_of(
     numbers = labels if shown is None else shown[labels]
     rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
     if words is None:
-        return Timeline.from_labels(numbers, rate, steps, features.end, confidence=own, video=features.name)
+        return Timeline.from_labels(
+            numbers, rate, steps, features.end, confidence=own, video=features.name
+        )
     return keep_words(words, features, numbers, own, steps)
 
 
@@ -169,7 +192,10 @@ def fingerprint(
 ) -> str:
     """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and the version."""
     digest = hashlib.blake2b(digest_size=16)
-    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")}
+    relevant = {
+        key: config[key]
+        for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")
+    }
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
     for one in features:
         digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())

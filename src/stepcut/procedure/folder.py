@@ -76,7 +76,9 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
         with contextlib.suppress(FileNotFoundError):
             (target / "config.json").unlink()
             target.fs.rm(target.path, recursive=True)
-        for file in sorted(fresh.iterdir(), key=lambda file: (file.name == "config.json", file.name)):
+        for file in sorted(
+            fresh.iterdir(), key=lambda file: (file.name == "config.json", file.name)
+        ):
             put(file, target / file.name)
         return
     target = target.resolve()
@@ -95,7 +97,10 @@ def exchange(one: Path, other: Path) -> bool:
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     here, exchanging = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), exchanging) == 0
+    return (
+        rename is not None
+        and rename(here, os.fsencode(one), here, os.fsencode(other), exchanging) == 0
+    )
 
 
 def check_output(output: AnyPath) -> None:
@@ -110,7 +115,9 @@ def check_output(output: AnyPath) -> None:
     check_place(folder.resolve().parent, folder=True)
     above = next(path for path in folder.resolve().parents if path.exists())
     if shutil.disk_usage(above).free < ROOM:
-        raise OutputError(f"{folder}: no space left on the disk. Free some, or choose another place with -o.")
+        raise OutputError(
+            f"{folder}: no space left on the disk. Free some, or choose another place with -o."
+        )
 
 
 def read_config(path: AnyPath) -> dict[str, Any]:
@@ -118,7 +125,9 @@ def read_config(path: AnyPath) -> dict[str, Any]:
     folder = as_path(path)
     if not folder.exists():
         place = shlex.quote(str(folder))
-        raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {place}")
+        raise ProcedureError(
+            f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {place}"
+        )
     if not is_procedure(folder):
         why = "it has no config.json written by stepcut learn. Give the folder that its -o named"
         raise ProcedureError(f"{folder}: this is not a procedure: {why}.")
@@ -140,7 +149,9 @@ def folder_here(path: AnyPath) -> Path:
     """The folder of a procedure at `path`, which must be on this machine: there it is locked while it is corrected."""
     folder = as_path(path)
     if isinstance(folder, Address):
-        raise OptionError(f"{folder}: a procedure is looked at and corrected on this machine. Copy its folder here.")
+        raise OptionError(
+            f"{folder}: a procedure is looked at and corrected on this machine. Copy its folder here."
+        )
     return folder
 
 

@@ -97,11 +97,15 @@ def learn(
     source = as_source(source)
     if output is not None:
         check_output(output)
-    part: Method | type[Method] = find("method", method, METHODS) if isinstance(method, str) else method
+    part: Method | type[Method] = (
+        find("method", method, METHODS) if isinstance(method, str) else method
+    )
     check_part("method", method, part, VERBS, METHODS)
     if output is not None and not isinstance(part, type):
         check_keepable(part, output)
-    steps = check_steps(steps, names, None if isinstance(part, type) else part.settings().get("steps"))
+    steps = check_steps(
+        steps, names, None if isinstance(part, type) else part.settings().get("steps")
+    )
     said = None if labels is None else read_labels(labels)
     known = None if recipe is None else read_recipe(recipe)
     check_false_alarms(false_alarms)
@@ -109,7 +113,9 @@ def learn(
     if known is not None and (names is not None or said is not None):
         raise OptionError("a recipe was given beside names or labels; give one of them.")
     if namer is not None and not callable(namer):
-        raise OptionError(f"namer={namer!r} is no function; give one from a list of pictures to words.")
+        raise OptionError(
+            f"namer={namer!r} is no function; give one from a list of pictures to words."
+        )
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
     with open_engine(engine, workers, address) as where, first_process_first():
@@ -149,7 +155,9 @@ def learn(
     kept = None if cache is None else as_path(cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    procedure = Procedure.grown(fit(features, made, config, names, lesson, None, known, namer, progress, checkpoint))
+    procedure = Procedure.grown(
+        fit(features, made, config, names, lesson, None, known, namer, progress, checkpoint)
+    )
     if output is not None and is_first_process():
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
@@ -157,18 +165,26 @@ def learn(
 
 
 def make_method(
-    part: Method | type[Method], steps: StepCount, rate: float, seed: int, options: Mapping[str, Any]
+    part: Method | type[Method],
+    steps: StepCount,
+    rate: float,
+    seed: int,
+    options: Mapping[str, Any],
 ) -> Method:
     """The method of a class, with this `seed` and these `options`, or a copy of an object, of so many `steps`."""
     if isinstance(part, type):
         return build(part, {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:
-        raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
+        raise OptionError(
+            f"settings {', '.join(options)} were given beside a method object; set them on the object."
+        )
     made = copy.copy(part)
     made.rate = rate
     if steps != "auto":
         if made.settings().get("steps") is None:
-            raise OptionError(f"steps={steps}: method {type(part).__name__} has no such setting; leave steps out.")
+            raise OptionError(
+                f"steps={steps}: method {type(part).__name__} has no such setting; leave steps out."
+            )
         vars(made)["steps"] = steps
     return made
 
@@ -203,7 +219,9 @@ def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
         as_items("names", names, str, "one name for each step, as a list of words")
         wanted = count if own is None or count != "auto" else as_step_count(own)
         if not isinstance(wanted, int):
-            raise OptionError(f"{len(names)} names, but steps={wanted}; say how many steps there are, as one number.")
+            raise OptionError(
+                f"{len(names)} names, but steps={wanted}; say how many steps there are, as one number."
+            )
         if len(names) != wanted or "" in map(plain, names) or find_alike(names):
             raise OptionError(
                 f"{len(names)} names for steps={wanted}, {', '.join(map(repr, names))}; give one name for each, all "
@@ -241,5 +259,7 @@ def already_there(output: AnyPath, wanted: str) -> bool:
         )
     if "absorbed" in config or (folder / "severity.json").exists():
         work = "was taught" if "absorbed" in config else "holds severity.json"
-        raise OutputError(f"{folder}: it {work}, which a new procedure would lose. Choose another name with -o.")
+        raise OutputError(
+            f"{folder}: it {work}, which a new procedure would lose. Choose another name with -o."
+        )
     return False

@@ -42,7 +42,9 @@ class StepLabels:
     @property
     def used(self) -> set[int]:
         """The numbers of the steps that are labelled somewhere."""
-        return {int(number) for one in self.rows.values() for number in np.unique(one) if number >= 0}
+        return {
+            int(number) for one in self.rows.values() for number in np.unique(one) if number >= 0
+        }
 
     @property
     def count(self) -> int:
@@ -84,14 +86,19 @@ def number_labels(
         timelines = {name: one for name, one in matched.items() if isinstance(one, Timeline)}
         names = list(order) if order is not None else usual_order(timelines.values())
         if alike := find_alike(names):
-            where = [next((name for name, t in timelines.items() if one in t.steps), "the procedure") for one in alike]
+            where = [
+                next((name for name, t in timelines.items() if one in t.steps), "the procedure")
+                for one in alike
+            ]
             raise AnnotationError(
                 f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces, "
                 "underscores or capitals. Write them alike where they are one step, or give them names that differ."
             )
         rows = {n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}
         return StepLabels(rows, names, {n: whole_words(t, ends[n]) for n, t in timelines.items()})
-    numbered = StepLabels({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
+    numbered = StepLabels(
+        {name: _numbers(name, one, samples[name]) for name, one in matched.items()}
+    )
     if numbered.count > (most := sum(samples.values())):  # a mark of something else, such as 65535
         raise OptionError(
             f"a label is {numbered.count - 1}, but all videos together have {most} rows of features; steps are counted "
@@ -147,7 +154,9 @@ def refuse_overlaps(name: str, timeline: Timeline) -> None:
         )
 
 
-def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: Fraction, end: float) -> Labels:
+def _rows(
+    name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: Fraction, end: float
+) -> Labels:
     refuse_overlaps(name, timeline)
     last = max((segment.end for segment in timeline), default=0.0)
     if last > end + max(1.0, 1 / float(rate)):
@@ -198,7 +207,11 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
     before, in this order of weight; `steps`: how many there are to be, where not those that are named."""
     shown, timelines_now = record.steps, record.timelines
     before = known_rows(record)
-    words = {name: Words(timelines_now[name], known) for name, known in record.document.known.items() if known}
+    words = {
+        name: Words(timelines_now[name], known)
+        for name, known in record.document.known.items()
+        if known
+    }
     if given is None:
         if not any((one != OPEN).any() for one in before.values()):
             raise OptionError(
@@ -215,10 +228,22 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
             if name in words:
                 words[name] = say_anew(words[name], rows, names, record.rate)
         return _whole(StepLabels(_over(before, fresh.rows), names, words), steps, record.rate)
-    timelines = {name: one.rename(spell(one.steps, shown)) for name, one in new.items() if isinstance(one, Timeline)}
-    old_names = [name for name in shown if any(name == one.step for each in words.values() for one in each.spoken())]
+    timelines = {
+        name: one.rename(spell(one.steps, shown))
+        for name, one in new.items()
+        if isinstance(one, Timeline)
+    }
+    old_names = [
+        name
+        for name in shown
+        if any(name == one.step for each in words.values() for one in each.spoken())
+    ]
     names = usual_order([*timelines.values(), *(timelines_now[name] for name in words)])
-    names = [name for name in names if name in old_names or any(name in one.sequence() for one in timelines.values())]
+    names = [
+        name
+        for name in names
+        if name in old_names or any(name in one.sequence() for one in timelines.values())
+    ]
     fresh = number_labels(timelines, record.samples, record.rate, ends, names)
     said = {step for one in timelines.values() for step in one.sequence()}
     if record.given and said and not said & set(old_names):
@@ -226,10 +251,16 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
             f"none of the labelled steps ({', '.join(sorted(said)[:5])}) is one that this procedure was taught "
             f"({', '.join(old_names[:5])}). Are these the labels of another task?"
         )
-    translate = np.array([*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1])
+    translate = np.array(
+        [*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1]
+    )
     together = _over({name: translate[one] for name, one in before.items()}, fresh.rows)
     room = None if steps is None else max(steps - len(names), 0)
-    stay = [name for name in _named(record, together) if name not in names][:room] if said & set(shown) else []
+    stay = (
+        [name for name in _named(record, together) if name not in names][:room]
+        if said & set(shown)
+        else []
+    )
     return _whole(StepLabels(together, [*names, *stay], words | fresh.words), steps, record.rate)
 
 
@@ -252,8 +283,12 @@ def known_rows(record: Record) -> dict[str, Labels]:
 def _named(record: Record, rows: Mapping[str, Labels]) -> list[str]:
     """The steps to which a person gave a name, and which are shown for long enough where `rows` say nothing."""
     shown = record.labels
-    silent = np.concatenate([shown[name][rows[name] == OPEN] if name in rows else shown[name] for name in shown])
-    lasts = [int((silent == number).sum()) / float(record.rate) for number in range(len(record.steps))]
+    silent = np.concatenate(
+        [shown[name][rows[name] == OPEN] if name in rows else shown[name] for name in shown]
+    )
+    lasts = [
+        int((silent == number).sum()) / float(record.rate) for number in range(len(record.steps))
+    ]
     long = [name for name, seconds in zip(record.steps, lasts, strict=True) if seconds > LEAST]
     return [name for name in long if not is_unnamed(name)]
 
@@ -275,12 +310,18 @@ def _whole(
     count = len(names) if steps is None else steps
     if labels.count > count:
         named = ", ".join(names[:5] + ["..."] * (len(names) > 5))
-        raise OptionError(f"the labels name {labels.count} steps ({named}), but steps={count}; give at least as many.")
+        raise OptionError(
+            f"the labels name {labels.count} steps ({named}), but steps={count}; give at least as many."
+        )
     all_rows = np.concatenate(list(labels.rows.values()))
     if not (all_rows != OPEN).any():
-        raise OptionError("labels were given, but all of them are open (-2); label a video, or leave labels out.")
+        raise OptionError(
+            "labels were given, but all of them are open (-2); label a video, or leave labels out."
+        )
     if not count:
-        raise OptionError("no step is labelled in these labels, and steps are learned from them; label one at least.")
+        raise OptionError(
+            "no step is labelled in these labels, and steps are learned from them; label one at least."
+        )
     said = {one.step for words in labels.words.values() for one in words.spoken()}
     learned = all_rows if shown is None else np.concatenate(list(shown.values()))
     least = max(LEAST, 1 / float(rate))  # more than one row

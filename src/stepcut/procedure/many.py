@@ -19,7 +19,15 @@ from stepcut.progress import Hook, Stage, silent
 from stepcut.tables import Cell, Table
 
 
-def ask(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
+def ask(
+    verb: str,
+    procedure: str,
+    word: str,
+    trust: bool,
+    device: str,
+    video: str,
+    progress: Hook = silent,
+) -> Any:
     """What a worker does: `procedure.VERB(video)`, segment or check, with a procedure opened once for every `word`."""
     return getattr(open_once(procedure, word, trust), verb)(video, device, progress)
 
@@ -64,11 +72,16 @@ def learn_tasks(
     chosen = {**settings, "backbone": backbone, "device": device, "cache": cache, "strict": strict}
     learn_one = partial(learn_task, output=as_path(output).absolute(), settings=chosen)
     with Stage(progress, "tasks", total=len(folders), unit="tasks") as stage:
-        answers = engine.map(learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True)
+        answers = engine.map(
+            learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True
+        )
     rows, notes = [], []
     for folder, answer in zip(folders, answers, strict=True):
         if isinstance(answer, Exception):
-            answer = [folder.name, None, None, None, "failed"], [f"{folder.name}: {in_words(answer)}"]
+            answer = (
+                [folder.name, None, None, None, "failed"],
+                [f"{folder.name}: {in_words(answer)}"],
+            )
         rows.append(answer[0])
         notes += answer[1]
     caption = f"{sum(row[-1] != 'failed' for row in rows)} of {len(rows)} tasks learned"
@@ -93,5 +106,14 @@ def learn_task(
     """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`; a row and notes."""
     start, kept = time.perf_counter(), output / f"{folder.name}.proc"
     made = learn(folder, output=kept, progress=silent, **settings)
-    row: list[Cell] = [folder.name, len(made.steps), len(made.timelines), time.perf_counter() - start, str(kept)]
-    return row, [f"{folder.name}: left out {name}: {reason}" for name, reason in made.config["skipped"].items()]
+    row: list[Cell] = [
+        folder.name,
+        len(made.steps),
+        len(made.timelines),
+        time.perf_counter() - start,
+        str(kept),
+    ]
+    return row, [
+        f"{folder.name}: left out {name}: {reason}"
+        for name, reason in made.config["skipped"].items()
+    ]

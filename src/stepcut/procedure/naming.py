@@ -26,7 +26,7 @@ from stepcut.features.video.sample import sample_frames
 from stepcut.formats.common import decode
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.contract import Labels
-from stepcut.methods.default.consensus import pair_steps
+from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
 
 NOTHING = 1e6
@@ -61,7 +61,9 @@ def read_recipe(given: str | os.PathLike[str] | Sequence[str]) -> list[Ingredien
                 f"recipe={str(given)!r} cannot be read ({error.strerror}). Give a text file with a step on each line."
             ) from error
     else:
-        lines = as_items("recipe", given, str, "a text file or a list of lines, each the name of a step")
+        lines = as_items(
+            "recipe", given, str, "a text file or a list of lines, each the name of a step"
+        )
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not steps:
         raise AnnotationError("the recipe has no step in it.")
@@ -74,7 +76,9 @@ def _line(number: int, line: str) -> Ingredient:
     name, *marks = [part.strip() for part in line.split(";")]
     seconds, any_time = None, False
     for mark in marks:
-        clock = re.fullmatch(r"(?:(\d+):)?(\d+(?:\.\d+)?)\s*(s|sec|seconds|m|min|minutes|h|hours)?", mark)
+        clock = re.fullmatch(
+            r"(?:(\d+):)?(\d+(?:\.\d+)?)\s*(s|sec|seconds|m|min|minutes|h|hours)?", mark
+        )
         if mark.casefold() == "any time":
             any_time = True
         elif clock:
@@ -83,13 +87,17 @@ def _line(number: int, line: str) -> Ingredient:
             if clock[1]:  # 1:30 and 1:30 min are a minute and a half, 1:30 h are an hour and a half
                 seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
             if seconds and not SHORTEST <= seconds <= LONGEST:
-                raise AnnotationError(f"recipe, line {number}: no step takes {mark[:40]!r}; write 40 s, 1:30 or 2 min.")
+                raise AnnotationError(
+                    f"recipe, line {number}: no step takes {mark[:40]!r}; write 40 s, 1:30 or 2 min."
+                )
         else:
             raise AnnotationError(
                 f"recipe, line {number}: {mark!r} is neither a duration (40 s, 1:30, 2 min) nor 'any time'."
             )
     if not name:
-        raise AnnotationError(f"recipe, line {number}: a step has no name; write it before the semicolon.")
+        raise AnnotationError(
+            f"recipe, line {number}: a step has no name; write it before the semicolon."
+        )
     return Ingredient(name, seconds, any_time)
 
 
@@ -110,7 +118,9 @@ def fit_recipe(
         if not step.any_time:
             # Each step that may come at any time may come before it, and moves it by one place.
             rank, free = fixed.index(step) + 0.5, len(steps) - len(fixed)
-            cost[:, column] += np.abs(places - np.clip(places, rank / len(steps), (rank + free) / len(steps)))
+            cost[:, column] += np.abs(
+                places - np.clip(places, rank / len(steps), (rank + free) / len(steps))
+            )
         if step.seconds:
             cost[:, column] += np.abs(np.log(np.maximum(seconds, 1e-3) / step.seconds)) / len(steps)
     rows, columns = pair_steps(-cost)
@@ -140,14 +150,18 @@ def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats,
     for video, numbers in enumerate(labels):
         seen = np.unique(numbers[numbers >= 0])
         where = [np.flatnonzero(numbers == step) for step in seen]
-        ranks[video, seen] = (np.argsort(np.argsort([each.mean() for each in where])) + 0.5) / max(len(seen), 1)
+        ranks[video, seen] = (np.argsort(np.argsort([each.mean() for each in where])) + 0.5) / max(
+            len(seen), 1
+        )
         lengths[video, seen] = [len(each) / rate for each in where]
     ranks[:, np.isnan(ranks).all(axis=0)] = 0.5
     lengths[:, np.isnan(lengths).all(axis=0)] = 1.0
     return np.nanmedian(ranks, axis=0), np.nanstd(ranks, axis=0), np.nanmedian(lengths, axis=0)
 
 
-def carry_names(lesson: StepLabels, before: Mapping[str, Labels], after: Mapping[str, Labels]) -> list[str]:
+def carry_names(
+    lesson: StepLabels, before: Mapping[str, Labels], after: Mapping[str, Labels]
+) -> list[str]:
     """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps that now lie where
     those lay `before`, in the numbers of `lesson.names`, and what is left has no name yet."""
     given, used = lesson.names, lesson.used
@@ -162,7 +176,9 @@ def carry_names(lesson: StepLabels, before: Mapping[str, Labels], after: Mapping
     return [name or unnamed(number) for number, name in enumerate(names)]
 
 
-def shared_rows(before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int) -> Labels:
+def shared_rows(
+    before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
+) -> Labels:
     """How many rows of all videos were a step `before` and are another `after`, (rows + 1, columns + 1), none last."""
     shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
     for name in after:
@@ -171,7 +187,9 @@ def shared_rows(before: Mapping[str, Labels], after: Mapping[str, Labels], rows:
     return shared
 
 
-def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels], count: int) -> dict[int, list[str]]:
+def words_of_features(
+    features: Sequence[Features], labels: Mapping[str, Labels], count: int
+) -> dict[int, list[str]]:
     """Words from the ImageNet classes of the default backbone, whose features these are; none for other features.
 
     The score of a class is linear in the pooled features, so that the mean score of a step is the score of its mean
@@ -181,13 +199,21 @@ def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels]
     if spec is None or spec.backbone != "efficientnet-lite0" or features[0].rows.ndim != 2:
         return {}
     # The last 602 classes are things; the first 398 are animals.
-    things = (resources.files("stepcut.procedure") / "imagenet.txt").read_text(encoding="utf-8").split(",")
+    things = (
+        (resources.files("stepcut.procedure") / "imagenet.txt")
+        .read_text(encoding="utf-8")
+        .split(",")
+    )
     arrays = read_weights(weights_file())[0]
-    weight, bias = (np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias"))
+    weight, bias = (
+        np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias")
+    )
     if spec.layer is not None:  # a layout row begins with the pooled features, divided
         weight = weight / LAYOUT["head"]
     wide = weight.shape[1]
-    if features[0].rows.shape[1] < wide:  # a file that says the backbone's name, and holds something else
+    if (
+        features[0].rows.shape[1] < wide
+    ):  # a file that says the backbone's name, and holds something else
         return {}
     total, rows = np.zeros((count, wide)), np.zeros(count)
     for one in features:
@@ -201,16 +227,25 @@ def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels]
     share = np.exp(logits - logits.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
     best = np.argsort(share.mean(axis=0) - share, axis=1)[:, :WORDS].tolist()
-    return {int(step): [" ".join(things[k].split()) for k in row] for step, row in zip(seen, best, strict=True)}
+    return {
+        int(step): [" ".join(things[k].split()) for k in row]
+        for step, row in zip(seen, best, strict=True)
+    }
 
 
 def words_of_namer(
-    namer: Namer, videos: Mapping[str, str | None], labels: Mapping[str, Labels], count: int, rate: float
+    namer: Namer,
+    videos: Mapping[str, str | None],
+    labels: Mapping[str, Labels],
+    count: int,
+    rate: float,
 ) -> dict[int, list[str]]:
     """Words from a user's own model, which sees some pictures of each step; words that most share are left out."""
     found: dict[int, list[str]] = {}
     for step in range(count):
-        places = [(videos[name], np.flatnonzero(numbers == step)) for name, numbers in labels.items()]
+        places = [
+            (videos[name], np.flatnonzero(numbers == step)) for name, numbers in labels.items()
+        ]
         frames = (
             frame_at(path, (float(where[len(where) // 2]) + 0.5) / rate)
             for path, where in places
@@ -222,7 +257,9 @@ def words_of_namer(
             found[step] = [said] if isinstance(said, str) else [str(word) for word in said]
     words = [word for mine in found.values() for word in set(mine)]
     common = {word for word in words if words.count(word) > max(1, len(found) / 2)}
-    return {step: [word for word in mine if word not in common][:WORDS] for step, mine in found.items()}
+    return {
+        step: [word for word in mine if word not in common][:WORDS] for step, mine in found.items()
+    }
 
 
 def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:

@@ -21,8 +21,8 @@ from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
-from stepcut.methods.default.suggest import suggest
 from stepcut.methods.segmenter import check_number
+from stepcut.methods.stepcut.suggest import suggest
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import correct
@@ -68,9 +68,15 @@ class Procedure(Record):
         holds   False takes that back
         """
         if not self.learned_expectations.videos:
-            raise OptionError("how far each of its videos strays was not kept by an earlier version; learn it again.")
+            raise OptionError(
+                "how far each of its videos strays was not kept by an earlier version; learn it again."
+            )
         for video in videos:
-            edit = {"do": "mistake", "video": find_labelled([video], self.samples)[video], "holds": holds}
+            edit = {
+                "do": "mistake",
+                "video": find_labelled([video], self.samples)[video],
+                "holds": holds,
+            }
             correct(self.document, edit)
             self.corrections = self.corrections.do(edit)
         return self
@@ -100,7 +106,12 @@ class Procedure(Record):
         place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
         marked = sorted(self.document.mistakes)
-        config = {**self.config, "settings": settings, "absorbed": self.corrections.revision, "mistakes": marked}
+        config = {
+            **self.config,
+            "settings": settings,
+            "absorbed": self.corrections.revision,
+            "mistakes": marked,
+        }
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
@@ -110,12 +121,25 @@ class Procedure(Record):
             made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
-        mine, found, severity = self.model_steps, taught.learned_steps, self.learned_expectations.severity
-        kept = {kind: [mine[n] for n in steps if mine[n] in found] for kind, steps in vars(severity).items()}
-        taught.learned_expectations = replace(taught.learned_expectations, severity=parse_severity(kept, found))
+        mine, found, severity = (
+            self.model_steps,
+            taught.learned_steps,
+            self.learned_expectations.severity,
+        )
+        kept = {
+            kind: [mine[n] for n in steps if mine[n] in found]
+            for kind, steps in vars(severity).items()
+        }
+        taught.learned_expectations = replace(
+            taught.learned_expectations, severity=parse_severity(kept, found)
+        )
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
-                edit = {"do": "colour", "step": taught.steps.index(step.name), "colour": step.colour}
+                edit = {
+                    "do": "colour",
+                    "step": taught.steps.index(step.name),
+                    "colour": step.colour,
+                }
                 taught.corrections = taught.corrections.do(edit)
         return taught
 
@@ -133,7 +157,11 @@ class Procedure(Record):
         features = self._find_features(source, silent)
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.
-        done = [place for place, name in enumerate(names) if name in known and np.mean(known[name] != OPEN) > 0.5]
+        done = [
+            place
+            for place, name in enumerate(names)
+            if name in known and np.mean(known[name] != OPEN) > 0.5
+        ]
         told = suggest(self.method.embed([one.rows for one in features]), done, int(n))
         return [(names[place], reason) for place, reason in told]
 
@@ -146,14 +174,27 @@ class Procedure(Record):
         if not given:
             what = "this procedure was learned from arrays, which it does not keep"
             raise OptionError(f"{what}; hand them over as source=...")
-        if source is None and not self.trusted and any(is_address(str(one)) for one in as_list(given)):
+        if (
+            source is None
+            and not self.trusted
+            and any(is_address(str(one)) for one in as_list(given))
+        ):
             what = "it names addresses as where it was learned from, asked only where you name them as source=..."
             raise OptionError(f"{what} (--source), or trust it with trust=True (--trust).")
         try:
-            found = {one.name: one for one in read_source(given, self.rate, self.spec, progress=progress)[0]}
+            found = {
+                one.name: one
+                for one in read_source(given, self.rate, self.spec, progress=progress)[0]
+            }
         except VideoError as error:
-            raise OptionError(f"{error} Where it was learned from is given as source=... (--source).") from error
-        lost = [name for name in self.samples if name not in found or len(found[name].rows) != self.samples[name]]
+            raise OptionError(
+                f"{error} Where it was learned from is given as source=... (--source)."
+            ) from error
+        lost = [
+            name
+            for name in self.samples
+            if name not in found or len(found[name].rows) != self.samples[name]
+        ]
         if lost:
             raise OptionError(
                 f"the features of {', '.join(lost[:5])} are not where they were, or have changed. Give the videos or "
@@ -183,8 +224,10 @@ class Procedure(Record):
         rows = [features.rows]
         if self._is_learned(features):
             return self.timelines[features.name]
-        labels, memberships = self.method.predict(rows)[0], self.method.memberships(rows)[0]
-        return timeline_of(features, labels, self.quality.reliability * memberships, self.steps, self.shown_steps)
+        labels, probabilities = self.method.predict(rows)[0], self.method.probabilities(rows)[0]
+        return timeline_of(
+            features, labels, self.quality.reliability * probabilities, self.steps, self.shown_steps
+        )
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has said something of this very video: then that is what is shown."""
@@ -205,7 +248,7 @@ class Procedure(Record):
             self.method.predict(rows)[0],
             seconds=features.end,
             rate=float(self.rate),
-            memberships=self.method.memberships(rows)[0],
+            probabilities=self.method.probabilities(rows)[0],
             novelty=self.method.novelty(rows)[0],
             embedding=self.method.embed(rows)[0],
             expectations=self.expectations,
@@ -241,9 +284,14 @@ class Procedure(Record):
         if not isinstance(other, Procedure):
             return NotImplemented
         mine, theirs = self.method.state(), other.method.state()
-        same_state = mine.keys() == theirs.keys() and all(np.array_equal(mine[key], theirs[key]) for key in mine)
+        same_state = mine.keys() == theirs.keys() and all(
+            np.array_equal(mine[key], theirs[key]) for key in mine
+        )
         # Where the features lay is no part of what was learned from them.
-        configs = [{key: value for key, value in one.config.items() if key != "source"} for one in (self, other)]
+        configs = [
+            {key: value for key, value in one.config.items() if key != "source"}
+            for one in (self, other)
+        ]
         parts = ("steps", "timelines", "samples", "videos", "rate", "expectations")
         same_parts = all(getattr(self, part) == getattr(other, part) for part in parts)
         return same_state and configs[0] == configs[1] and same_parts
@@ -252,7 +300,9 @@ class Procedure(Record):
 
     def __repr__(self) -> str:
         hours = sum(timeline.end for timeline in self.timelines.values()) / 3600
-        return f"<Procedure {len(self.steps)} steps from {len(self.timelines)} videos, {hours:.2f} h>"
+        return (
+            f"<Procedure {len(self.steps)} steps from {len(self.timelines)} videos, {hours:.2f} h>"
+        )
 
     def __str__(self) -> str:
         names = "\n".join(f"  {number}  {name}" for number, name in enumerate(self.steps))
@@ -286,9 +336,9 @@ def _try(procedure: Procedure) -> None:
     """Put two rows of nothing through it: what does not fit together is found here, not in the middle of the work."""
     count, method = len(procedure.learned_steps), procedure.method
     rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
-    shares = method.memberships([rows])[0]
+    shares = method.probabilities([rows])[0]
     if shares.shape != (2, count) or not np.isfinite(shares).all():
-        raise ValueError(f"memberships {shares.shape} for {count} steps")
+        raise ValueError(f"probabilities {shares.shape} for {count} steps")
     if not np.isfinite(method.novelty([rows])[0]).all():
         raise ValueError("novelty is not finite")
     if [len(cut) for cut in method.labels_] != list(procedure.samples.values()):

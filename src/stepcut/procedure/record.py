@@ -16,7 +16,14 @@ from stepcut.features.contract import Features
 from stepcut.methods.contract import Labels, Method
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.quality import Quality, not_measured
-from stepcut.order import Orders, ProcedureGraph, graph_of_labels, orders_of_labels, rank_orders, video_order
+from stepcut.order import (
+    Orders,
+    ProcedureGraph,
+    graph_of_labels,
+    orders_of_labels,
+    rank_orders,
+    video_order,
+)
 from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.procedure.words import middles, stretches_of
@@ -52,7 +59,10 @@ class Outline:
 
     def __post_init__(self) -> None:
         rows = {name: rows for name, rows in self.given.items() if name not in self.said}
-        self.said |= {n: stretches_of(one, self.rate, self.learned_timelines[n].end) for n, one in rows.items()}
+        self.said |= {
+            n: stretches_of(one, self.rate, self.learned_timelines[n].end)
+            for n, one in rows.items()
+        }
         if not self.corrections.of:
             self.corrections = replace(self.corrections, of=str(self.config.get("fingerprint", "")))
         self._shown: tuple[Corrections, Document] | None = None
@@ -102,7 +112,9 @@ class Outline:
     def model_steps(self) -> list[str]:
         """The names of the model's steps: the one that a person gave where the step still stands."""
         given = [self.document.step(number) for number in range(len(self.learned_steps))]
-        gone = [name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps]
+        gone = [
+            name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps
+        ]
         return [step.name if step else name for step, name in zip(given, gone, strict=True)]
 
     @property
@@ -115,14 +127,22 @@ class Outline:
     @property
     def untaught(self) -> str:
         """What check and guide do not know of the corrections, in words: they find the steps that were learned."""
-        names = [step.name for step in self.document.steps if step.number >= len(self.learned_steps)]
-        gone = [self.learned_steps[number] for number in self.document.merged if number < len(self.learned_steps)]
-        said = [f"{what} ({', '.join(some)})" for what, some in (("merged", gone), ("new", names)) if some]
+        names = [
+            step.name for step in self.document.steps if step.number >= len(self.learned_steps)
+        ]
+        gone = [
+            self.learned_steps[number]
+            for number in self.document.merged
+            if number < len(self.learned_steps)
+        ]
+        said = [
+            f"{what} ({', '.join(some)})"
+            for what, some in (("merged", gone), ("new", names))
+            if some
+        ]
         if not said:
             return ""
-        return (
-            f"steps were corrected since it was learned, {' and '.join(said)}: check and guide know them after teach."
-        )
+        return f"steps were corrected since it was learned, {' and '.join(said)}: check and guide know them after teach."
 
     @property
     def quality(self) -> Quality:
@@ -134,7 +154,9 @@ class Outline:
         """Which steps join when fewer are wanted, and which parts with one more: one tree for all videos."""
         kept = self.config.get("hierarchy")
         if kept is None:
-            raise ProcedureError("this procedure was learned by a version that kept no hierarchy; learn it again.")
+            raise ProcedureError(
+                "this procedure was learned by a version that kept no hierarchy; learn it again."
+            )
         return Hierarchy.from_json(kept, self.model_steps)
 
     @property
@@ -170,7 +192,11 @@ class Record(Outline):
     def expectations(self) -> Expectations:
         """What a normal video looks like, by those that hold no mistakes: the thresholds of `check`."""
         learned, document = self.learned_expectations, self.document
-        if self._expected is None or self._expected[0] is not learned or self._expected[1] is not document:
+        if (
+            self._expected is None
+            or self._expected[0] is not learned
+            or self._expected[1] is not document
+        ):
             self._expected = (learned, document, learned.without(document.mistakes))
         return self._expected[2]
 
@@ -179,7 +205,10 @@ class Record(Outline):
         """The orders in which people do the steps: distinct ones, the most followed first. By mean times; where steps
         come again, by when each is first done, but for the paper's method."""
         if self.config.get("method") == "cnc":
-            return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
+            return rank_orders(
+                {name: video_order(labels) for name, labels in self.labels.items()},
+                names=self.steps,
+            )
         return orders_of_labels(self.labels, float(self.rate), self.steps)
 
     @property
@@ -200,8 +229,12 @@ class Record(Outline):
             count=len(self.steps),
             amount=len(self.timelines),
             steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
-            videos="\n".join(f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()),
-            labels=f"{labelled} of them with labels from a person" if labelled else "without labels",
+            videos="\n".join(
+                f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
+            ),
+            labels=f"{labelled} of them with labels from a person"
+            if labelled
+            else "without labels",
             found="The steps are those that a person labelled; the other videos were not looked at by anybody."
             if labelled
             else "The steps were found by what the videos share; nobody has named or confirmed them.",

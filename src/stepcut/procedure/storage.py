@@ -71,8 +71,12 @@ def save(record: Record, path: AnyPath) -> None:
         with locked(target):
             check_output(target)
             kept = _keep_corrections(record, target, fresh)
-            if (target / FILE).exists() and read_fingerprint(target) == record.config.get("fingerprint"):
-                write_bytes(fresh / FILE, (target / FILE).read_bytes())  # what somebody says of these steps stands
+            if (target / FILE).exists() and read_fingerprint(target) == record.config.get(
+                "fingerprint"
+            ):
+                write_bytes(
+                    fresh / FILE, (target / FILE).read_bytes()
+                )  # what somebody says of these steps stands
             put_in_place(fresh, target)
     record.corrections = kept
 
@@ -109,7 +113,9 @@ def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Co
 
 def write_files(record: Record, folder: Path) -> None:
     """Write all of a `record` but its corrections into `folder`."""
-    model = safetensors.numpy.save({key: np.array(array, order="C") for key, array in record.method.state().items()})
+    model = safetensors.numpy.save(
+        {key: np.array(array, order="C") for key, array in record.method.state().items()}
+    )
     write_bytes(folder / "model.safetensors", model)
     write_outline(record, folder, {"model": _digest(model)})
     write_json(folder / "orders.json", record.orders.to_json())
@@ -174,7 +180,10 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
     write_json(folder / "config.json", {**about, **outline.config})
     write_json(
         folder / "steps.json",
-        [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(outline.learned_steps)],
+        [
+            {"step": k, "name": name, "colour": colour(k)}
+            for k, name in enumerate(outline.learned_steps)
+        ],
     )
     write_json(
         folder / "timelines.json",
@@ -185,7 +194,12 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
                 "samples": outline.samples[name],
                 **({"known": outline.said[name]} if name in outline.said else {}),
                 "segments": [
-                    {"start": s.start, "end": s.end, "step": number[s.step], "confidence": s.confidence}
+                    {
+                        "start": s.start,
+                        "end": s.end,
+                        "step": number[s.step],
+                        "confidence": s.confidence,
+                    }
                     for s in timeline
                 ],
             }
@@ -204,17 +218,32 @@ def read_outline(path: AnyPath) -> Outline:
         samples = {name: int(entry["samples"]) for name, entry in saved.items()}
         if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
             raise ValueError("steps.json or timelines.json lacks names or videos")
-        if not isinstance(marked := config.get("mistakes", []), list) or not all(isinstance(n, str) for n in marked):
+        if not isinstance(marked := config.get("mistakes", []), list) or not all(
+            isinstance(n, str) for n in marked
+        ):
             raise ValueError(f"mistakes {marked!r}")
         outline = Outline(
             learned_steps=steps,
-            learned_timelines={name: _read_timeline(name, entry, steps) for name, entry in saved.items()},
+            learned_timelines={
+                name: _read_timeline(name, entry, steps) for name, entry in saved.items()
+            },
             samples=samples,
-            videos={name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()},
+            videos={
+                name: None if entry["path"] is None else str(entry["path"])
+                for name, entry in saved.items()
+            },
             rate=as_rate(config["rate"], "rate"),
-            config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
+            config={
+                key: value
+                for key, value in config.items()
+                if key not in ("format", "stepcut", "model")
+            },
             given=_read_given(folder / "labels.json", samples, len(steps)),
-            said={name: _read_stretches(entry["known"]) for name, entry in saved.items() if "known" in entry},
+            said={
+                name: _read_stretches(entry["known"])
+                for name, entry in saved.items()
+                if "known" in entry
+            },
         )
     outline.corrections = read_corrections(folder)
     return outline

@@ -11,8 +11,15 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.methods.default.consensus import pair_steps
-from stepcut.procedure.folder import check_output, folder_here, locked, new_folder, put_in_place, read_fingerprint
+from stepcut.methods.stepcut.consensus import pair_steps
+from stepcut.procedure.folder import (
+    check_output,
+    folder_here,
+    locked,
+    new_folder,
+    put_in_place,
+    read_fingerprint,
+)
 from stepcut.procedure.lesson import Given
 from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure, load
@@ -40,7 +47,12 @@ def teach_folder(
     here, there, fingerprint = as_path(path), as_path(target), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
     anew = before.config.get("fingerprint") != fingerprint
-    if anew and isinstance(here, Path) and isinstance(there, Path) and here.resolve() == there.resolve():
+    if (
+        anew
+        and isinstance(here, Path)
+        and isinstance(there, Path)
+        and here.resolve() == there.resolve()
+    ):
         kept = _kept(here, fingerprint)
         with new_folder(kept) as fresh:
             _copy(here, fresh)

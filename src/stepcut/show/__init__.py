@@ -16,7 +16,10 @@ __all__ = ["view"]
 
 
 def view(
-    procedure: Procedure | str | os.PathLike[str], port: int = 0, browser: bool = True, block: bool | None = None
+    procedure: Procedure | str | os.PathLike[str],
+    port: int = 0,
+    browser: bool = True,
+    block: bool | None = None,
 ) -> Running:
     """Look at a procedure in the browser, and correct it: `stepcut.view("sandwich.proc")`.
 
@@ -36,6 +39,8 @@ def view(
     if not block:
         return running.start()
     log = logging.getLogger("stepcut")
-    log.warning("the viewer is at %s (Ctrl+C ends it); edits are kept in %s", running.address, folder)
+    log.warning(
+        "the viewer is at %s (Ctrl+C ends it); edits are kept in %s", running.address, folder
+    )
     running.run()
     return running

@@ -50,7 +50,9 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
     """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
     from matplotlib.figure import Figure
 
-    check_kind("figure", figure, Figure, "a figure of matplotlib, as the functions of plots give it")
+    check_kind(
+        "figure", figure, Figure, "a figure of matplotlib, as the functions of plots give it"
+    )
     check_number("dpi", dpi, 1, 10_000)
     save_figure(figure, path, dpi)
 

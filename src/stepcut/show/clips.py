@@ -38,7 +38,13 @@ RATE = 10  # frames a second of it
 ROW = 5  # pictures in a row of a contact sheet
 
 
-def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Sequence[Fraction] | None = None) -> bool:
+def cut_clip(
+    video: str | Path,
+    start: float,
+    end: float,
+    target: Path,
+    keys: Sequence[Fraction] | None = None,
+) -> bool:
     """Write `start` to `end` of a video as an .mp4, with its sound; gives whether the packets were copied as they are.
 
     `keys` are the times of its key frames, where they are known already.
@@ -53,7 +59,9 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
                 _copy(video, before, end, temporary)
             else:
                 rate = max(probe(video).rate or Fraction(25), SLOWEST)
-                frames = (picture for _, picture in sample_frames(video, rate, start=start, end=end))
+                frames = (
+                    picture for _, picture in sample_frames(video, rate, start=start, end=end)
+                )
                 write_film(frames, rate, temporary, heard=(video, start, end))
     return copied
 
@@ -82,12 +90,22 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
             new = [next(film, None) for film in films]
             if all(each is None for each in new):
                 return
-            last = [old if each is None else Image.fromarray(each[1]) for old, each in zip(last, new, strict=True)]
+            last = [
+                old if each is None else Image.fromarray(each[1])
+                for old, each in zip(last, new, strict=True)
+            ]
             yield np.asarray(side_by_side(last, math.ceil(math.sqrt(len(last)))))
 
     with ExitStack() as stack, whole_file(target) as temporary:
-        films = [sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end), threads=1) for video, s in parts]
-        write_film(frames([stack.enter_context(closing(film)) for film in films]), Fraction(RATE), temporary)
+        films = [
+            sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end), threads=1)
+            for video, s in parts
+        ]
+        write_film(
+            frames([stack.enter_context(closing(film)) for film in films]),
+            Fraction(RATE),
+            temporary,
+        )
 
 
 def write_clips(
@@ -150,7 +168,10 @@ def flat(name: str) -> str:
 
 
 def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
-    with open_video(video, threads=1) as (source, stream), av.open(str(target), "w", format="mp4") as out:
+    with (
+        open_video(video, threads=1) as (source, stream),
+        av.open(str(target), "w", format="mp4") as out,
+    ):
         copy, voice = out.add_stream_from_template(stream), add_voice(source, out)
         zero = stream.start_time or 0
         first = zero + round(start / stream.time_base)
@@ -159,7 +180,11 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
         for packet in _with_dts(source.demux(stream)):
             if shift is None and packet.pts < first:
                 continue
-            if packet.is_keyframe and (packet.pts - zero) * stream.time_base >= end and shift is not None:
+            if (
+                packet.is_keyframe
+                and (packet.pts - zero) * stream.time_base >= end
+                and shift is not None
+            ):
                 break
             if (packet.dts - zero) * stream.time_base >= end:
                 break

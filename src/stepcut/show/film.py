@@ -57,11 +57,15 @@ def write_film(
             if stream is None:
                 stream = out.add_stream(encoder[0], rate=rate, options=dict(encoder[1]))
                 stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-                stream.codec_context.gop_size = max(1, round(rate))  # a key frame a second, so that seeking is quick
+                stream.codec_context.gop_size = max(
+                    1, round(rate)
+                )  # a key frame a second, so that seeking is quick
                 if heard is not None:
                     with open_video(heard[0], threads=1) as (source, _):
                         voice = add_voice(source, out)
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture[:height, :width]), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(
+                np.ascontiguousarray(picture[:height, :width]), format="rgb24"
+            )
             out.mux(stream.encode(frame))
         if stream is not None:
             out.mux(stream.encode())
@@ -101,7 +105,9 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
     file = Path(video).absolute()
     state = file.stat()
     # Its name changes when the video does.
-    name = hashlib.blake2b(f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12).hexdigest()
+    name = hashlib.blake2b(
+        f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12
+    ).hexdigest()
     target = cache_dir() / "proxies" / f"{name}.{kind}"
     if target.exists():
         return target
@@ -109,7 +115,10 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
     rate = min(info.rate or Fraction(FASTEST), Fraction(FASTEST)).limit_denominator(1000)
     height = min(HEIGHT, info.height) // 2 * 2
     width = max(2, round(info.width * height / info.height / 2) * 2)
-    with whole_file(target) as temporary, Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s") as stage:
+    with (
+        whole_file(target) as temporary,
+        Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s") as stage,
+    ):
 
         def frames() -> Iterator[NDArray[np.uint8]]:
             for time, picture in sample_frames(video, fps=rate, size=(height, width), threads=1):
@@ -124,7 +133,9 @@ def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
     """The frame shown at `time`, in seconds, as a small JPEG."""
     frame = frame_at(path, time)
     if frame is None:
-        raise VideoError(f"{path}: no frame at {time:.1f} s. The file may have changed since it was learned from.")
+        raise VideoError(
+            f"{path}: no frame at {time:.1f} s. The file may have changed since it was learned from."
+        )
     image = Image.fromarray(frame)
     image.thumbnail((height * 16 // 9, height))
     out = io.BytesIO()

@@ -18,14 +18,32 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, as_items
 from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.procedure import Procedure
-from stepcut.show.canvas import Found, check_procedure, colours_of, compare, save, styled, timelines_of
+from stepcut.show.canvas import (
+    Found,
+    check_procedure,
+    colours_of,
+    compare,
+    save,
+    styled,
+    timelines_of,
+)
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["choice", "confusion", "embedding", "graph", "hierarchy", "loss", "orders", "save", "timelines"]
+__all__ = [
+    "choice",
+    "confusion",
+    "embedding",
+    "graph",
+    "hierarchy",
+    "loss",
+    "orders",
+    "save",
+    "timelines",
+]
 
 WIDTH = 7.0
 """Inches: the text width of most papers."""
@@ -56,8 +74,13 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     if compared:
         # A found step and the true one it was matched with, unless they have one name.
         names = {step: compared.names.get(step, step) for step in paint}
-        entries = {step if names[step] == step else f"{step} = {names[step]}": fill for step, fill in paint.items()}
-        missing = {step: fill for step, fill in compared.colours.items() if fill not in paint.values()}
+        entries = {
+            step if names[step] == step else f"{step} = {names[step]}": fill
+            for step, fill in paint.items()
+        }
+        missing = {
+            step: fill for step, fill in compared.colours.items() if fill not in paint.values()
+        }
         entries |= {f"not found: {step}": fill for step, fill in missing.items()}
     _legend(figure, entries)
     return figure
@@ -65,7 +88,10 @@ def timelines(found: Found, truth: Any = None) -> Figure:
 
 @styled
 def embedding(
-    procedure: Procedure, features: Sequence[NDArray[Any]] | None = None, most: int = 3000, seed: int = 0
+    procedure: Procedure,
+    features: Sequence[NDArray[Any]] | None = None,
+    most: int = 3000,
+    seed: int = 0,
 ) -> Figure:
     """Where frames lie after learning, in two dimensions: coloured by step on the left, by video on the right.
 
@@ -80,16 +106,22 @@ def embedding(
     names = list(procedure.timelines)
     lost = [name for name in names if features is None and procedure.videos[name] is None]
     if lost:
-        raise OptionError(f"{lost[0]}: only its features were given to learn; pass features=[...] in the same order.")
+        raise OptionError(
+            f"{lost[0]}: only its features were given to learn; pass features=[...] in the same order."
+        )
     if features is None:
         rows = [procedure.features(str(procedure.videos[name])).rows for name in names]
     else:
         rows = as_items("features", features, object, "an array of rows for each video, (T, d)")
     if len(rows) != len(names):
-        raise OptionError(f"features of {len(rows)} videos were given; this procedure has {len(names)}.")
+        raise OptionError(
+            f"features of {len(rows)} videos were given; this procedure has {len(names)}."
+        )
     embedded = procedure.method.embed(rows)
     points = np.concatenate(embedded).astype(np.float64)
-    steps = np.concatenate([procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)])
+    steps = np.concatenate(
+        [procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)]
+    )
     videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     at = PCA(2, random_state=seed).fit_transform(points[chosen])
@@ -97,7 +129,9 @@ def embedding(
     paint = [*procedure.colours.values(), BACKGROUND_COLOUR]  # -1, background, is the last
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[paint[step] for step in steps[chosen]], **dots)
-    right.scatter(*at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=max(len(names) - 1, 1), **dots)
+    right.scatter(
+        *at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=max(len(names) - 1, 1), **dots
+    )
     for axes, title in ((left, "by step"), (right, "by video")):
         axes.set_title(title)
         axes.set_xticks([])
@@ -132,13 +166,20 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
             fill = procedure.colours[procedure.steps[step]]
             axes.barh(row, 0.94, left=place + 0.03, height=0.72, color=fill)
             shown = _short(procedure.steps[step], 11 if longest > 6 else 16)
-            axes.text(place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5)
+            axes.text(
+                place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5
+            )
     counts = [f"{len(videos)} video{'' if len(videos) == 1 else 's'}" for _, videos in ranked]
     axes.set_yticks(range(len(ranked)), counts)
     axes.set_ylim(len(ranked) - 0.4, -0.6)
     axes.set_xlim(0, longest)
-    axes.set_xticks([place + 0.5 for place in range(longest)], [str(place + 1) for place in range(longest)])
-    axes.set_xlabel("place in the order" + (f"; {most} of {len(found)} orders are shown" if len(found) > most else ""))
+    axes.set_xticks(
+        [place + 0.5 for place in range(longest)], [str(place + 1) for place in range(longest)]
+    )
+    axes.set_xlabel(
+        "place in the order"
+        + (f"; {most} of {len(found)} orders are shown" if len(found) > most else "")
+    )
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     return figure
@@ -150,14 +191,24 @@ def loss(procedure: Procedure) -> Figure:
     check_procedure(procedure)
     curve = procedure.method.curve_
     if curve is None or not curve.values:
-        raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
+        raise NotLearned(
+            f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot."
+        )
     figure, axes = _new_figure(WIDTH * 0.6, 2.6)
     values = np.asarray(curve.values, dtype=np.float64)
     span = max(1, len(values) // 50)
     for number, name in enumerate(curve.names):
-        axes.plot(np.arange(1, len(values) + 1), values[:, number], color=colour(number), lw=0.4, alpha=0.35)
+        axes.plot(
+            np.arange(1, len(values) + 1),
+            values[:, number],
+            color=colour(number),
+            lw=0.4,
+            alpha=0.35,
+        )
         smooth = np.convolve(values[:, number], np.ones(span) / span, mode="valid")
-        axes.plot(np.arange(span, len(values) + 1), smooth, color=colour(number), lw=1.4, label=name)
+        axes.plot(
+            np.arange(span, len(values) + 1), smooth, color=colour(number), lw=1.4, label=name
+        )
     axes.set_xlabel("iteration")
     axes.set_ylabel("loss")
     axes.legend()
@@ -197,9 +248,18 @@ def hierarchy(procedure: Procedure) -> Figure:
         links.append([place[merge.a], place[merge.b], number + 1, len(joined)])
         place[joined] = len(tree.steps) + number
     figure, axes = _new_figure(WIDTH, 0.6 + 0.22 * len(tree.steps))
-    drawn = {"orientation": "left", "leaf_font_size": 7, "link_color_func": lambda _: "#555555", "ax": axes}
-    dendrogram(np.array(links, dtype=float), labels=[_short(name, 40) for name in tree.steps], **drawn)
-    axes.set_xticks(range(len(links) + 1), [str(len(tree.steps) - joins) for joins in range(len(links) + 1)])
+    drawn = {
+        "orientation": "left",
+        "leaf_font_size": 7,
+        "link_color_func": lambda _: "#555555",
+        "ax": axes,
+    }
+    dendrogram(
+        np.array(links, dtype=float), labels=[_short(name, 40) for name in tree.steps], **drawn
+    )
+    axes.set_xticks(
+        range(len(links) + 1), [str(len(tree.steps) - joins) for joins in range(len(links) + 1)]
+    )
     axes.set_xlabel("steps that are left")
     axes.spines["left"].set_visible(False)
     return figure
@@ -225,7 +285,14 @@ def confusion(found: Found, truth: Any) -> Figure:
         if cluster >= 0 and step > 0:
             corner = (cluster - 0.46, step - 1.46)
             axes.add_patch(
-                Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=paint[evaluation.clusters[cluster]], linewidth=2)
+                Rectangle(
+                    corner,
+                    0.92,
+                    0.92,
+                    fill=False,
+                    edgecolor=paint[evaluation.clusters[cluster]],
+                    linewidth=2,
+                )
             )
     found_as = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
@@ -237,7 +304,9 @@ def confusion(found: Found, truth: Any) -> Figure:
     return figure
 
 
-def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mapping[str, str]) -> None:
+def _bar(
+    axes: Axes, row: float, height: float, timeline: Timeline, paint: Mapping[str, str]
+) -> None:
     axes.barh(row, timeline.end, height=height, color="#efefef", linewidth=0)
     for segment in timeline:
         fill = paint.get(segment.step, BACKGROUND_COLOUR)
@@ -258,7 +327,9 @@ def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
 
     marks = [Patch(color=fill) for fill in entries.values()]
     longest = max(map(len, entries), default=1)
-    width = figure.get_figwidth() / (0.35 + 0.055 * longest)  # inches: the mark, and a letter at 7 points
+    width = figure.get_figwidth() / (
+        0.35 + 0.055 * longest
+    )  # inches: the mark, and a letter at 7 points
     columns = max(1, min(6, int(width)))
     figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
 

@@ -28,7 +28,11 @@ FINDING_COLOUR = "#c5221f"
 
 
 def make_report(
-    procedure: Procedure, truth: Any = None, checks: Sequence[Report] = (), pictures: int = 4, title: str = ""
+    procedure: Procedure,
+    truth: Any = None,
+    checks: Sequence[Report] = (),
+    pictures: int = 4,
+    title: str = "",
 ) -> str:
     """A procedure as one self-contained page.
 
@@ -45,14 +49,18 @@ def make_report(
     trust = (str(procedure.quality), f"{expected.forecast} {expected.advice}", procedure.untaught)
     parts = [
         _section("What was learned", _in_words(procedure, shown)),
-        _section("How far to trust it", "".join(f"<p>{escape(each)}</p>" for each in trust if each)),
+        _section(
+            "How far to trust it", "".join(f"<p>{escape(each)}</p>" for each in trust if each)
+        ),
         _section("The steps", _gallery(procedure, pictures)),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
         _section("What must precede what", _graph(procedure.graph, shown)),
     ]
     if checks:
-        parts.append(_section("Checked videos", "".join(_checked(procedure, check) for check in checks)))
+        parts.append(
+            _section("Checked videos", "".join(_checked(procedure, check) for check in checks))
+        )
     if compared is not None:
         parts.append(_section("Scores", _scores(compared)))
     choice, curve = procedure.method.choice_, procedure.method.curve_
@@ -61,7 +69,9 @@ def make_report(
         parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
     if procedure.config.get("hierarchy") is not None:
         drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned_steps) > 1 else ""
-        parts.append(_section("With more or fewer steps", drawn + _listed(str(procedure.hierarchy()))))
+        parts.append(
+            _section("With more or fewer steps", drawn + _listed(str(procedure.hierarchy())))
+        )
     if curve is not None and curve.values:
         parts.append(_section("Learning", to_svg(plots.loss(procedure))))
     parts.append(_section("Settings and versions", _listed(json.dumps(procedure.config, indent=1))))
@@ -79,18 +89,28 @@ def _in_words(procedure: Procedure, shown: ProcedureGraph) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
     orders = procedure.orders
     done = [{part.step for part in cut} for cut in procedure.timelines.values()]
-    partly = [name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)]
-    how = f"learned from labels of {len(procedure.given)} and found" if procedure.given else "found without labels"
+    partly = [
+        name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)
+    ]
+    how = (
+        f"learned from labels of {len(procedure.given)} and found"
+        if procedure.given
+        else "found without labels"
+    )
     words = [
         f"{len(procedure.steps)} {'step was' if len(procedure.steps) == 1 else 'steps were'} {how} in "
         f"{counted(len(procedure.timelines))}, {duration(total)} in all.",
-        "All videos do them in the same order" if len(orders) == 1 else f"The videos do them in {len(orders)} orders",
+        "All videos do them in the same order"
+        if len(orders) == 1
+        else f"The videos do them in {len(orders)} orders",
     ]
     words[-1] += " (by when each is first done, for some come again)." if orders.by_first else "."
     again = [shown.name(step) for step in sorted(shown.repeated)]
     words += [f"Left out by some: {', '.join(partly)}."] if partly else []
     words += [f"Done more than once by some: {', '.join(again)}."] if again else []
-    skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values())
+    skipped = "".join(
+        f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
+    )
     unused = f"<p>Left out, since they could not be used:</p><ul>{skipped}</ul>" if skipped else ""
     return f"<p>{escape(' '.join(words))}</p>{unused}"
 
@@ -99,16 +119,25 @@ def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
     """The graph; where it counts other steps than that of the timelines, which are shown, why."""
     differs = graph.occurs != shown.occurs
     why = "Each video is cut as if it were new here, so a step may be found in fewer of them than the timelines show."
-    return (f"<p>{why}</p>" if differs else "") + f'<div class="graph">{graph._repr_svg_()}</div>' + _listed(str(graph))
+    return (
+        (f"<p>{why}</p>" if differs else "")
+        + f'<div class="graph">{graph._repr_svg_()}</div>'
+        + _listed(str(graph))
+    )
 
 
 def _gallery(procedure: Procedure, each: int) -> str:
     """A card per step: its name on its colour, how often and how long, and pictures from `each` so many videos."""
     cards = []
     for number, name in enumerate(procedure.steps):
-        spent = [sum(part.duration for part in cut if part.step == name) for cut in procedure.timelines.values()]
+        spent = [
+            sum(part.duration for part in cut if part.step == name)
+            for cut in procedure.timelines.values()
+        ]
         seen = [seconds for seconds in spent if seconds > 0]
-        often = f"in {len(seen)} of {len(spent)} videos" + (f", about {median(seen):.0f} s" if seen else "")
+        often = f"in {len(seen)} of {len(spent)} videos" + (
+            f", about {median(seen):.0f} s" if seen else ""
+        )
         pictures = "".join(
             f'<img tabindex="0" src="data:image/jpeg;base64,{picture}" title="{escape(video)}, {time:.0f} s" '
             f'alt="{escape(name)} in {escape(video)} at {time:.0f} s">'
@@ -129,7 +158,9 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
     surest: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
         # None: a person set it.
-        sure = {s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step}
+        sure = {
+            s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
+        }
         if sure:
             best = max(sure, key=lambda segment: (sure[segment], segment.duration))
             surest.append((-sure[best], name, (best.start + best.end) / 2))
@@ -147,14 +178,22 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
     for name, timeline in procedure.timelines.items():
         above = ""
         if compared is not None and name in compared.timelines:
-            above = compared.timelines[name].to_svg(compared.colours, end, height=12, label=f"truth of {name}")
-        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(procedure.colours, end)}</td></tr>")
+            above = compared.timelines[name].to_svg(
+                compared.colours, end, height=12, label=f"truth of {name}"
+            )
+        rows.append(
+            f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(procedure.colours, end)}</td></tr>"
+        )
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
     legend = "".join(
         f'<li><span style="background:{fill}"></span><bdi>{escape(name)}</bdi></li>'
         for name, fill in procedure.colours.items()
     )
-    note = " The narrow bar above each is the truth, in the colour of the step it was matched with." if compared else ""
+    note = (
+        " The narrow bar above each is the truth, in the colour of the step it was matched with."
+        if compared
+        else ""
+    )
     return (
         f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>background</li></ul>'
         f'<table class="timelines">{"".join(rows)}</table>'
@@ -168,7 +207,9 @@ def _checked(procedure: Procedure, check: Report) -> str:
     drawn = Timeline(done, check.seconds, video=check.video).to_svg(procedure.colours)
     if check.findings:
         marks = Timeline([Segment(f.start, f.end, f.reason) for f in check.findings], check.seconds)
-        drawn += marks.to_svg(dict.fromkeys(marks.steps, FINDING_COLOUR), height=6, label=f"findings in {check.video}")
+        drawn += marks.to_svg(
+            dict.fromkeys(marks.steps, FINDING_COLOUR), height=6, label=f"findings in {check.video}"
+        )
     return (
         f'<table class="timelines"><tr><th>{escape(check.video)}</th><td>{drawn}{draw_axis(check.seconds)}</td></tr>'
         f"</table>{check._repr_html_()}"

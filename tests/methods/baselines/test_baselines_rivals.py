@@ -10,7 +10,13 @@ from threadpoolctl import threadpool_limits
 
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.asot import around, transport
-from stepcut.methods.baselines.kmeans import append_time, choose_subset, clock_cost, find_means, time_order
+from stepcut.methods.baselines.kmeans import (
+    append_time,
+    choose_subset,
+    clock_cost,
+    find_means,
+    time_order,
+)
 from stepcut.methods.segmenters import Asot, KMeans, Subset
 
 
@@ -24,13 +30,18 @@ def test_the_choice_of_a_subset_by_hand() -> None:
 
 def test_squared_distances() -> None:
     rng = np.random.default_rng(0)
-    rows, states = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(4, 3)).astype(np.float32)
+    rows, states = (
+        rng.normal(size=(20, 3)).astype(np.float32),
+        rng.normal(size=(4, 3)).astype(np.float32),
+    )
     true = np.linalg.norm(rows[:, None] - states, axis=2) ** 2
     np.testing.assert_allclose(squared_distances(rows, states), true, atol=1e-5)
     assert (squared_distances(rows, rows) >= 0).all()
 
 
-def test_the_same_seed_gives_the_same_centres_on_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_gives_the_same_centres_on_many_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
     find_means(rows[:9], 9, 0, 1)  # what is to be limited is loaded
     monkeypatch.setenv("OMP_NUM_THREADS", "8")  # as many as that, also on a machine of two cores
@@ -88,11 +99,15 @@ def slow_transport(cost: Any, radius: float, alpha: float, entropy: float, balan
     return plan / p
 
 
-@pytest.mark.parametrize(("frames", "radius"), [(60, 0.04), (60, 0.2), (10, 0.04), (1, 0.5), (33, 1.0)])
+@pytest.mark.parametrize(
+    ("frames", "radius"), [(60, 0.04), (60, 0.2), (10, 0.04), (1, 0.5), (33, 1.0)]
+)
 def test_transport_is_its_formula(frames: int, radius: float) -> None:
     cost = np.random.default_rng(0).random((frames, 4))
     np.testing.assert_allclose(
-        transport(cost, radius, 0.3, 0.07, 0.1), slow_transport(cost, radius, 0.3, 0.07, 0.1), atol=1e-5
+        transport(cost, radius, 0.3, 0.07, 0.1),
+        slow_transport(cost, radius, 0.3, 0.07, 0.1),
+        atol=1e-5,
     )
 
 

@@ -26,7 +26,11 @@ BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
 """The networks by name. `vectors`, the third word that `extract` knows, reads given features and needs no network."""
 
 
-NOT_TAKEN = {"own": SETTINGS, "file": ("weights", "layer", "family"), "torch": ("layer", "family", "output")}
+NOT_TAKEN = {
+    "own": SETTINGS,
+    "file": ("weights", "layer", "family"),
+    "torch": ("layer", "family", "output"),
+}
 """Settings of a spec that our own networks, model files and modules of torch do without."""
 
 
@@ -56,7 +60,9 @@ def load_backbone(
     kind = "torch" if hub else "file" if spec.is_file else "own"
     for name in NOT_TAKEN[kind]:
         if (value := getattr(spec, name)) is not None:
-            raise OptionError(f"{name}={value!r}: {spec.backbone} has no such choice. Leave it out.")
+            raise OptionError(
+                f"{name}={value!r}: {spec.backbone} has no such choice. Leave it out."
+            )
     place = (where, choose_runtime(runtime, where, kind))
     load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
     network = load(spec, place)
@@ -65,7 +71,10 @@ def load_backbone(
 
 
 def open_backbone(
-    backbone: str | FeatureSpec | Backbone, fps: Rate | None = None, device: str = "auto", engine: Engine | None = None
+    backbone: str | FeatureSpec | Backbone,
+    fps: Rate | None = None,
+    device: str = "auto",
+    engine: Engine | None = None,
 ) -> tuple[Backbone, FeatureSpec]:
     """The `backbone` (a name, a spec or itself) for a `device`, and the spec of the features that it makes.
 
@@ -100,7 +109,10 @@ class HeldBackbone:
 
 
 def _describe(backbone: Backbone) -> list[Any]:
-    may = [getattr(backbone, name, None) for name in ("batch", "clip_frames", "clip_fps", "spec", "device")]
+    may = [
+        getattr(backbone, name, None)
+        for name in ("batch", "clip_frames", "clip_fps", "spec", "device")
+    ]
     return [backbone.name, backbone.dim, backbone.size, backbone.fingerprint, *may]
 
 
@@ -112,21 +124,33 @@ def _own(spec: FeatureSpec) -> Backbone:
     """A backbone of somebody's own: made without arguments, and only where the user named it."""
     name = f"backbone={spec.backbone!r}"
     if is_own(spec.backbone) and not spec.trusted:
-        raise OptionError(f"{name} is code that a file names. If you trust it, load it with trust=True (--trust).")
+        raise OptionError(
+            f"{name} is code that a file names. If you trust it, load it with trust=True (--trust)."
+        )
     make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
     try:
         return _checked(make())
     except TypeError as error:
-        raise OptionError(f"{name} cannot be made without arguments ({error}). Hand over the object.") from error
+        raise OptionError(
+            f"{name} cannot be made without arguments ({error}). Hand over the object."
+        ) from error
 
 
 def _checked(backbone: object) -> Backbone:
-    check_part("backbone", backbone, backbone, ("name", "dim", "size", "fingerprint", "extract"), BACKBONES)
+    check_part(
+        "backbone", backbone, backbone, ("name", "dim", "size", "fingerprint", "extract"), BACKBONES
+    )
     own = cast(Backbone, backbone)
-    whole = all(isinstance(number, int | np.integer) and number > 0 for number in (own.dim, own.size))
+    whole = all(
+        isinstance(number, int | np.integer) and number > 0 for number in (own.dim, own.size)
+    )
     if not (whole and isinstance(own.name, str) and isinstance(own.fingerprint, str)):
-        seen = ", ".join(f"{name}={getattr(own, name)!r}" for name in ("name", "dim", "size", "fingerprint"))
-        raise OptionError(f"backbone {seen}; dim and size are whole numbers above 0, name and fingerprint are words.")
+        seen = ", ".join(
+            f"{name}={getattr(own, name)!r}" for name in ("name", "dim", "size", "fingerprint")
+        )
+        raise OptionError(
+            f"backbone {seen}; dim and size are whole numbers above 0, name and fingerprint are words."
+        )
     return own
 
 
@@ -140,24 +164,34 @@ def choose_device(device: str = "auto") -> str:
     if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
         return "cpu"
     if not _installed("torch"):
-        raise ExtraNeeded(f"device={device!r} needs torch. Run: pip install 'stepcut[cnc]'; or use device='cpu'.")
+        raise ExtraNeeded(
+            f"device={device!r} needs torch. Run: pip install 'stepcut[cnc]'; or use device='cpu'."
+        )
     import torch
 
     cuda = torch.cuda.is_available()
     if device == "auto":
         return "cuda" if cuda else "cpu"
     if not cuda:
-        raise OptionError(f"device={device!r}: torch {torch.__version__} sees no CUDA GPU here. Use device='cpu'.")
+        raise OptionError(
+            f"device={device!r}: torch {torch.__version__} sees no CUDA GPU here. Use device='cpu'."
+        )
     return device
 
 
 def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
     """The `runtime` asked for; auto: OpenVINO on a CPU where it is installed, else torch for our own networks and
     onnxruntime for files. `device` is cpu or cuda, `kind` "own" (our networks), "file" or "torch" (a module of it)."""
-    able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[kind]
+    able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[
+        kind
+    ]
     if runtime not in ("auto", *able):
         raise OptionError(unknown("runtime", runtime, ["auto", *able]))
-    wanted = [name for name in able if runtime in ("auto", name) and (name != "openvino" or device == "cpu")]
+    wanted = [
+        name
+        for name in able
+        if runtime in ("auto", name) and (name != "openvino" or device == "cpu")
+    ]
     here = [name for name in wanted if _installed(name)]
     if not here:
         first = wanted[0] if wanted else able[-1]

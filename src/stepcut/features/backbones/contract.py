@@ -69,7 +69,12 @@ class Network:
         self.clip_frames, self.clip_fps = self.spec.clip_frames or 1, self.spec.clip_fps
         self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
         self._run: Callable[[Frames], Rows] | None = None
-        self.shape = (*((self.clip_frames,) if self.clip_frames > 1 else ()), self.size, self.size, 3)
+        self.shape = (
+            *((self.clip_frames,) if self.clip_frames > 1 else ()),
+            self.size,
+            self.size,
+            3,
+        )
         self.dim = self.dim or self.extract(np.zeros((1, *self.shape), np.uint8)).shape[1]
 
     def __repr__(self) -> str:
@@ -83,7 +88,10 @@ class Network:
     def extract(self, frames: Frames) -> Rows:
         """The features in half precision of `frames`, (n, size, size, 3) RGB, or clips of them."""
         if frames.shape[1:] != self.shape or frames.dtype != np.uint8:
-            given, wanted = f"frames of shape {frames.shape} and type {frames.dtype}", ", ".join(map(str, self.shape))
+            given, wanted = (
+                f"frames of shape {frames.shape} and type {frames.dtype}",
+                ", ".join(map(str, self.shape)),
+            )
             raise OptionError(f"{given} do not fit {self.name}; give uint8 (n, {wanted}).")
         self._run = self._run or self.build()
         return self._run(frames)
@@ -124,8 +132,12 @@ def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]
     if runtime == "openvino":
         openvino = ov.import_openvino()
         shape = (-1, size, size, 3)
-        frames, x = ov.frames_to(shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32)
-        model = openvino.Model([graph.forward(ov.functions(), x, graph.convs, **graph.options)], [frames], "stepcut")
+        frames, x = ov.frames_to(
+            shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32
+        )
+        model = openvino.Model(
+            [graph.forward(ov.functions(), x, graph.convs, **graph.options)], [frames], "stepcut"
+        )
         return ov.OpenVinoRuntime(model)
     from stepcut.features.backbones import torch_runtime
 
@@ -140,4 +152,8 @@ def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]
 def precision(place: Place) -> str:
     """The end of a fingerprint at a `place`: the precision follows the machine (OpenVINO) or the device (torch)."""
     device, runtime = place
-    return f"openvino-{ov.precision()}" if runtime == "openvino" else f"{runtime}-{device.split(':')[0]}"
+    return (
+        f"openvino-{ov.precision()}"
+        if runtime == "openvino"
+        else f"{runtime}-{device.split(':')[0]}"
+    )

@@ -27,22 +27,34 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         module, forward, said = HUBS[hub](name, spec)
     except ImportError as error:
         package = {"hf": "transformers", "open_clip": "open-clip-torch"}.get(hub, hub)
-        raise ExtraNeeded(f"{spec.backbone} needs {package} ({error}). Run: pip install {package}") from error
+        raise ExtraNeeded(
+            f"{spec.backbone} needs {package} ({error}). Run: pip install {package}"
+        ) from error
     except (RuntimeError, OSError) as error:  # no such name; or it cannot be fetched
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         what = f"backbone={spec.backbone!r}: {hub} does not give it ({reason})"
         raise OptionError(f"{what}. Check its name, and that the hub can be reached.") from error
     if spec.weights not in (None, FETCH):
-        weights = {key: value for key, value in read_weights(str(spec.weights))[0].items() if value.ndim > 0}
+        weights = {
+            key: value
+            for key, value in read_weights(str(spec.weights))[0].items()
+            if value.ndim > 0
+        }
         _fill(module, weights, spec)
     said["colour"] = "rgb"
-    full = replace(spec, **{key: value for key, value in said.items() if getattr(spec, key) is None})
+    full = replace(
+        spec, **{key: value for key, value in said.items() if getattr(spec, key) is None}
+    )
     module.eval().to(device)
     digest = hashlib.sha256()
     for key, value in sorted(module.state_dict().items()):
-        digest.update(key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data)
+        digest.update(
+            key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data
+        )
     how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps} torch-{device.split(':')[0]}"
-    mark = f"{spec.backbone} {digest.hexdigest()[:16]} {how}{' bgr' if full.colour == 'bgr' else ''}"
+    mark = (
+        f"{spec.backbone} {digest.hexdigest()[:16]} {how}{' bgr' if full.colour == 'bgr' else ''}"
+    )
 
     def build() -> Callable[[Frames], Rows]:
         from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
@@ -59,7 +71,11 @@ def _timm(name: str, spec: FeatureSpec) -> Found:
 
     model = timm.create_model(name, pretrained=_may_fetch(spec), num_classes=0)
     said = timm.data.resolve_model_data_config(model)
-    return model, model, {"size": int(said["input_size"][-1]), "mean": said["mean"], "scale": said["std"]}
+    return (
+        model,
+        model,
+        {"size": int(said["input_size"][-1]), "mean": said["mean"], "scale": said["std"]},
+    )
 
 
 def _open_clip(name: str, spec: FeatureSpec) -> Found:
@@ -67,24 +83,35 @@ def _open_clip(name: str, spec: FeatureSpec) -> Found:
 
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
     if fetch and not tag:
-        raise OptionError(f"backbone={spec.backbone!r}: say whose weights to fetch, such as open_clip:ViT-B-32/openai.")
+        raise OptionError(
+            f"backbone={spec.backbone!r}: say whose weights to fetch, such as open_clip:ViT-B-32/openai."
+        )
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
     eyes = model.visual
     size = int(eyes.image_size if isinstance(eyes.image_size, int) else eyes.image_size[0])
-    return model, model.encode_image, {"size": size, "mean": eyes.image_mean, "scale": eyes.image_std}
+    return (
+        model,
+        model.encode_image,
+        {"size": size, "mean": eyes.image_mean, "scale": eyes.image_std},
+    )
 
 
 def _transformers(name: str, spec: FeatureSpec) -> Found:
     from transformers import AutoModel
     from transformers.image_processing_base import ImageProcessingMixin
 
-    local = {"local_files_only": spec.weights != FETCH or not spec.trusted, "trust_remote_code": False}
+    local = {
+        "local_files_only": spec.weights != FETCH or not spec.trusted,
+        "trust_remote_code": False,
+    }
     try:
         model = AutoModel.from_pretrained(name, use_safetensors=True, **local)
         said, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
     except (OSError, ValueError) as error:
         what = f"it is not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
-        raise OptionError(f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch.") from error
+        raise OptionError(
+            f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch."
+        ) from error
     config = getattr(model.config, "vision_config", model.config)
 
     def forward(x: Any) -> Any:
@@ -102,11 +129,17 @@ def _may_fetch(spec: FeatureSpec) -> bool:
     """Whether the user allowed a download; where neither that nor a file was given, there are no weights."""
     if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
         what = f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r})"
-        raise OptionError(f"{what}. Give a file with --weights, or allow the download: --weights fetch.")
+        raise OptionError(
+            f"{what}. Give a file with --weights, or allow the download: --weights fetch."
+        )
     name = spec.backbone.partition(":")[2]
     if spec.weights != FETCH and ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
-        what = f"backbone={spec.backbone!r} is on a hub, which is asked even where weights are given"
-        raise OptionError(f"{what}. Allow it with --weights fetch, or give a name that the package knows.")
+        what = (
+            f"backbone={spec.backbone!r} is on a hub, which is asked even where weights are given"
+        )
+        raise OptionError(
+            f"{what}. Allow it with --weights fetch, or give a name that the package knows."
+        )
     return spec.weights == FETCH
 
 
@@ -114,14 +147,24 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
     import torch
 
     try:
-        told = module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()}, strict=False)
+        told = module.load_state_dict(
+            {name: torch.from_numpy(array) for name, array in weights.items()}, strict=False
+        )
         needed = {name for name, _ in module.named_parameters()}
         lost = [name for name in told.missing_keys if name in needed]
-        reason = f"{len(lost)} parameters are not in the file ({', '.join(lost[:3])})" if lost else ""
+        reason = (
+            f"{len(lost)} parameters are not in the file ({', '.join(lost[:3])})" if lost else ""
+        )
     except RuntimeError as error:  # shapes that differ
         reason = str(error).splitlines()[-1].strip()
     if reason:
-        raise OptionError(f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Give those of this network.")
+        raise OptionError(
+            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Give those of this network."
+        )
 
 
-HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {"timm": _timm, "hf": _transformers, "open_clip": _open_clip}
+HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {
+    "timm": _timm,
+    "hf": _transformers,
+    "open_clip": _open_clip,
+}

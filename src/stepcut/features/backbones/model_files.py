@@ -45,15 +45,27 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     parts = [file, *([file.with_suffix(".bin")] if file.suffix == ".xml" else [])]
     digest = " ".join(hash_file(part)[:16] for part in reversed(parts) if part.is_file())
     spec = spec.opened(digest)
-    opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device)
+    opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(
+        file, device
+    )
     full, axes = complete(spec, described)
     shape = described.outputs[str(full.output)]
     if not 2 <= len(shape) <= 5:
-        raise OptionError(f"{file.name}: output {full.output} has shape {shape}; a backbone gives a row per frame.")
-    dim = shape[-1] if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1) else shape[1]
+        raise OptionError(
+            f"{file.name}: output {full.output} has shape {shape}; a backbone gives a row per frame."
+        )
+    dim = (
+        shape[-1]
+        if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1)
+        else shape[1]
+    )
     kept = {name: value for name, value in full.to_json().items() if name in SETTINGS}
-    mark = f"{file.name} {digest} {' '.join(f'{k}={v}' for k, v in kept.items())} {precision(place)}"
-    return Network(full, file.name, dim or 0, full.size or 0, mark, lambda: opened(full, axes), place)
+    mark = (
+        f"{file.name} {digest} {' '.join(f'{k}={v}' for k, v in kept.items())} {precision(place)}"
+    )
+    return Network(
+        full, file.name, dim or 0, full.size or 0, mark, lambda: opened(full, axes), place
+    )
 
 
 def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tuple[int, ...]]:
@@ -62,25 +74,43 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
     Where neither the spec nor the file says it: 224 pixels, the mean and deviation of ImageNet, RGB, the only output.
     """
     given: dict[str, Any] = {name: described.metadata.get(f"stepcut.{name}") for name in SETTINGS}
-    full = replace(spec, **{name: value for name, value in given.items() if getattr(spec, name) is None})
+    full = replace(
+        spec, **{name: value for name, value in given.items() if getattr(spec, name) is None}
+    )
     shape, file = described.input, Path(spec.backbone).name
     usual = (1, 3) if len(shape) == 4 else (2, 1, 4)
     channel = next((axis for axis in usual if shape[axis : axis + 1] == (3,)), None)
     if len(shape) not in (4, 5) or channel is None:
         wanted = "frames (n, 3, H, W) or (n, H, W, 3), or clips (n, t, 3, H, W) or (n, 3, t, H, W)"
-        raise OptionError(f"{file}: its input has shape {shape}; a backbone takes {wanted}. Export that part of it.")
-    frames = list(range(len(shape) - 1))  # (n, [t,] H, W), and the colours where the network wants them
+        raise OptionError(
+            f"{file}: its input has shape {shape}; a backbone takes {wanted}. Export that part of it."
+        )
+    frames = list(
+        range(len(shape) - 1)
+    )  # (n, [t,] H, W), and the colours where the network wants them
     axes = (*frames[:channel], len(shape) - 1, *frames[channel:])
     size, width = (shape[axes.index(axis)] for axis in (len(shape) - 3, len(shape) - 2))
-    size, length = size or width or full.size or 224, shape[axes.index(1)] if len(shape) == 5 else None
+    size, length = (
+        size or width or full.size or 224,
+        shape[axes.index(1)] if len(shape) == 5 else None,
+    )
     if (width or size) != size or full.size not in (None, size):
-        raise OptionError(f"{file}: it takes frames of {width or size} x {size}, size={full.size}; frames are square.")
+        raise OptionError(
+            f"{file}: it takes frames of {width or size} x {size}, size={full.size}; frames are square."
+        )
     if len(shape) == 5 and (length or full.clip_frames) is None:
-        raise OptionError(f"{file}: it takes clips of any length, shape {shape}. Give --clip-frames, such as 16.")
+        raise OptionError(
+            f"{file}: it takes clips of any length, shape {shape}. Give --clip-frames, such as 16."
+        )
     if full.clip_frames not in (None, length) and (len(shape) == 4 or length is not None):
-        raise OptionError(f"{file}: clip_frames={full.clip_frames}, but it takes {length or 'single'} frames.")
+        raise OptionError(
+            f"{file}: clip_frames={full.clip_frames}, but it takes {length or 'single'} frames."
+        )
     if (full.mean is None or full.scale is None) and not described.raw:
-        _log.warning("%s does not say how frames are normalised: as for ImageNet. Else give --mean and --scale.", file)
+        _log.warning(
+            "%s does not say how frames are normalised: as for ImageNet. Else give --mean and --scale.",
+            file,
+        )
     if full.output is None and len(described.outputs) > 1:
         told = ", ".join(f"{name} {shape}" for name, shape in described.outputs.items())
         raise OptionError(f"{file}: it has several outputs; say which with --output-name: {told}.")
@@ -90,7 +120,9 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
     if len(shape) == 5:
         clips = {"clip_frames": length or full.clip_frames, "clip_fps": full.clip_fps or full.fps}
     mean, scale = full.mean or IMAGENET_MEAN, full.scale or IMAGENET_SCALE
-    full = replace(full, size=size, mean=mean, scale=scale, colour=full.colour or "rgb", output=output, **clips)
+    full = replace(
+        full, size=size, mean=mean, scale=scale, colour=full.colour or "rgb", output=output, **clips
+    )
     return full, axes
 
 
@@ -103,12 +135,20 @@ def _open_openvino(file: Path, _device: str) -> tuple[Opened, Described]:
         model = openvino.Core().read_model(file)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
-        raise OptionError(f"backbone='{file}': OpenVINO cannot read it ({reason}). Export it again.") from error
+        raise OptionError(
+            f"backbone='{file}': OpenVINO cannot read it ({reason}). Export it again."
+        ) from error
     old = _only_input(file, model.inputs)
-    names = [out.get_any_name() if out.get_names() else f"output {n}" for n, out in enumerate(model.outputs)]
+    names = [
+        out.get_any_name() if out.get_names() else f"output {n}"
+        for n, out in enumerate(model.outputs)
+    ]
     described = Described(
         _lengths(old.partial_shape),
-        {name: _lengths(output.partial_shape) for name, output in zip(names, model.outputs, strict=True)},
+        {
+            name: _lengths(output.partial_shape)
+            for name, output in zip(names, model.outputs, strict=True)
+        },
         _metadata(model),
         old.element_type == openvino.Type.u8,
     )
@@ -117,7 +157,9 @@ def _open_openvino(file: Path, _device: str) -> tuple[Opened, Described]:
         count = -1 if described.input[0] is None else described.input[0]
         clip = () if spec.clip_frames is None else (spec.clip_frames,)
         shape = (count, *clip, spec.size or 0, spec.size or 0, 3)
-        frames, x = frames_to(shape, axes, spec.mean, spec.scale, spec.colour == "bgr", old.element_type)
+        frames, x = frames_to(
+            shape, axes, spec.mean, spec.scale, spec.colour == "bgr", old.element_type
+        )
         for target in old.get_target_inputs():
             target.replace_source_output(x.output(0))
         ops, y = openvino.opset8, model.output(names.index(str(spec.output))).node.input_value(0)
@@ -138,15 +180,22 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
     wanted = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
     if file.suffix != ".onnx" or wanted not in onnxruntime.get_available_providers():
         here = ", ".join(onnxruntime.get_available_providers())
-        raise OptionError(f"{file.name}, device={device!r}: onnxruntime runs .onnx on {here}. Use --device cpu.")
+        raise OptionError(
+            f"{file.name}, device={device!r}: onnxruntime runs .onnx on {here}. Use --device cpu."
+        )
     try:
         session = onnxruntime.InferenceSession(file, providers=[wanted])
     except Exception as error:  # its errors have no common class
-        raise OptionError(f"backbone='{file}': onnxruntime cannot read it ({error}). Export it again.") from error
+        raise OptionError(
+            f"backbone='{file}': onnxruntime cannot read it ({error}). Export it again."
+        ) from error
     given = _only_input(file, session.get_inputs())
     described = Described(
         tuple(n if isinstance(n, int) else None for n in given.shape),
-        {out.name: tuple(n if isinstance(n, int) else None for n in out.shape) for out in session.get_outputs()},
+        {
+            out.name: tuple(n if isinstance(n, int) else None for n in out.shape)
+            for out in session.get_outputs()
+        },
         session.get_modelmeta().custom_metadata_map,
         given.type == "tensor(uint8)",
     )
@@ -156,11 +205,16 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
         def run(frames: Frames) -> Rows:
             x: Any = frames[..., ::-1] if spec.colour == "bgr" else frames
             if kind is not np.uint8:
-                x = (x - 255 * np.array(spec.mean, np.float32)) / (255 * np.array(spec.scale, np.float32))
+                x = (x - 255 * np.array(spec.mean, np.float32)) / (
+                    255 * np.array(spec.scale, np.float32)
+                )
             x = np.ascontiguousarray(x.transpose(axes), kind)
             count = described.input[0] or len(x)
             x = np.concatenate([x, np.zeros((-len(x) % count, *x.shape[1:]), kind)])
-            parts = [session.run([spec.output], {given.name: x[at : at + count]})[0] for at in range(0, len(x), count)]
+            parts = [
+                session.run([spec.output], {given.name: x[at : at + count]})[0]
+                for at in range(0, len(x), count)
+            ]
             y = np.concatenate(parts)[: len(frames)]
             y = y.mean(axis=1) if y.ndim == 3 else y.mean(axis=(2, 3, 4)) if y.ndim == 5 else y
             return np.asarray(y, np.float16)
@@ -172,7 +226,9 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
 
 def _only_input(file: Path, inputs: Sequence[Any]) -> Any:
     if len(inputs) != 1:
-        raise OptionError(f"{file.name}: it has {len(inputs)} inputs; a backbone takes frames alone.")
+        raise OptionError(
+            f"{file.name}: it has {len(inputs)} inputs; a backbone takes frames alone."
+        )
     return inputs[0]
 
 
@@ -183,4 +239,8 @@ def _lengths(shape: Any) -> tuple[int | None, ...]:
 def _metadata(model: Any) -> dict[str, str]:
     """What the file says for stepcut: ONNX metadata come under `framework`, and stay there when saved as .xml."""
     places = [[*place, f"stepcut.{name}"] for place in ([], ["framework"]) for name in SETTINGS]
-    return {place[-1]: str(model.get_rt_info(place).astype(str)) for place in places if model.has_rt_info(place)}
+    return {
+        place[-1]: str(model.get_rt_info(place).astype(str))
+        for place in places
+        if model.has_rt_info(place)
+    }

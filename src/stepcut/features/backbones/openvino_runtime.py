@@ -41,7 +41,9 @@ class OpenVinoRuntime:
         }
         fixed = model.input(0).partial_shape[0]
         self.fixed = None if fixed.is_dynamic else int(fixed.get_length())
-        self.queue = openvino.AsyncInferQueue(openvino.Core().compile_model(model, "CPU", options), self.cores)
+        self.queue = openvino.AsyncInferQueue(
+            openvino.Core().compile_model(model, "CPU", options), self.cores
+        )
         self.queue.set_callback(_keep)
 
     def __call__(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
@@ -51,8 +53,12 @@ class OpenVinoRuntime:
         rows: dict[int, NDArray[np.float16]] = {}
         for at in range(0, len(frames), together):
             part = frames[at : at + together]
-            if self.fixed is not None and len(part) < self.fixed:  # a file that was exported for so many at a time
-                part = np.concatenate([part, np.zeros((self.fixed - len(part), *part.shape[1:]), np.uint8)])
+            if (
+                self.fixed is not None and len(part) < self.fixed
+            ):  # a file that was exported for so many at a time
+                part = np.concatenate(
+                    [part, np.zeros((self.fixed - len(part), *part.shape[1:]), np.uint8)]
+                )
             self.queue.start_async([part], (rows, at))
         self.queue.wait_all()
         return np.concatenate([rows[at] for at in sorted(rows)])[: len(frames)]
@@ -93,7 +99,9 @@ def functions() -> SimpleNamespace:
     def numbers(*values: int) -> Any:
         return ops.constant(np.array(values, np.int64))
 
-    def conv2d(x: Any, weight: Array, bias: Array, stride: int, padding: int, groups: int = 1) -> Any:
+    def conv2d(
+        x: Any, weight: Array, bias: Array, stride: int, padding: int, groups: int = 1
+    ) -> Any:
         convolve = ops.group_convolution if groups > 1 else ops.convolution
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
         y = convolve(x, ops.constant(kernel), [stride] * 2, [padding] * 2, [padding] * 2, [1, 1])
@@ -104,7 +112,9 @@ def functions() -> SimpleNamespace:
         return ops.pad(x, [0, 0, above, left], [0, 0, below, right], "constant")
 
     def max_pool2d(x: Any, size: int, stride: int, padding: int) -> Any:
-        return ops.max_pool(x, [stride] * 2, [1, 1], [padding] * 2, [padding] * 2, [size] * 2).output(0)
+        return ops.max_pool(
+            x, [stride] * 2, [1, 1], [padding] * 2, [padding] * 2, [size] * 2
+        ).output(0)
 
     return SimpleNamespace(
         conv2d=conv2d,
@@ -134,8 +144,12 @@ def frames_to(
     frames = ops.parameter(list(shape), openvino.Type.u8, name="frames")
     x: Any = frames
     if bgr:
-        x = ops.gather(x, ops.constant(np.array([2, 1, 0], np.int64)), ops.constant(np.int64(len(shape) - 1)))
+        x = ops.gather(
+            x, ops.constant(np.array([2, 1, 0], np.int64)), ops.constant(np.int64(len(shape) - 1))
+        )
     if kind != openvino.Type.u8:
         x = ops.subtract(ops.convert(x, "f32"), ops.constant(255 * np.array(mean, np.float32)))
-        x = ops.convert(ops.multiply(x, ops.constant((1 / (255 * np.array(scale))).astype(np.float32))), kind)
+        x = ops.convert(
+            ops.multiply(x, ops.constant((1 / (255 * np.array(scale))).astype(np.float32))), kind
+        )
     return frames, ops.transpose(x, ops.constant(np.array(axes, np.int64)))

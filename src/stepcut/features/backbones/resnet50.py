@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.contract import Convs, Graph, Network, Place, fold, precision, run_graph
+from stepcut.features.backbones.contract import (
+    Convs,
+    Graph,
+    Network,
+    Place,
+    fold,
+    precision,
+    run_graph,
+)
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -19,7 +27,9 @@ SIZE = 224
 EPS = 1e-5
 BLOCKS = {2: 3, 3: 4, 4: 6, 5: 3}
 """Blocks in the stages conv2 to conv5, which torchvision calls layer1 to layer4."""
-LAYERS = {f"conv{stage}{'abcdef'[n]}": (stage, n) for stage, count in BLOCKS.items() for n in range(count)}
+LAYERS = {
+    f"conv{stage}{'abcdef'[n]}": (stage, n) for stage, count in BLOCKS.items() for n in range(count)
+}
 FAMILIES = {"v1.5": "v1.5", "v1": "v1"}
 
 IMAGENET_MEAN, IMAGENET_SCALE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -31,7 +41,9 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     weights = spec.weights
     if weights is None or (weights in FETCHABLE and not spec.trusted):
         what = f"backbone='resnet50' comes without weights (weights={weights!r})"
-        raise OptionError(f"{what}. Give a .safetensors or .pth file, or fetch 100 MB once: {', '.join(FETCHABLE)}.")
+        raise OptionError(
+            f"{what}. Give a .safetensors or .pth file, or fetch 100 MB once: {', '.join(FETCHABLE)}."
+        )
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
     if spec.family is not None:
@@ -41,9 +53,13 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     digest = hash_file(file)[:16]
     spec = spec.opened(digest)
     family = spec.family or family_of(arrays, metadata)
-    graph = resnet50(arrays, layer, family)  # now, so that a file that does not fit is told of before any decoding
+    graph = resnet50(
+        arrays, layer, family
+    )  # now, so that a file that does not fit is told of before any decoding
     mark = f"resnet50 {layer} {family} {digest} {precision(place)}"
-    return Network(spec, spec.backbone, channels, SIZE, mark, lambda: run_graph(graph, SIZE, place), place)
+    return Network(
+        spec, spec.backbone, channels, SIZE, mark, lambda: run_graph(graph, SIZE, place), place
+    )
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:

@@ -26,7 +26,9 @@ class TorchRuntime:
         device: str = "cpu",
     ) -> None:
         self.forward, self.device, self.dtype = forward, torch.device(device), dtype_on(device)
-        self.mean, self.scale = (torch.tensor([255 * n for n in three], device=device) for three in (mean, scale))
+        self.mean, self.scale = (
+            torch.tensor([255 * n for n in three], device=device) for three in (mean, scale)
+        )
         # cuDNN plans every convolution anew, for seconds, for each thread and each batch size that it meets. So on a
         # GPU one thread does all the work, in batches of one size.
         self.thread = ThreadPoolExecutor(1, "stepcut-cuda") if self.device.type == "cuda" else None
@@ -64,7 +66,9 @@ def dtype_on(device: str) -> torch.dtype:
     return torch.float16 if device.startswith("cuda") else torch.float32
 
 
-FUNCTIONS = SimpleNamespace(**{**vars(torch), "pad": F.pad, "adaptive_avg_pool2d": F.adaptive_avg_pool2d})
+FUNCTIONS = SimpleNamespace(
+    **{**vars(torch), "pad": F.pad, "adaptive_avg_pool2d": F.adaptive_avg_pool2d}
+)
 """What stepcut's own networks are made of."""
 
 

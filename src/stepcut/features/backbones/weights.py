@@ -34,7 +34,15 @@ FETCHABLE = {
 }
 """Words that ask for a download of about 100 MB. The hex digits in the name are the beginning of the file's SHA-256."""
 _MAGIC = 0x1950A86A20F9469CFC6C
-_TYPES = {"Float": "<f4", "Half": "<f2", "Double": "<f8", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "|i1"}
+_TYPES = {
+    "Float": "<f4",
+    "Half": "<f2",
+    "Double": "<f8",
+    "Long": "<i8",
+    "Int": "<i4",
+    "Short": "<i2",
+    "Char": "|i1",
+}
 _TYPES |= {"Byte": "|u1", "Bool": "|b1", "BFloat16": "<u2"}
 
 
@@ -48,24 +56,34 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
                 names, metadata = opened.keys(), dict(opened.metadata() or {})
                 arrays = {name: opened.get_tensor(name) for name in names}
         except SafetensorError as error:
-            raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
+            raise OptionError(
+                f"weights='{file}': damaged ({error}). Get the file again."
+            ) from error
         except TypeError as error:  # bfloat16 and the like, which numpy does not have
-            raise OptionError(f"weights='{file}': not readable here ({error}). Save it as float32.") from error
+            raise OptionError(
+                f"weights='{file}': not readable here ({error}). Save it as float32."
+            ) from error
     elif file.suffix in (".pth", ".pt"):
         try:
             arrays = read_torch(file)
         except Refused as error:
             what = f"not a file of plain weights ({error}): damaged, or with objects that would run code"
-            raise OptionError(f"weights='{file}': {what}. Save the state_dict() alone, as .safetensors.") from error
+            raise OptionError(
+                f"weights='{file}': {what}. Save the state_dict() alone, as .safetensors."
+            ) from error
     else:
-        raise OptionError(f"weights='{file}': the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt.")
+        raise OptionError(
+            f"weights='{file}': the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt."
+        )
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
 
 
 def find_weights(path: str | os.PathLike[str]) -> Path:
     """The file of weights at `path`, which is there."""
     if not Path(path).is_file():
-        raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file. {LOOKED}")
+        raise OptionError(
+            f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file. {LOOKED}"
+        )
     return Path(path)
 
 
@@ -79,15 +97,22 @@ def fetch_weights(word: str) -> Path:
         return target
     with whole_file(target) as temporary:
         try:
-            with urllib.request.urlopen(address, timeout=60) as answer, open(temporary, "wb") as out:
+            with (
+                urllib.request.urlopen(address, timeout=60) as answer,
+                open(temporary, "wb") as out,
+            ):
                 shutil.copyfileobj(answer, out)
         except OSError as error:
             what = f"{address} cannot be fetched ({error})"
-            raise OptionError(f"weights={word!r}: {what}. Fetch it by hand, then give: --weights {name}") from error
+            raise OptionError(
+                f"weights={word!r}: {what}. Fetch it by hand, then give: --weights {name}"
+            ) from error
         seen = hash_file(temporary)
         if not seen.startswith(digest):
             what = f"{address} has the SHA-256 {seen[:16]}..., expected {digest}"
-            raise OptionError(f"weights={word!r}: {what}. It was changed on the way; try another network.")
+            raise OptionError(
+                f"weights={word!r}: {what}. It was changed on the way; try another network."
+            )
     return target
 
 
@@ -128,7 +153,11 @@ def read_torch(file: Path) -> dict[str, NDArray[Any]]:
                 state = state[key]
         if not isinstance(state, dict):
             raise Refused("no dictionary of weights")
-        return {str(name): _array(value, storages) for name, value in state.items() if isinstance(value, _Tensor)}
+        return {
+            str(name): _array(value, storages)
+            for name, value in state.items()
+            if isinstance(value, _Tensor)
+        }
     except Refused:
         raise
     except Exception as error:  # whatever a damaged file leads to
@@ -142,7 +171,9 @@ def _read_zip(file: IO[bytes]) -> tuple[Any, dict[str, bytes]]:
         raise Refused("compressed members, which torch never writes")
     if inside.get("byteorder") and archive.read(inside["byteorder"]) != b"little":
         raise Refused("big-endian storages")
-    contents = {key[5:]: archive.read(info) for key, info in inside.items() if key.startswith("data/")}
+    contents = {
+        key[5:]: archive.read(info) for key, info in inside.items() if key.startswith("data/")
+    }
     return _unpickle(io.BytesIO(archive.read(inside["data.pkl"]))), contents
 
 
@@ -230,7 +261,11 @@ def _unpickle(file: IO[bytes], found: dict[str, _Storage] | None = None) -> Any:
         elif word in _EMPTY:
             stack.append(_EMPTY[word]())
         elif word in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
-            items = since_mark() if word == "TUPLE" else [stack.pop() for _ in range(int(word[-1]))][::-1]
+            items = (
+                since_mark()
+                if word == "TUPLE"
+                else [stack.pop() for _ in range(int(word[-1]))][::-1]
+            )
             stack.append(tuple(items))
         elif word in ("SETITEM", "SETITEMS"):
             items = since_mark() if word == "SETITEMS" else [stack.pop() for _ in range(2)][::-1]
@@ -244,7 +279,9 @@ def _unpickle(file: IO[bytes], found: dict[str, _Storage] | None = None) -> Any:
             kind, place, key, _, count = stack.pop()[:5]
             if kind != "storage" or not place.startswith("torch "):
                 raise Refused(f"the reference {kind!r}")
-            stack.append(_Storage(str(key), place.removeprefix("torch ").removesuffix("Storage"), int(count)))
+            stack.append(
+                _Storage(str(key), place.removeprefix("torch ").removesuffix("Storage"), int(count))
+            )
             if found is not None:
                 found[str(key)] = stack[-1]
         elif word == "REDUCE":

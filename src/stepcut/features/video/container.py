@@ -41,7 +41,9 @@ _MP4_BOXES = {
 
 
 @contextmanager
-def open_video(path: str | os.PathLike[str], threads: int = 0, gpu: str | None = None) -> Iterator[tuple[Any, Any]]:
+def open_video(
+    path: str | os.PathLike[str], threads: int = 0, gpu: str | None = None
+) -> Iterator[tuple[Any, Any]]:
     """Open `path`; gives the PyAV container and the stream to decode, by so many `threads` (0 is all cores).
 
     All that touches the decoder happens inside such a block, and whatever goes wrong there is a VideoError. On a `gpu`
@@ -54,8 +56,12 @@ def open_video(path: str | os.PathLike[str], threads: int = 0, gpu: str | None =
             container = _open(file, gpu)
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
-                what = f"the file is cut short ({file.stat().st_size:,} bytes, its index is missing)"
-                raise VideoError(f"{file}: {what}. Copy it again, or try to repair it with: untrunc.") from error
+                what = (
+                    f"the file is cut short ({file.stat().st_size:,} bytes, its index is missing)"
+                )
+                raise VideoError(
+                    f"{file}: {what}. Copy it again, or try to repair it with: untrunc."
+                ) from error
             what = f"not a video that can be read ({getattr(error, 'strerror', None) or error})"
             raise mendable(file, what) from error
         with container:
@@ -94,7 +100,9 @@ def blame(path: Path | Address) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         if isinstance(path, Address):
-            raise VideoError(f"{path}: cannot be fetched ({error}). Check the address and your rights.") from error
+            raise VideoError(
+                f"{path}: cannot be fetched ({error}). Check the address and your rights."
+            ) from error
         said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise mendable(path, f"cannot be read ({said})") from error
 
@@ -115,13 +123,21 @@ def check_file(file: Path) -> None:
         with open(file, "rb"):
             pass
     except UnicodeEncodeError as error:
-        raise VideoError(f"{file}: its name holds bytes that are not UTF-8 text. Rename the file.") from error
+        raise VideoError(
+            f"{file}: its name holds bytes that are not UTF-8 text. Rename the file."
+        ) from error
     except FileNotFoundError as error:
-        raise VideoError(f"{file}: no such file. Check the path; it is read from {Path.cwd()}.") from error
+        raise VideoError(
+            f"{file}: no such file. Check the path; it is read from {Path.cwd()}."
+        ) from error
     except OSError as error:
-        raise VideoError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
+        raise VideoError(
+            f"{file}: cannot be read ({error.strerror}). Check its permissions."
+        ) from error
     if not state.st_size:
-        raise VideoError(f"{file}: the file is empty (0 bytes). Copy it again from where it came from.")
+        raise VideoError(
+            f"{file}: the file is empty (0 bytes). Copy it again from where it came from."
+        )
 
 
 def cut_short(file: Path) -> bool:
@@ -149,7 +165,9 @@ def _choose_stream(file: Path, container: Any) -> Any:
     """The default picture stream, the largest if there are several; never a cover picture."""
     format_name = container.format.name
     if format_name in _NOT_VIDEOS or format_name.endswith("_pipe"):
-        raise VideoError(f"{file}: not a video but a text or a single picture ({format_name}). Leave it out.")
+        raise VideoError(
+            f"{file}: not a video but a text or a single picture ({format_name}). Leave it out."
+        )
     films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not films:
         what = "sound only" if container.streams.audio else "no video stream"
@@ -177,7 +195,9 @@ def packets_of(container: Any, stream: Any) -> Iterator[tuple[Any, bool]]:
     for packet in container.demux() if tells else container.demux(stream):
         if tells and packet.size:
             skipped = skipped or (None not in (begin, packet.pos) and packet.pos - end > SKIPPED)
-            end = packet.size + (end if packet.pos == begin else packet.pos or 0)  # several may share a block
+            end = packet.size + (
+                end if packet.pos == begin else packet.pos or 0
+            )  # several may share a block
             begin = packet.pos
         if packet.stream.index == stream.index:
             yield packet, skipped
@@ -203,16 +223,24 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
     """The seconds that a `container` states for a `stream`, when it does, and whether they are the picture's own."""
     if stream.duration:
         stated = Fraction(stream.duration * stream.time_base)
-        if container.format.name == "avi":  # without its index FFmpeg guesses the length from what is left of the file
+        if (
+            container.format.name == "avi"
+        ):  # without its index FFmpeg guesses the length from what is left of the file
             stated = max(stated, stream.frames / (stated_rate(stream) or Fraction(25)))
         return stated, True
     late = Fraction(0)
-    if container.format.name.startswith("matroska") and stream.start_time:  # its lengths count from zero
+    if (
+        container.format.name.startswith("matroska") and stream.start_time
+    ):  # its lengths count from zero
         late = max(late, stream.start_time * stream.time_base)
     for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
-        words = re.match(r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", stream.metadata.get(key, ""))
+        words = re.match(
+            r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", stream.metadata.get(key, "")
+        )
         if words:  # a tag that says something else says nothing
-            return Fraction(words[1]) * 3600 + Fraction(words[2]) * 60 + Fraction(words[3]) - late, True
+            return Fraction(words[1]) * 3600 + Fraction(words[2]) * 60 + Fraction(
+                words[3]
+            ) - late, True
     if container.duration:
         return Fraction(container.duration, 1_000_000) - late, len(container.streams) == 1
     return None, False
@@ -246,12 +274,16 @@ def look_at_end(
     # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
     kind = container.format.name.split(",")[0]
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
-    if not (damaged or (lost and kind in ("matroska", "avi", "flv", "asf")) or cut_short(Path(path))):
+    if not (
+        damaged or (lost and kind in ("matroska", "avi", "flv", "asf")) or cut_short(Path(path))
+    ):
         return reached, None
     if kind == "matroska" and not damaged and missing <= JUMP and is_whole(path):
         return expected if own else reached, None
     what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
-    return reached, mendable(Path(path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
+    return reached, mendable(
+        Path(path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv"
+    )
 
 
 def stated_rate(stream: Any) -> Fraction | None:

@@ -7,7 +7,17 @@ from typing import BinaryIO, NamedTuple
 
 _HEADER, _SEGMENT, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1F43B675
 _ANYWHERE = {0xEC, 0xBF}  # filling, and a checksum
-_IN_SEGMENT = {_CLUSTER, 0x114D9B74, 0x1549A966, 0x1654AE6B, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, *_ANYWHERE}
+_IN_SEGMENT = {
+    _CLUSTER,
+    0x114D9B74,
+    0x1549A966,
+    0x1654AE6B,
+    0x1C53BB6B,
+    0x1941A469,
+    0x1043A770,
+    0x1254C367,
+    *_ANYWHERE,
+}
 """Clusters, and what says where things are, about the file, its tracks, cues, attachments, chapters and tags."""
 _IN_CLUSTER = {0xE7, 0x5854, 0xA7, 0xAB, 0xA3, 0xA0, 0xAF, *_ANYWHERE}
 """Times, silent tracks, places, lengths, and blocks of three kinds."""
@@ -64,4 +74,8 @@ def _element(file: BinaryIO, at: int) -> _Element | None:
         return None
     ones = (1 << 7 * length) - 1
     held = int.from_bytes(head[kind:begin], "big") & ones
-    return None if held == ones else _Element(int.from_bytes(head[:kind], "big"), at + begin, at + begin + held)
+    return (
+        None
+        if held == ones
+        else _Element(int.from_bytes(head[:kind], "big"), at + begin, at + begin + held)
+    )

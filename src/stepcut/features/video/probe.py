@@ -9,7 +9,13 @@ from fractions import Fraction
 import av
 
 from stepcut.errors import VideoError
-from stepcut.features.video.container import check_length, open_video, stated_duration, stated_rate, turn_of
+from stepcut.features.video.container import (
+    check_length,
+    open_video,
+    stated_duration,
+    stated_rate,
+    turn_of,
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,10 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
         duration, _ = stated_duration(container, stream)
         try:
             first = next(container.decode(stream), None)
-        except (av.error.FFmpegError, OSError):  # the first packet is damaged; sampling goes on past it
+        except (
+            av.error.FFmpegError,
+            OSError,
+        ):  # the first packet is damaged; sampling goes on past it
             first = None
         width, height = stream.codec_context.width, stream.codec_context.height
         if first is not None:
@@ -70,7 +79,10 @@ def _scan(path: str | os.PathLike[str], tell: Tell | None) -> tuple[Fraction, li
     last = total = Fraction(0)
     keys: list[Fraction] = []
     size, fit = 0, True
-    with open_video(path, threads=1) as (container, stream), suppress(av.error.FFmpegError, OSError):
+    with (
+        open_video(path, threads=1) as (container, stream),
+        suppress(av.error.FFmpegError, OSError),
+    ):
         step = 1 / (stated_rate(stream) or Fraction(25))
         for packet in container.demux():  # of all streams, as far as they can be read
             size += packet.size
@@ -90,4 +102,6 @@ def _scan(path: str | os.PathLike[str], tell: Tell | None) -> tuple[Fraction, li
             if packet.is_keyframe:
                 fit = fit and (not keys or time > keys[-1])
                 keys.append(time)
-    return total if first is None else last - first, [time - (first or 0) for time in keys] if fit else []
+    return total if first is None else last - first, [
+        time - (first or 0) for time in keys
+    ] if fit else []

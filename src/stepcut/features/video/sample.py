@@ -112,7 +112,9 @@ def sample_frames(
     samples = Samples(path, rate, times)
     first = sample_number(start, rate)
     last = None if end is None else sample_number(end, rate)
-    samples._frames = _sample(samples, size, first, last, threads, None if samples.tolerance is None else gpu)
+    samples._frames = _sample(
+        samples, size, first, last, threads, None if samples.tolerance is None else gpu
+    )
     return samples
 
 
@@ -149,7 +151,9 @@ def _sample(
         begun: Ticks | None = None
         reached: Ticks = 0
         due, count, corrupt = number * between, 0, 0
-        timed = _timed(samples, frames or _decode(samples, container, stream, zero), stream, base, zero)
+        timed = _timed(
+            samples, frames or _decode(samples, container, stream, zero), stream, base, zero
+        )
         for count, (time, length, frame) in enumerate(timed, start=1):
             begun = time if begun is None else begun
             while shown is not None and due < time:
@@ -164,10 +168,14 @@ def _sample(
             what = f"not a single frame could be decoded (codec {stream.codec_context.name})"
             raise VideoError(f"{samples.path}: {what}. Copy it again, or leave it out.")
         check_length(samples.path, (reached - (begun or 0)) * base, count)
-        if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
+        if (
+            samples.tolerance is not None and shown.pts is not None
+        ):  # the last frames may have been left out
             after = samples.last - shown.pts - length
             reached += after if 0 < after * base <= samples.tolerance else 0
-        end, error = look_at_end(samples.path, container, stream, reached * base, damaged=samples.corrupt > corrupt)
+        end, error = look_at_end(
+            samples.path, container, stream, reached * base, damaged=samples.corrupt > corrupt
+        )
         reached, samples.duration = end / base, float(end)
         while number * between < reached and (last is None or number < last):
             yield float(number / fps), scale(shown)
@@ -195,8 +203,14 @@ def _timed(
             time = pts - zero
             if previous is not None and time - due > second:
                 following = next(frames, None)
-                if following and following.pts is not None and previous <= following.pts - zero < time - second:
-                    samples.corrupt += 1  # its timestamp is damaged, for the next frame comes before it
+                if (
+                    following
+                    and following.pts is not None
+                    and previous <= following.pts - zero < time - second
+                ):
+                    samples.corrupt += (
+                        1  # its timestamp is damaged, for the next frame comes before it
+                    )
                     continue
             anew = previous is not None and previous - time > second and samples.restarts > splices
             if anew or (previous is not None and time - due > jump):
@@ -209,7 +223,9 @@ def _timed(
         yield time, length, frame
 
 
-def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tuple[int | None, Iterator[Any] | None]:
+def _seek(
+    samples: Samples, container: Any, stream: Any, target: Fraction
+) -> tuple[int | None, Iterator[Any] | None]:
     """Go to the last key frame at or before `target`: the timestamp of time zero, and the frames from there.
 
     None for the frames where no seek leads there: without timestamps, or in a file that cannot be indexed.
@@ -233,10 +249,14 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
     return None, None
 
 
-def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = None) -> Iterator[Any]:
+def _decode(
+    samples: Samples, container: Any, stream: Any, zero: int | None = None
+) -> Iterator[Any]:
     """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
     decoder, key_first = stream.codec_context, False
-    packets = leave_out_unreferred(samples.watch(container, stream), find_teller(decoder), samples.tolerance)
+    packets = leave_out_unreferred(
+        samples.watch(container, stream), find_teller(decoder), samples.tolerance
+    )
     packets = needed(packets, zero, samples.fps, samples.spare)
     while True:
         left_out = False
@@ -273,14 +293,18 @@ class Scaler:
         self.size = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         self._reformat = VideoReformatter().reformat
         # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
-        self._how = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+        self._how = (
+            Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+        )
         self._turn: tuple[bool, int, int] | None = None
         self._last: tuple[Any, Picture] | None = None
 
     def __call__(self, frame: Any) -> Picture:
         if self._last is not None and self._last[0] is frame:
             return self._last[1]
-        if self._turn is None:  # once: asking a frame ties it into a reference cycle, which keeps 3 MB alive for long
+        if (
+            self._turn is None
+        ):  # once: asking a frame ties it into a reference cycle, which keeps 3 MB alive for long
             self._turn = turn_of(frame)
         transposed, down, across = self._turn
         height, width = self.size or (frame.height, frame.width)

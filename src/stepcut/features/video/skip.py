@@ -52,7 +52,9 @@ def needed(
     frame. There are `fps` samples a second from the timestamp `zero`, that of the first packet unless given; the
     tolerance is in seconds, None for all packets.
     """
-    held: list[tuple[int, Any]] = []  # since the key frame, what may yet be left out, with its time in ticks
+    held: list[
+        tuple[int, Any]
+    ] = []  # since the key frame, what may yet be left out, with its time in ticks
     sent: list[int] = []  # since the key frame, the times of what is decoded
     key, newest = 0, 0  # the times of the key frame and of the latest frame
     ticks: _Ticks | None = None
@@ -65,12 +67,16 @@ def needed(
             if ticks is None:
                 ticks, newest = _Ticks(packet.time_base, fps, tolerance), time
             if not newest - ticks.second <= time <= newest + JUMP * ticks.second:
-                tolerance = time = None  # two recordings in one file: samples of the second lie elsewhere
+                tolerance = time = (
+                    None  # two recordings in one file: samples of the second lie elsewhere
+                )
         count = len(held)
         if ticks is not None and time is not None:
             newest = max(newest, time)
             if packet.is_keyframe:
-                count = _count_needed([at for at, _ in held], sent, key, *ticks.window(ticks.before(time)))
+                count = _count_needed(
+                    [at for at, _ in held], sent, key, *ticks.window(ticks.before(time))
+                )
             else:
                 held.append((time, packet))
                 count = _count_older([at for at, _ in held], ticks.window(ticks.until(newest))[0])

@@ -37,7 +37,9 @@ def begins_anew(decoder: Any, packet: Any) -> bool:
     """
     if decoder.name not in _CODECS:
         return decoder.codec.canonical_name in ("av1", "vp9")
-    return any(map(_CODECS[decoder.name].begins_anew, _headers(memoryview(packet), _prefix(decoder))))
+    return any(
+        map(_CODECS[decoder.name].begins_anew, _headers(memoryview(packet), _prefix(decoder)))
+    )
 
 
 def leave_out_unreferred(
@@ -48,7 +50,9 @@ def leave_out_unreferred(
     if tell is None or tolerance is None:
         yield from packets
         return
-    kept: deque[int] = deque(maxlen=_DEEPEST)  # when frames are shown, the latest that were not left out
+    kept: deque[int] = deque(
+        maxlen=_DEEPEST
+    )  # when frames are shown, the latest that were not left out
     for packet in packets:
         time = packet.pts
         if time is not None and packet.size:

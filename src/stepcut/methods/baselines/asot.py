@@ -40,7 +40,7 @@ class Asot(CentreSegmenter):
     def _find_centres(self, videos: list[Array]) -> Rows:
         return find_means(self._stack(videos), self.steps, self.seed, self.restarts)
 
-    def _memberships(self, rows: Array) -> Rows:
+    def _probabilities(self, rows: Array) -> Rows:
         cost = 1 - self._prepare(rows) @ unit(self.centres_).T
         if self.prior > 0:
             cost = cost + self.prior * clock_cost(*cost.shape)
@@ -48,7 +48,11 @@ class Asot(CentreSegmenter):
 
 
 def transport(
-    cost: Array, radius: float = 0.04, alpha: float = 0.3, entropy: float = 0.07, balance: float = 0.1
+    cost: Array,
+    radius: float = 0.04,
+    alpha: float = 0.3,
+    entropy: float = 0.07,
+    balance: float = 0.1,
 ) -> Rows:
     """The plan (T, K), rows sum to 1, that ASOT's iteration reaches from the costs (T, K)."""
     frames, steps = cost.shape
@@ -61,7 +65,9 @@ def transport(
         gradient += balance * (np.log(np.maximum(steps * plan.mean(axis=0), 1e-300)) + 1)
         if reach > 0:
             near = around(plan, reach) / (radius * frames)
-            gradient += alpha * (near.sum(axis=1, keepdims=True) - near)  # times (1 - I): the share of other steps
+            gradient += alpha * (
+                near.sum(axis=1, keepdims=True) - near
+            )  # times (1 - I): the share of other steps
         if size == 0:
             size = FIRST_STEP / max(float(np.abs(gradient).max()), 1e-9)
         logs -= size * gradient
@@ -78,4 +84,6 @@ def around(plan: Floats, reach: int) -> Floats:
     frames = len(plan)
     sums = np.concatenate([np.zeros((1, plan.shape[1])), np.cumsum(plan, axis=0)])
     at = np.arange(frames)
-    return np.asarray(sums[np.minimum(at + reach + 1, frames)] - sums[np.maximum(at - reach, 0)] - plan)
+    return np.asarray(
+        sums[np.minimum(at + reach + 1, frames)] - sums[np.maximum(at - reach, 0)] - plan
+    )

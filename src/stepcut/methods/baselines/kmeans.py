@@ -18,8 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import as_vectors, squared_distances, strongest_directions, unit
-from stepcut.methods.cnc.fuzzy import FUZZIFIER, memberships
-from stepcut.methods.segmenter import Labels, Rows, Segmenter, check_number, limited, normalised_times
+from stepcut.methods.segmenter import (
+    Labels,
+    Rows,
+    Segmenter,
+    check_number,
+    limited,
+    normalised_times,
+)
+from stepcut.paper.cnc.fuzzy import FUZZIFIER, memberships
 
 SECONDS = 12.0
 """Standard deviation of the Gaussian over time in the smooth embedding."""
@@ -108,7 +115,7 @@ class KMeans(CentreSegmenter):
         prepared = super()._prepare(rows)
         return append_time(prepared, float(self.clock_)) if self.clock_ > 0 else prepared
 
-    def _memberships(self, rows: NDArray[Any]) -> Rows:
+    def _probabilities(self, rows: NDArray[Any]) -> Rows:
         return memberships(self._prepare(rows), self.centres_, FUZZIFIER, overwrite=True)
 
 
@@ -166,7 +173,9 @@ def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
     return np.argsort(np.where(count > 0, total / np.maximum(count, 1), np.inf), kind="stable")
 
 
-def smooth_embedding(features: Sequence[NDArray[Any]], rate: float = 1.0) -> list[NDArray[np.float32]]:
+def smooth_embedding(
+    features: Sequence[NDArray[Any]], rate: float = 1.0
+) -> list[NDArray[np.float32]]:
     """The features of all videos of a task, (T, d) each at `rate` rows a second, as (T, 33) rows for k-means.
 
     Each video is centred and smoothed over time; 32 components of length 1, and the time. k-means takes them as they

@@ -61,7 +61,10 @@ class Document:
         names = {step.number: step.name for step in self.steps}
         return {
             video: Timeline(
-                [Segment(part.start, part.end, names[part.step], part.confidence) for part in parts],
+                [
+                    Segment(part.start, part.end, names[part.step], part.confidence)
+                    for part in parts
+                ],
                 duration=self.durations[video],
                 steps=tuple(names.values()),
                 video=video,

@@ -62,13 +62,23 @@ class Corrections:
         """Without the last change."""
         if not self.done:
             raise OptionError("there is nothing to undo: this is what was learned.")
-        return replace(self, done=self.done[:-1], undone=(*self.undone, self.done[-1]), changes=self.changes + 1)
+        return replace(
+            self,
+            done=self.done[:-1],
+            undone=(*self.undone, self.done[-1]),
+            changes=self.changes + 1,
+        )
 
     def redo(self) -> Self:
         """With the change that was undone last."""
         if not self.undone:
             raise OptionError("there is nothing to redo: no change was undone since the last one.")
-        return replace(self, done=(*self.done, self.undone[-1]), undone=self.undone[:-1], changes=self.changes + 1)
+        return replace(
+            self,
+            done=(*self.done, self.undone[-1]),
+            undone=self.undone[:-1],
+            changes=self.changes + 1,
+        )
 
     def on_disk(self) -> Self:
         """The same list, once it lies on the disk."""

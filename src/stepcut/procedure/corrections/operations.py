@@ -32,7 +32,9 @@ def apply(document: Document, edit: Edit) -> Document:
     after = choose("do", str(edit.get("do")), VERBS)[0](document, edit)
     names = [step.name for step in after.steps]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise OptionError(f"name={twice!r} is a step already; names must differ. Merge the two instead.")
+        raise OptionError(
+            f"name={twice!r} is a step already; names must differ. Merge the two instead."
+        )
     return after
 
 
@@ -42,10 +44,18 @@ def correct(document: Document, edit: Edit) -> Document:
     Edits that were made before are applied as they are: nothing that a person did is lost.
     """
     after = apply(document, edit)
-    given = [step for step in after.steps if edit["do"] in ("rename", "add") and step not in document.steps]
+    given = [
+        step
+        for step in after.steps
+        if edit["do"] in ("rename", "add") and step not in document.steps
+    ]
     for step in given:
-        if other := next((o for o in after.steps if o != step and plain(o.name) == plain(step.name)), None):
-            raise OptionError(f"name={step.name!r} is a step already, {other.name!r}. Merge the two instead.")
+        if other := next(
+            (o for o in after.steps if o != step and plain(o.name) == plain(step.name)), None
+        ):
+            raise OptionError(
+                f"name={step.name!r} is a step already, {other.name!r}. Merge the two instead."
+            )
     return after
 
 
@@ -55,18 +65,25 @@ def plain_edit(edit: Edit) -> Edit:
     try:
         json.dumps(kept, allow_nan=False)
     except (ValueError, TypeError, RecursionError) as error:
-        raise OptionError(f"the edit {edit['do']} cannot be written down ({error}). Give words and numbers.") from error
+        raise OptionError(
+            f"the edit {edit['do']} cannot be written down ({error}). Give words and numbers."
+        ) from error
     return kept
 
 
 def describe(document: Document, edit: Edit) -> str:
     """What an edit does, in words, for the document it is done to."""
     step = document.step(edit.get("step", -1))
-    name, several = step.name if step else "background", edit.get("names") if edit["do"] == "rename" else None
+    name, several = (
+        step.name if step else "background",
+        edit.get("names") if edit["do"] == "rename" else None,
+    )
     into = document.step(edit["into"]) if edit.get("into") is not None else None
     video = edit.get("video", "")
     words = {
-        "rename": f"rename {len(several)} steps" if several is not None else f"rename {name} to {edit.get('name')}",
+        "rename": f"rename {len(several)} steps"
+        if several is not None
+        else f"rename {name} to {edit.get('name')}",
         "colour": f"colour {name}",
         "add": f"add step {edit.get('name')}",
         "merge": f"merge {name} into {into.name if into else 'background'}",
@@ -83,11 +100,14 @@ def describe(document: Document, edit: Edit) -> str:
 
 def _rename(document: Document, edit: Edit) -> Document:
     """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may exchange names."""
-    given = edit["names"] if "names" in edit else {_number(document, edit, "step"): edit.get("name")}
+    given = (
+        edit["names"] if "names" in edit else {_number(document, edit, "step"): edit.get("name")}
+    )
     check_kind("names", given, Mapping, "an object with a name for each step number")
     numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in given]
     names = {
-        _number(document, {"step": n}, "step"): _name(word) for n, word in zip(numbers, given.values(), strict=True)
+        _number(document, {"step": n}, "step"): _name(word)
+        for n, word in zip(numbers, given.values(), strict=True)
     }
     steps = tuple(step._replace(name=names.get(step.number, step.name)) for step in document.steps)
     return replace(document, steps=steps)
@@ -96,8 +116,12 @@ def _rename(document: Document, edit: Edit) -> Document:
 def _colour(document: Document, edit: Edit) -> Document:
     number, value = _number(document, edit, "step"), edit.get("colour")
     if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-f]{6}", value):
-        raise OptionError(f"colour={value!r} is not allowed; give #rrggbb in small letters, as #4477aa.")
-    steps = tuple(step._replace(colour=value) if step.number == number else step for step in document.steps)
+        raise OptionError(
+            f"colour={value!r} is not allowed; give #rrggbb in small letters, as #4477aa."
+        )
+    steps = tuple(
+        step._replace(colour=value) if step.number == number else step for step in document.steps
+    )
     return replace(document, steps=steps)
 
 
@@ -116,19 +140,28 @@ def _merge(document: Document, edit: Edit) -> Document:
             known[video] = union(known.get(video, ()), *touched)
         kept = [part for part in mine if part.step != number or into is not None]
         edges = {time for part in kept if part.step == number for time in (part.start, part.end)}
-        new = (part._replace(step=into) if part.step == number and into is not None else part for part in kept)
+        new = (
+            part._replace(step=into) if part.step == number and into is not None else part
+            for part in kept
+        )
         parts[video] = join(new, edges)
     steps = tuple(step for step in document.steps if step.number != number)
-    return replace(document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into})
+    return replace(
+        document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into}
+    )
 
 
 def _part_at(document: Document, video: str, time: float) -> Part:
     """The segment to cut at this time."""
     whole = next((part for part in document.parts[video] if part.start < time < part.end), None)
     if whole is None:
-        raise OptionError(f"time={time:g} lies in no step of {video}, so there is nothing to split. Choose a segment.")
+        raise OptionError(
+            f"time={time:g} lies in no step of {video}, so there is nothing to split. Choose a segment."
+        )
     if min(time - whole.start, whole.end - time) < LEAST:
-        raise OptionError(f"time={time:g} is at the border of the segment; go {LEAST:g} s or more inside it.")
+        raise OptionError(
+            f"time={time:g} is at the border of the segment; go {LEAST:g} s or more inside it."
+        )
     return whole
 
 
@@ -137,9 +170,15 @@ def _cut(document: Document, edit: Edit) -> Document:
     video, time = _video(document, edit), _time(document, edit, "time")
     whole = _part_at(document, video, time)
     halves = (whole._replace(end=time), whole._replace(start=time))
-    cut = (half for part in document.parts[video] for half in (halves if part == whole else (part,)))
+    cut = (
+        half for part in document.parts[video] for half in (halves if part == whole else (part,))
+    )
     known = union(document.known.get(video, ()), (whole.start, whole.end))
-    return replace(document, parts={**document.parts, video: tuple(cut)}, known={**document.known, video: known})
+    return replace(
+        document,
+        parts={**document.parts, video: tuple(cut)},
+        known={**document.known, video: known},
+    )
 
 
 def _split(document: Document, edit: Edit) -> Document:
@@ -159,7 +198,11 @@ def _split(document: Document, edit: Edit) -> Document:
         cut: list[Part] = []
         for part in document.parts[name]:
             chosen = part.step == whole.step if edit.get("everywhere") else part == whole
-            middle = time if part == whole and name == video else _round(part.start + share * (part.end - part.start))
+            middle = (
+                time
+                if part == whole and name == video
+                else _round(part.start + share * (part.end - part.start))
+            )
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
                 known[name] = union(known.get(name, ()), (part.start, part.end))
@@ -177,10 +220,14 @@ def _move(document: Document, edit: Edit) -> Document:
     video, time = _video(document, edit), _time(document, edit, "time")
     parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(parts):
-        raise OptionError(f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0.")
+        raise OptionError(
+            f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0."
+        )
     if edge not in ("start", "end"):
         raise OptionError(unknown("edge", edge, ("start", "end")))
-    solid = [k for k, part in enumerate(parts) if part.start < part.end or k == place]  # an instant is no neighbour
+    solid = [
+        k for k, part in enumerate(parts) if part.start < part.end or k == place
+    ]  # an instant is no neighbour
     around, at = [-1, *solid, len(parts)], solid.index(place) + 1
     left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
     here, known = getattr(parts[place], edge), document.known.get(video, ())
@@ -198,7 +245,11 @@ def _move(document: Document, edit: Edit) -> Document:
     if starts:
         parts[right] = parts[right]._replace(start=moved)
         known = union(known, (min(here, moved), parts[right].end))
-    return replace(document, parts={**document.parts, video: tuple(parts)}, known={**document.known, video: known})
+    return replace(
+        document,
+        parts={**document.parts, video: tuple(parts)},
+        known={**document.known, video: known},
+    )
 
 
 def _mark(document: Document, edit: Edit) -> Document:
@@ -207,7 +258,9 @@ def _mark(document: Document, edit: Edit) -> Document:
     start, end = _time(document, edit, "start"), _time(document, edit, "end")
     number = None if edit.get("step") is None else _number(document, edit, "step")
     if end - start < LEAST:
-        raise OptionError(f"the stretch from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more.")
+        raise OptionError(
+            f"the stretch from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more."
+        )
     kept: list[Part] = []
     for part in document.parts[video]:
         if part.start < start:
@@ -218,7 +271,9 @@ def _mark(document: Document, edit: Edit) -> Document:
         kept.append(Part(start, end, number))
     parts = join(sorted(kept, key=lambda part: part.start), {start, end})
     known = union(document.known.get(video, ()), (start, end))
-    return replace(document, parts={**document.parts, video: parts}, known={**document.known, video: known})
+    return replace(
+        document, parts={**document.parts, video: parts}, known={**document.known, video: known}
+    )
 
 
 def _confirm(document: Document, edit: Edit) -> Document:
@@ -239,7 +294,9 @@ def _mistake(document: Document, edit: Edit) -> Document:
     check_kind("holds", holds, bool, "true or false")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
     if len(document.parts) - len(mistakes) < FEWEST_NORMAL:
-        raise OptionError(f"video={video!r}: fewer than {FEWEST_NORMAL} normal videos would be left to compare with.")
+        raise OptionError(
+            f"video={video!r}: fewer than {FEWEST_NORMAL} normal videos would be left to compare with."
+        )
     return replace(document, mistakes=mistakes)
 
 
@@ -268,14 +325,18 @@ def _number(document: Document, edit: Edit, key: str) -> int:
     value = edit.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and document.step(value) is not None:
         return value
-    raise OptionError(f"{key}={value!r} is no step here. Choose from {[step.number for step in document.steps]}.")
+    raise OptionError(
+        f"{key}={value!r} is no step here. Choose from {[step.number for step in document.steps]}."
+    )
 
 
 def _name(value: object) -> str:
     """A step's name: plain text of one line."""
     name = " ".join(value.split()) if isinstance(value, str) else ""
     if not (seen := name.translate(JOINERS)) or len(name) > LONGEST_NAME or not seen.isprintable():
-        raise OptionError(f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters.")
+        raise OptionError(
+            f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters."
+        )
     return name
 
 

@@ -34,7 +34,12 @@ from stepcut.show.viewer.security import Guard
 from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
 
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
 LINKED = ("elan", "boris", "label-studio")
 """Formats whose program opens the video by the path that the file gives."""
 A_WHILE = {"cache-control": "private, max-age=3600"}
@@ -46,7 +51,9 @@ class Routes:
     def __init__(self, viewer: Viewer) -> None:
         self.viewer, self.jobs = viewer, viewer.jobs
         files = (resources.files("stepcut.show.viewer") / "static").iterdir()
-        self.pages = {file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES}
+        self.pages = {
+            file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES
+        }
 
     # ------------------------------------------------------------------ pages and state
 
@@ -67,8 +74,14 @@ class Routes:
         """Do, undo or redo one edit, or say what a check makes of a step; the answer comes when it is on the disk."""
         body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
         edits = self.viewer.edits
-        severity = partial(edits.do, {"do": "severity", "step": body.get("step"), "severity": body.get("severity")})
-        changes: dict[str, Callable[[str], str]] = {"undo": edits.undo, "redo": edits.redo, "severity": severity}
+        severity = partial(
+            edits.do, {"do": "severity", "step": body.get("step"), "severity": body.get("severity")}
+        )
+        changes: dict[str, Callable[[str], str]] = {
+            "undo": edits.undo,
+            "redo": edits.redo,
+            "severity": severity,
+        }
         change = changes.get(verb, partial(edits.do, body.get("edit", {})))
         try:
             words = await run_in_threadpool(change, str(body.get("revision")))
@@ -93,29 +106,42 @@ class Routes:
         await run_in_threadpool(take_back, self.viewer.folder)
         await run_in_threadpool(self.viewer.look_again)
         await run_in_threadpool(self.viewer.edits.refresh)
-        return JSONResponse({"words": "what was learned from corrections", "state": self.viewer.state()})
+        return JSONResponse(
+            {"words": "what was learned from corrections", "state": self.viewer.state()}
+        )
 
     async def _seen(self, request: Request) -> None:
         """The request must be made to the state as it is now."""
         await run_in_threadpool(self.viewer.edits.refresh)
         if (await read_body(request)).get("revision") != self.viewer.edits.revision:
-            raise HTTPException(409, "Changed in another window meanwhile. Load the page again, then repeat it.")
+            raise HTTPException(
+                409, "Changed in another window meanwhile. Load the page again, then repeat it."
+            )
 
     def download(self, request: Request) -> Response:
         """The timelines in a format, as a file."""
-        format, rate = request.query_params.get("format", ""), request.query_params.get("rate") or None
+        format, rate = (
+            request.query_params.get("format", ""),
+            request.query_params.get("rate") or None,
+        )
         self.viewer.edits.refresh()
         timelines = self.viewer.edits.outline.timelines
         name, data = export(timelines, format, self.viewer.title, rate, self.viewer.videos)
         disposition = f"attachment; filename*=utf-8''{quote(name)}"
-        return Response(data, media_type="application/octet-stream", headers={"content-disposition": disposition})
+        return Response(
+            data,
+            media_type="application/octet-stream",
+            headers={"content-disposition": disposition},
+        )
 
     # ------------------------------------------------------------------ videos
 
     async def video(self, request: Request) -> Response:
         """A video, whole or a range of bytes."""
         path = self._path(request)
-        if path.resolve().suffix.lower() not in VIDEO_SUFFIXES:  # a stranger's procedure may name any file
+        if (
+            path.resolve().suffix.lower() not in VIDEO_SUFFIXES
+        ):  # a stranger's procedure may name any file
             await run_in_threadpool(probe, path)
         kind = mimetypes.guess_type(path.name)[0] or "video/mp4"
         return FileResponse(path, media_type=kind, headers=A_WHILE)
@@ -124,13 +150,17 @@ class Routes:
         """What a video is: frame rate and codec."""
         info = probe(self._path(request))
         rate = float(info.rate) if info.rate else 25.0
-        return JSONResponse({"rate": rate, "codec": info.codec, "width": info.width, "height": info.height})
+        return JSONResponse(
+            {"rate": rate, "codec": info.codec, "width": info.width, "height": info.height}
+        )
 
     def poster(self, request: Request) -> Response:
         """A small picture from early in the video."""
         path, place = self._path(request), request.path_params["place"]
         return Response(
-            self.viewer.picture(str(path), self.viewer.poster_time(place)), media_type="image/jpeg", headers=A_WHILE
+            self.viewer.picture(str(path), self.viewer.poster_time(place)),
+            media_type="image/jpeg",
+            headers=A_WHILE,
         )
 
     async def proxy(self, request: Request) -> Response:
@@ -149,12 +179,20 @@ class Routes:
     async def check(self, request: Request) -> Response:
         """POST asks for the check of a video; GET says how far it is, and at last what was found."""
         path = self._path(request)
-        return self._job(request, lambda hook: self.viewer.procedure.check(path, progress=hook).to_json(), "report")
+        return self._job(
+            request,
+            lambda hook: self.viewer.procedure.check(path, progress=hook).to_json(),
+            "report",
+        )
 
     def _job(self, request: Request, work: Work, result: str = "") -> Response:
         """How the work of this request stands; one that gives a `result` of this name is done anew when asked again."""
         path = request.url.path
-        job = self.jobs.start(path, work, bool(result)) if request.method == "POST" else self.jobs.get(path)
+        job = (
+            self.jobs.start(path, work, bool(result))
+            if request.method == "POST"
+            else self.jobs.get(path)
+        )
         if job is None:
             raise HTTPException(404, "This work was not asked for.")
         return JSONResponse({**job.to_json(), **({result: job.result} if result else {})})
@@ -186,14 +224,19 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/api/teach", asked.teach, methods=["GET", "POST"]),
         Route("/api/suggest", asked.suggest, methods=["GET", "POST"]),
         Route("/api/back", asked.back, methods=["POST"]),
-        *(Route(f"/api/{verb}", asked.edit, methods=["POST"]) for verb in ("edit", "undo", "redo", "severity")),
+        *(
+            Route(f"/api/{verb}", asked.edit, methods=["POST"])
+            for verb in ("edit", "undo", "redo", "severity")
+        ),
         Route("/video/{place:int}", asked.video),
         Route("/poster/{place:int}", asked.poster),
         Route("/proxy/{place:int}/{kind}", asked.proxy_file),
         Route("/{file}", asked.page),
     ]
     handlers: dict[Any, Any] = {HTTPException: tell, StepcutError: tell}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), token, host)
+    return Guard(
+        Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), token, host
+    )
 
 
 def export(
@@ -209,7 +252,9 @@ def export(
     if rate is not None:
         as_rate(rate, "rate")
     if format in LINKED:
-        timelines = {name: replace(t, video=videos.get(name) or name) for name, t in timelines.items()}
+        timelines = {
+            name: replace(t, video=videos.get(name) or name) for name, t in timelines.items()
+        }
     with tempfile.TemporaryDirectory() as folder:
         if chosen.many:
             path = Path(folder) / f"timelines{chosen.suffix}"
@@ -235,4 +280,6 @@ async def tell(_: Request, error: HTTPException | StepcutError) -> Response:
     """What is not there, or not now, or wrong, as a sentence."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code)
-    return JSONResponse({"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422)
+    return JSONResponse(
+        {"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422
+    )

@@ -10,11 +10,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OWN, NONE = ("script", "style", "img", "media", "connect"), ("base-uri", "form-action", "frame-ancestors")
+OWN, NONE = (
+    ("script", "style", "img", "media", "connect"),
+    ("base-uri", "form-action", "frame-ancestors"),
+)
 """What the page takes from this server alone, and what it has no use for."""
 HEADERS = {
     "content-security-policy": "; ".join(
-        ["default-src 'none'", *(f"{kind}-src 'self'" for kind in OWN), *(f"{kind} 'none'" for kind in NONE)]
+        [
+            "default-src 'none'",
+            *(f"{kind}-src 'self'" for kind in OWN),
+            *(f"{kind} 'none'" for kind in NONE),
+        ]
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",

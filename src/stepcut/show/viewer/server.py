@@ -71,7 +71,9 @@ class Running:
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
         app = make_app(self.viewer, token, host)
-        config = uvicorn.Config(app, http=Patient, log_config=None, access_log=False, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app, http=Patient, log_config=None, access_log=False, timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
 
@@ -80,7 +82,9 @@ class Running:
 
     def _repr_html_(self) -> str:
         """In a notebook: a link to it."""
-        link = f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
+        link = (
+            f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
+        )
         return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
 
     def run(self) -> None:
@@ -111,8 +115,12 @@ def _listen(host: str, port: int) -> socket.socket:
         if not 0 <= port < 65536:
             raise OverflowError("ports are numbers from 0 to 65535")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # :: is every address, of both kinds
-        return socket.create_server(address, family=family, dualstack_ipv6=both)  # who asks from now on is answered
+        both = (
+            family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        )  # :: is every address, of both kinds
+        return socket.create_server(
+            address, family=family, dualstack_ipv6=both
+        )  # who asks from now on is answered
     except (OSError, OverflowError, TypeError) as error:
         raise OptionError(
             f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."
@@ -123,8 +131,13 @@ def kept(shown: Outline, whose: str = "") -> Path:
     """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds and
     by `whose` it is, for two annotators may begin with the same labels."""
     check_kind("procedure", shown, Outline, "a procedure, or the path of one")
-    cuts = {name: [(s.start, s.end, s.step) for s in timeline] for name, timeline in shown.timelines.items()}
-    held = json.dumps([shown.config.get("fingerprint"), shown.steps, cuts, *filter(None, [whose])], sort_keys=True)
+    cuts = {
+        name: [(s.start, s.end, s.step) for s in timeline]
+        for name, timeline in shown.timelines.items()
+    }
+    held = json.dumps(
+        [shown.config.get("fingerprint"), shown.steps, cuts, *filter(None, [whose])], sort_keys=True
+    )
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
     folder = cache_dir() / "viewed" / f"{name}.proc"
     if isinstance(shown, Procedure) and not folder.exists():
@@ -134,7 +147,9 @@ def kept(shown: Outline, whose: str = "") -> Path:
     return folder
 
 
-def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str) -> Outline:
+def outline_of(
+    labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
+) -> Outline:
     """Label files, and `videos` by name, as something to look at and to correct: timelines, and no model."""
     short = zip(short_names(list(labels)), labels.values(), strict=True)
     plain = {name: _to_the_end(timeline, videos.get(name)) for name, timeline in short}

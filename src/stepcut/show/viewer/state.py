@@ -42,7 +42,9 @@ class CheckedVideo:
 def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
     """The parts of a checked video under the steps that theirs were merged into; none where that is background."""
     now = [(part, document.stands_for(part.step)) for part in parts]
-    return [part._replace(step=step) for part, step in now if step is not None and document.step(step)]
+    return [
+        part._replace(step=step) for part, step in now if step is not None and document.step(step)
+    ]
 
 
 def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
@@ -67,7 +69,9 @@ class Beside:
         Steps of one name are the same; the others are paired one to one, those that share most time first.
         """
         steps = [step.name for step in document.steps]
-        theirs = {name: each.rename(spell(each.steps, steps)) for name, each in self.timelines.items()}
+        theirs = {
+            name: each.rename(spell(each.steps, steps)) for name, each in self.timelines.items()
+        }
         both = match_videos(document.parts, theirs)
         shared: dict[tuple[str, str], float] = defaultdict(float)
         ours = document.timelines()
@@ -78,14 +82,20 @@ class Beside:
         names = sorted({segment.step for other in both.values() for segment in theirs[other]})
         same = {name: known[name] for name in names if name in known}
         for one, another in sorted(shared, key=lambda pair: -shared[pair]):
-            if one in known and known[one] not in same.values() and another in names and another not in same:
+            if (
+                one in known
+                and known[one] not in same.values()
+                and another in names
+                and another not in same
+            ):
                 same[another] = known[one]
         paint = {name: colour(len(known) + place) for place, name in enumerate(names)}
         paint |= {name: step.colour for name, step in same.items()}
         number = {name: step.number for name, step in same.items()}
         return {
             name: [
-                (s.start, s.end, s.step, paint[s.step], ink(paint[s.step]), number.get(s.step)) for s in theirs[other]
+                (s.start, s.end, s.step, paint[s.step], ink(paint[s.step]), number.get(s.step))
+                for s in theirs[other]
             ]
             for name, other in both.items()
         }
@@ -96,7 +106,9 @@ def read_oddest(folder: Path, fingerprint: str) -> list[str]:
     """The videos that count as normal in the procedure of this `fingerprint` in a `folder`, those that stray most
     first; none where that is not known, for who looks need not know it."""
     with suppress(OSError, ValueError, ProcedureError):
-        return Expectations.from_json(read_json(folder / "check.json")).oddest if fingerprint else []
+        return (
+            Expectations.from_json(read_json(folder / "check.json")).oddest if fingerprint else []
+        )
     return []
 
 
@@ -118,7 +130,9 @@ class Viewer:
         """
         self.folder, self.trust, self.beside = folder, trust, beside
         self.edits = Edits(folder)
-        self.title = str(self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc")))
+        self.title = str(
+            self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc"))
+        )
         self.checked = list(checked)
         self.videos = {**self.edits.outline.videos, **(videos or {})}
         self.names = [*self.videos, *(video.name for video in self.checked)]
@@ -128,7 +142,9 @@ class Viewer:
 
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
-        revision = self.edits.revision  # first: where another window changes it now, this page is behind, not ahead
+        revision = (
+            self.edits.revision
+        )  # first: where another window changes it now, this page is behind, not ahead
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
         learned = outline.learned
         offered, quality = outline.suggestions, outline.quality
@@ -144,7 +160,10 @@ class Viewer:
                 "known": document.known.get(name, ()),
                 "corrected": any(
                     now.get(name) != then.get(name)
-                    for now, then in ((document.parts, learned.parts), (document.known, learned.known))
+                    for now, then in (
+                        (document.parts, learned.parts),
+                        (document.known, learned.known),
+                    )
                 ),
                 "beside": beside.get(name),
                 "mistake": name in document.mistakes if name in normal else None,
@@ -173,7 +192,9 @@ class Viewer:
             "taught": can_take_back(self.folder, str(outline.config.get("fingerprint", ""))),
             "learned": outline.config["method"] != LABELS,
             "beside": self.beside.name if self.beside else None,
-            "quality": {"grade": quality.grade, "reason": quality.reason} if "quality" in outline.config else None,
+            "quality": {"grade": quality.grade, "reason": quality.reason}
+            if "quality" in outline.config
+            else None,
             "hierarchy": outline.config.get("hierarchy"),
             "untaught": outline.untaught,
             "steps": [
@@ -188,7 +209,11 @@ class Viewer:
             ],
             "videos": videos,
             "formats": [
-                {"name": form.name, "title": form.title, "frames": form.capabilities.times == "frames"}
+                {
+                    "name": form.name,
+                    "title": form.title,
+                    "frames": form.capabilities.times == "frames",
+                }
                 for form in FORMATS.values()
             ],
         }
@@ -205,12 +230,16 @@ class Viewer:
         self.edits.refresh()
         shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
         whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
-        return [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
+        return [
+            {"video": name, "share": share, "labelled": name in whole} for name, share in shares
+        ]
 
     def look_again(self, progress: Hook = silent) -> None:
         """Cut and check the new videos with what was learned since."""
         procedure = self.procedure if self.checked else None
-        self.checked = [look(procedure, video.path, progress) for video in self.checked if procedure]
+        self.checked = [
+            look(procedure, video.path, progress) for video in self.checked if procedure
+        ]
 
     def poster_time(self, place: int) -> float:
         """The middle of the first segment: something is being done there."""

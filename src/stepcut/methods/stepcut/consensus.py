@@ -1,0 +1,152 @@
+"""Consensus: from many segmentations of the same videos to what they have in common, and how good each of them is."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.arithmetic import Floats
+from stepcut.methods.contract import Labels
+from stepcut.methods.segmenter import normalised_times
+from stepcut.timeline import runs
+
+
+def overlap(a: Labels, b: Labels, steps: int) -> Floats:
+    """F1 between every step of labels `a` and every step of labels `b`: (K, K); -1 (background) is in neither."""
+    both = (a >= 0) & (b >= 0)
+    counts = np.zeros((steps, steps))
+    np.add.at(counts, (a[both], b[both]), 1)
+    total = np.bincount(a[a >= 0], minlength=steps)[:, None] + np.bincount(
+        b[b >= 0], minlength=steps
+    )
+    return np.asarray(2 * counts / np.maximum(total, 1))
+
+
+def agreement(a: Labels, b: Labels, steps: int) -> float:
+    """How alike two segmentations are, 0 to 1: mean F1 when every step of one is paired with one of the other."""
+    gain = overlap(a, b, steps)
+    return float(gain[pair_steps(gain)].mean())
+
+
+def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) -> Floats:
+    """(T, K): the share of the segmentations that give each frame each step, once all number their steps alike.
+
+    They are numbered after the segmentation most like all others, then after the vote of all, a few times.
+    """
+    alike = [sum(agreement(one, other, steps) for other in segmentations) for one in segmentations]
+    common = segmentations[int(np.argmax(alike))]
+    for _ in range(iterations):
+        votes = np.zeros((len(common), steps))
+        for one in segmentations:
+            rows, columns = pair_steps(overlap(common, one, steps))
+            number = np.empty(steps, dtype=np.int64)
+            number[columns] = rows
+            inside = np.flatnonzero(one >= 0)
+            votes[inside, number[one[inside]]] += 1
+        before, common = common, majority(votes, len(segmentations))
+        if (before == common).all():
+            break
+    return votes / len(segmentations)
+
+
+def majority(votes: Floats, voters: float = 1.0) -> Labels:
+    """The step with most votes or the largest share (T, K), or -1 where more of all `voters` are for none."""
+    best = votes.argmax(axis=1)
+    return np.where(votes.max(axis=1) >= voters - votes.sum(axis=1), best, -1).astype(np.int64)
+
+
+def silhouette(
+    videos: Sequence[Floats], labels: Sequence[Labels], steps: int, shortest: float
+) -> float:
+    """How distinct the steps are, -1 to 1: the silhouette of their means, one per video and step.
+
+    (b - a) / max(a, b)  with a = |m_vk - c_k|^2 and b the same to the nearest other centre. Each step of each video
+    counts once, however long it lasts, so splitting a long step to win a little does not look better. A step that a
+    video shows for fewer than `shortest` rows counts 0 there.
+    """
+    dim = videos[0].shape[1]
+    means = np.zeros((len(videos), steps, dim))
+    seen = np.zeros((len(videos), steps), dtype=bool)
+    for i, (rows, cut) in enumerate(zip(videos, labels, strict=True)):
+        for step in range(steps):
+            inside = cut == step
+            if inside.sum() >= shortest:
+                means[i, step], seen[i, step] = rows[inside].mean(axis=0), True
+    found = np.flatnonzero(seen.any(axis=0))
+    if len(found) < 2:
+        return -1.0
+    centres = means.sum(axis=0)[found] / seen.sum(axis=0)[found, None]
+    away = ((means[:, found, None] - centres) ** 2).sum(axis=3)  # (N, K, K)
+    own = np.einsum("nkk->nk", away).copy()
+    np.einsum("nkk->nk", away)[:] = np.inf
+    other = away.min(axis=2)
+    score = (other - own) / np.maximum(np.maximum(other, own), 1e-12)
+    return float(np.where(seen[:, found], score, 0.0).sum() / (len(videos) * steps))
+
+
+def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> float:
+    """1 when every step comes at one time in all videos, 0 when the step says nothing about the time.
+
+    1 - mean over steps of var(t_vk over videos v) / var(all t_vk),  t_vk the mean normalised time of step k in video v.
+    """
+    times = np.full((len(labels), steps), np.nan)
+    for i, cut in enumerate(labels):
+        clock = normalised_times(len(cut))
+        lasts = np.bincount(cut[cut >= 0], minlength=steps)
+        sums = np.bincount(cut[cut >= 0], weights=clock[cut >= 0], minlength=steps)
+        there = lasts >= shortest
+        times[i, there] = sums[there] / lasts[there]
+    shared = (~np.isnan(times)).sum(
+        axis=0
+    ) >= 2  # a step of one video has no other time to agree with
+    spread = float(np.nanvar(times)) if (~np.isnan(times)).any() else 0.0
+    if not shared.any() or spread <= 0:
+        return 0.0
+    return float(1 - np.nanvar(times[:, shared], axis=0).mean() / spread)
+
+
+def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: float) -> bool:
+    """Whether, of the steps that videos show for `shortest` rows or more, most come more than once, by all
+    `segmentations`, each the labels of all videos."""
+    again: list[bool] = []
+    for cut in chain.from_iterable(segmentations):
+        done = runs(cut[cut >= 0])[:, 0]
+        lasts = np.bincount(cut[cut >= 0], minlength=steps)
+        again += (np.bincount(done, minlength=steps)[lasts >= shortest] > 1).tolist()
+    return sum(again) > len(again) / 2
+
+
+def common_energy(videos: Sequence[Floats], labels: Sequence[Labels], steps: int) -> float:
+    """The share of the energy of centred videos (T, d) that is common to their steps:
+
+    sum over rows of  x_t . c_k / sum |x_t|^2,   c_k the mean of the step of row t over the *other* videos,
+
+    so that noise, of which no two videos have the same, adds nothing.
+    """
+    owns = [(cut[:, None] == np.arange(steps)).astype(np.float64) for cut in labels]
+    shown = np.array([own.sum(axis=0) for own in owns])  # (N, K)
+    sums = np.array([own.T @ rows for own, rows in zip(owns, videos, strict=True)])  # (N, K, d)
+    others = (sums.sum(axis=0) - sums) / np.maximum(shown.sum(axis=0) - shown, 1)[..., None]
+    return float((sums * others).sum()) / max(
+        sum(float((rows**2).sum()) for rows in videos), 1e-300
+    )
+
+
+def first_times(labels: Sequence[Labels], steps: int) -> Floats:
+    """When each step first comes, (K,): the median, over the videos that show it, of its first normalised time; 1 where
+    none does. Steps that come in rounds all have the same mean time, and this tells their order in a round."""
+    first = [
+        [np.argmax(cut == step) / len(cut) for cut in labels if (cut == step).any()]
+        for step in range(steps)
+    ]
+    return np.array([np.median(times) if times else 1.0 for times in first])
+
+
+def pair_steps(gain: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of `gain` (n, m), each row paired with one column so that the sum is highest."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(-gain)
+    return rows, columns

@@ -1,0 +1,109 @@
+"""Slow feature analysis: the directions of features in which what lasts (a step) stands out from noise and place."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.arithmetic import Floats, fix_signs, scatter, step_sums, strongest_directions
+
+DIRECTIONS = 64
+"""Principal directions kept before anything else is learned."""
+AXES = 32
+"""Slow axes kept of them."""
+FLOOR = 0.5
+"""Share of the mean noise that is added to every direction, so that a still direction is not taken for a slow one."""
+WHITEN = 0.25
+"""0 leaves every axis its own variance, 1 makes all variances equal."""
+SHRINK = 0.5
+"""Share of the mean scatter within steps that is added to every direction of the refined axes."""
+SOFT = 0.3
+"""Rows are divided by their norm plus this share of the median norm, so that rows near 0 stay short."""
+
+
+def smooth(rows: NDArray[Any], sigma: float) -> Floats:
+    """Smooth rows (T, d) over time with a Gaussian of `sigma` rows."""
+    from scipy.ndimage import gaussian_filter1d
+
+    wide = np.asarray(rows, dtype=np.float64)
+    # Beyond half a video a wider Gaussian is a mean; scipy would make its kernel of any length it is asked for.
+    return (
+        wide
+        if sigma < 1e-9
+        else np.asarray(gaussian_filter1d(wide, min(sigma, len(wide) / 2), axis=0))
+    )
+
+
+def noise_ratio(videos: Sequence[Floats], sigma: float) -> float:
+    """The energy n that smoothing over `sigma` rows takes from centred videos, over the energy s that it leaves."""
+    whole, left = (
+        np.trace(scatter(videos)),
+        np.trace(scatter([smooth(rows, sigma) for rows in videos])),
+    )
+    return float((whole - left) / left) if left > 0 else 1.0
+
+
+def centre(rows: NDArray[Any]) -> Floats:
+    """Subtract the mean of a video from its rows: it shows the room and the camera, not the step."""
+    wide = np.asarray(rows, dtype=np.float64)
+    return np.asarray(wide - wide.mean(axis=0))
+
+
+def principal_directions(videos: Iterable[Floats], sigma: float, count: int = DIRECTIONS) -> Floats:
+    """(d, count): the principal directions of the centred videos, smoothed over `sigma` rows."""
+    return strongest_directions([smooth(rows, sigma) for rows in videos], count)[0]
+
+
+def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floats:
+    """(d, count): the directions in which centred videos change slowly, compared with how noisy they are.
+
+    Slow feature analysis: v maximises  v' S v / v' N v,  S the scatter of the smoothed rows, N that of what smoothing
+    over `sigma` rows takes away. Within a step almost everything is noise, so N stands for the scatter within steps.
+    """
+    slow = [smooth(rows, sigma) for rows in videos]
+    noise = [smooth(rows, sigma / 12) - low for rows, low in zip(videos, slow, strict=True)]
+    return _solve(scatter(slow), scatter(noise), FLOOR, WHITEN, count)
+
+
+def refined_axes(
+    slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int, count: int = AXES
+) -> Floats:
+    """(d, count): as `slow_axes`, with N the scatter within the `steps` that `labels` (T,) say of the `slow`
+    (smoothed and centred) videos: linear discriminant analysis.
+
+    That scatter also holds what differs between videos in the same step, which the noise does not show.
+    """
+    sums, shown = step_sums(slow, labels, steps)
+    means = sums / np.maximum(shown, 1)[:, None]
+    within = [rows[cut >= 0] - means[cut[cut >= 0]] for rows, cut in zip(slow, labels, strict=True)]
+    return _solve(scatter(slow), scatter(within), SHRINK, 0.0, count)
+
+
+def _solve(signal: Floats, noise: Floats, floor: float, whiten: float, count: int) -> Floats:
+    """The `count` strongest v of  signal v = w noise v, each of length w^(-whiten / 2)."""
+    from scipy.linalg import eigh
+
+    dim = len(noise)
+    level = float(np.trace(noise)) / dim or 1.0
+    strength, axes = eigh(signal, noise + floor * level * np.eye(dim))
+    strength, axes = strength[::-1][:count], axes[:, ::-1][:, :count]
+    kept = max(
+        1, int((strength > 1e-9 * max(strength[0], 1e-300)).sum())
+    )  # repeated features have empty directions
+    return fix_signs(axes[:, :kept] * np.maximum(strength[:kept], 1e-300) ** (-whiten / 2))
+
+
+def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:
+    """Smoothed videos on the axes, softly normalised; before them, the median norm by which that was done."""
+    turned = [rows @ axes for rows in slow]
+    norm = (
+        float(np.median(np.concatenate([np.linalg.norm(rows, axis=1) for rows in turned]))) or 1.0
+    )
+    return norm, [soft_normalise(rows, norm) for rows in turned]
+
+
+def soft_normalise(rows: Floats, norm: float) -> Floats:
+    """z / (|z| + SOFT norm), `norm` the median norm of centred `rows` (T, p): the direction counts, and a row near the
+    mean of its video, which has none, stays short."""
+    return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + SOFT * norm))

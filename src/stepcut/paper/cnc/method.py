@@ -1,0 +1,275 @@
+"""Correspond and Cut as the paper describes it: an embedder trained with TC3I, then the ProCut Module."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError, unknown
+from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.contract import (
+    Array,
+    Curve,
+    Labels,
+    Method,
+    as_whole_count,
+    build,
+    part,
+    plain_numbers,
+)
+from stepcut.methods.segmenter import Segmenter, check_fitted, check_limits, check_number
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
+from stepcut.progress import Hook, silent
+
+if TYPE_CHECKING:
+    from stepcut.paper.cnc.embedder import Embedder
+
+EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.paper.cnc.embedder:Embedder"})
+"""What is trained: it loads torch, so it is imported when it is asked for."""
+AS_PUBLISHED: dict[str, dict[str, Any]] = {
+    # C-IDM as a sum over pairs beside TCC as a sum over frames (32 sampled), times in frames, a window of 300 of them.
+    "train": {"weight": 32.0, "gamma_time": "frames", "window": 10.0},
+    # Fuzzy c-means as it is usually run, on embeddings as they are, and alpha-expansion in place of the exact cut.
+    "cut": {"m": 2.0, "normalise": False, "solver": "expansion"},
+}
+"""The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
+that distances in TCC are neither divided by the dimension nor by a temperature."""
+
+VERBS_OF_A_CUT = ("fit", "predict", "probabilities", "settings", "state", "restore")
+LOSS_SETTINGS = (
+    "weight",
+    "temperature",
+    "variance_weight",
+    "window",
+    "margin",
+    "gamma",
+    "gamma_time",
+)
+"""The settings of an embedder that are those of its loss."""
+
+
+@dataclass(eq=False)
+class CnC(Method):
+    """The paper's method; every part of it can be changed by name.
+
+    `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
+    embedding; `segmenter` a name from `stepcut.methods.segmenters`, `package.module:Class`, or an object of your own.
+    `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
+    text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
+    """
+
+    steps: int | str = 7
+    rate: float = 1.0
+    seed: int = 0
+    loss: str = "tc3i"
+    dim: int = 128
+    segmenter: Any = "procut"
+    train: Mapping[str, Any] | None = None
+    cut: Mapping[str, Any] | None = None
+    as_published: bool = False
+
+    def fit(
+        self,
+        features: Sequence[Array],
+        progress: Hook = silent,
+        checkpoint: Path | None = None,
+        labels: Sequence[Labels | None] | None = None,
+    ) -> Self:
+        """Train the embedder, then cluster and cut all videos together. It takes no `labels`."""
+        if labels is not None:
+            raise OptionError(
+                "method='cnc' does not learn from labels; leave them out, or use method='stepcut'."
+            )
+        as_whole_count(self.steps, "cnc")
+        check_limits(self)
+        self.segmenter_ = self._make_segmenter()
+        if isinstance(self.segmenter_, Segmenter):
+            self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
+        self.embedder_ = self._make_embedder()
+        embeddings = self.embedder_.fit(
+            features, progress=progress, checkpoint=checkpoint
+        ).transform(features)
+        self.labels_ = self.segmenter_.fit(embeddings).predict(embeddings)
+        self.steps_ = self.segmenter_.steps
+        self.centres_, self.scale_ = _measure(embeddings, self.labels_, self.steps_)
+        return self
+
+    def _make_embedder(self) -> Embedder:
+        given = self._group("train")
+        if "steps" in given:
+            raise OptionError(
+                f"train: steps={given['steps']!r} is now called iterations; write train.iterations."
+            )
+        named = plain_numbers(
+            {"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed}
+        )
+        dim = given.get("dim", named["dim"])
+        check_number("dim", dim, 1, whole=True)
+        published = {"temperature": 1 / dim, **AS_PUBLISHED["train"]} if self.as_published else {}
+        return build(EMBEDDERS["cnc"], {**named, **published, **given})
+
+    def _make_segmenter(self) -> Segmenter:
+        if not isinstance(self.segmenter, str):
+            check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, SEGMENTERS)
+            own = copy.copy(
+                cast(Segmenter, self.segmenter)
+            )  # it stays as it was given, and cuts what it is asked to
+            own.steps, own.rate = as_whole_count(self.steps, "cnc"), self.rate
+            return own
+        maker = find("segmenter", self.segmenter, SEGMENTERS)
+        check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, SEGMENTERS)
+        named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
+        takes = inspect.signature(maker).parameters
+        published = {
+            name: value
+            for name, value in AS_PUBLISHED["cut"].items()
+            if self.as_published and name in takes
+        }
+        return build(maker, {**named, **published, **self._group("cut")})
+
+    def _group(self, name: str) -> dict[str, Any]:
+        """The settings of the embedder (`train`) or of the segmenter (`cut`)."""
+        group = getattr(self, name) or {}
+        if not isinstance(group, Mapping):
+            raise OptionError(f"{name}={group!r}; give settings by name, {{name: value}}.")
+        return dict(plain_numbers(group))
+
+    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
+        """Where each frame lies, (T, dim) per video."""
+        check_fitted(self, "embedder_")
+        return self.embedder_.transform(features)
+
+    def probabilities(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+        """How much each frame belongs to each step, (T, K) per video."""
+        shares = self.segmenter_.probabilities(self.embed(features))
+        return [np.asarray(share, dtype=np.float64) for share in shares]
+
+    def predict(self, features: Sequence[Array]) -> list[Labels]:
+        """Cut new videos with the learned embedder and centres."""
+        return self.segmenter_.predict(self.embed(features))
+
+    def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+        """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
+        return [
+            _nearest(embedding, self.centres_) / self.scale_ for embedding in self.embed(features)
+        ]
+
+    @property
+    def curve_(self) -> Curve:
+        """The loss and its parts after every iteration of training."""
+        check_fitted(self, "embedder_")
+        return self.embedder_.curve_
+
+    def settings(self) -> dict[str, Any]:
+        """What `__init__` was given; a segmenter object becomes its class and its settings."""
+        own = not isinstance(self.segmenter, str)
+        return {
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS)
+            if own
+            else self.segmenter,
+            # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
+            "train": {
+                key: value
+                for key, value in self._group("train").items()
+                if key not in ("backbone", "device")
+            },
+            "cut": self._make_segmenter().settings() if own else self._group("cut"),
+        }
+
+    def state(self) -> dict[str, Array]:
+        """Everything learned, as arrays."""
+        check_fitted(self, "embedder_")
+        curve = self.embedder_.curve_
+        return {
+            "embedder": _json_array({"settings": self.embedder_.settings(), "curve": curve.names}),
+            "curve": np.array(curve.values, dtype=np.float64),
+            "segmenter": _json_array(self.segmenter_.settings()),
+            **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
+            **{f"segmenter.{key}": array for key, array in self.segmenter_.state().items()},
+            **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
+            "centres": self.centres_,
+            "scale": np.array(self.scale_),
+        }
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
+        """The method as it was when `settings` and `state` were taken."""
+        method = cls(**settings)
+        about = json.loads(state["embedder"].tobytes())
+        method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
+        method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
+        kind = find_saved("segmenter", settings["segmenter"], SEGMENTERS)
+        kept = state.get("segmenter")  # version 0.1.0 did not have it
+        cut = method._make_segmenter().settings() if kept is None else json.loads(kept.tobytes())
+        method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
+        method.labels_ = [
+            labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())
+        ]
+        method.centres_, method.scale_ = state["centres"], float(state["scale"])
+        method.steps_ = len(method.centres_)
+        return method
+
+
+def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of the embedder, and those of the segmenter, from `{"group.name": value}`.
+
+    `cut.` are settings of segmenters, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
+    unknown one is answered with the nearest name.
+    """
+    trained = [
+        each.name
+        for each in fields(EMBEDDERS["cnc"])
+        if each.name not in ("loss", "rate", "seed", "backbone")
+    ]
+    cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}
+    names = [
+        *(f"cut.{name}" for name in sorted(cuts - {"steps", "rate", "seed"})),
+        *(f"{'loss' if name in LOSS_SETTINGS else 'train'}.{name}" for name in trained),
+    ]
+    train: dict[str, Any] = {}
+    cut: dict[str, Any] = {}
+    for key, value in settings.items():
+        group, dot, name = key.rpartition(".")
+        if name == "steps" and group in ("", "train"):
+            raise OptionError(
+                f"{key}={value!r}: training has iterations; write train.iterations={value!r}."
+            )
+        if (key not in names) if dot else (name not in trained):
+            raise OptionError(unknown("setting", key, names if dot else [*trained, *names]))
+        (cut if group == "cut" else train)[name] = value
+    return train, cut
+
+
+def _json_array(value: Any) -> NDArray[np.uint8]:
+    """JSON as bytes, so that it lies beside the arrays it belongs to."""
+    return np.frombuffer(json.dumps(plain_numbers(value)).encode(), dtype=np.uint8)
+
+
+def _measure(
+    embeddings: Sequence[Array], labels: Sequence[Labels], steps: int
+) -> tuple[NDArray[np.float64], float]:
+    """The mean embedding of each step, and how far a frame usually lies from the nearest of them."""
+    frames, numbers = np.concatenate(embeddings).astype(np.float64), np.concatenate(labels)
+    overall = frames.mean(axis=0)
+    centres = np.stack(
+        [
+            frames[numbers == k].mean(axis=0) if (numbers == k).any() else overall
+            for k in range(steps)
+        ]
+    )
+    return centres, float(np.median(_nearest(frames, centres))) or 1.0
+
+
+def _nearest(frames: Array, centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    """|frame - nearest centre| for every frame."""
+    return np.asarray(np.sqrt(squared_distances(frames, centres).min(axis=1)))

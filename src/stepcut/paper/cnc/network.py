@@ -1,0 +1,231 @@
+"""The two networks that embed frames: the paper's embedder on feature maps, and a small temporal encoder on vectors.
+
+Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N, dim)` embeddings.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from stepcut.errors import FeatureError
+from stepcut.features.backbones import choose_device
+from stepcut.methods.arithmetic import strongest_directions
+from stepcut.paper.cnc.ddp import batch_norm
+
+
+class Encoder(nn.Module):
+    """A network that embeds frames, and what it sees of a video."""
+
+    offsets: tuple[float, ...]
+    """The rows of context, in seconds from the frame, the earliest first."""
+
+    def store(self, rows: NDArray[Any], _device: torch.device) -> Tensor:
+        """One video as it is kept while training: (T, ...)."""
+        return torch.from_numpy(np.array(rows))
+
+    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
+        """What the network sees of frames with their context at `places (N, c)` of stored `rows`."""
+        return rows[places]
+
+
+class MapEncoder(Encoder):
+    """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected layers, a projection.
+
+    Its parameters are those of the plain 3-D network. `forward` computes the same with 2-D convolutions over channels
+    stacked in time: with c frames of context and kernel 3, output time t sees input times t-1, t, t+1 and nothing of
+    the padding; for c = 2 a third of the arithmetic of the 3-D convolution is on zeros. It looks back: `context`
+    frames, the last of them the frame itself, `stride` seconds apart.
+
+    >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
+    torch.Size([3, 4])
+    """
+
+    def __init__(
+        self,
+        channels: int = 1024,
+        dim: int = 128,
+        hidden: int = 256,
+        dropout: float = 0.1,
+        context: int = 2,
+        stride: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.offsets = tuple(-back * stride if back else 0.0 for back in reversed(range(context)))
+        self.conv1 = nn.Conv3d(channels, hidden, 3, padding=1)
+        self.norm1 = nn.BatchNorm3d(hidden)
+        self.conv2 = nn.Conv3d(hidden, hidden, 3, padding=1)
+        self.norm2 = nn.BatchNorm3d(hidden)
+        self.full1 = nn.Linear(hidden, hidden)
+        self.full2 = nn.Linear(hidden, hidden)
+        self.project = nn.Linear(hidden, dim)
+        self.dropout = dropout
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Maps `(N, C, c, h, w)`, c frames from the earliest to the frame itself -> `(N, dim)`."""
+        count, channels, context, height, width = maps.shape
+        if channels != self.conv1.in_channels:
+            what = (
+                f"maps have {channels} channels, the network was built for {self.conv1.in_channels}"
+            )
+            raise FeatureError(f"{what}. Use features of the same backbone and layer.")
+        # In memory (N, h, w, c, C): time and channels side by side, the layout in which 2-D convolutions are fastest.
+        x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)
+        for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
+            x = _conv(x, conv, context)
+            rows = x.reshape(-1, conv.out_channels)  # (N h w c, C): what BatchNorm3d averages over
+            x = F.relu(batch_norm(rows, norm)).view(x.shape)
+        x = x.view(count, height * width * context, -1).amax(1)
+        for full in (self.full1, self.full2):
+            x = F.dropout(F.relu(full(x)), self.dropout, self.training)
+        return cast(Tensor, self.project(x))
+
+    def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
+        """Maps (T, C, h, w) as (T, h, w, C): channels last; in half precision for a GPU, which multiplies them so.
+
+        The GPU turns them round, video by video, and gives them back: whether all have room there is seen later.
+        """
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        turned = (
+            torch.from_numpy(np.array(rows)).to(device).permute(0, 2, 3, 1).to(dtype).contiguous()
+        )
+        return turned.cpu()
+
+    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
+        """(N, C, c, h, w), in memory (N, h, w, c, C): one copy, cell by cell of the map."""
+        count, context = places.shape
+        _, height, width, channels = rows.shape
+        area = height * width
+        cells = (
+            places[:, None, :] * area + torch.arange(area, device=places.device)[None, :, None]
+        )  # (N, h w, c)
+        flat = rows.view(-1, channels).index_select(0, cells.reshape(-1))
+        return flat.view(count, height, width, context, channels).permute(0, 4, 3, 1, 2)
+
+
+def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
+    """`conv` on `(N, h, w, c C)` as one 2-D convolution with the blocks of its kernel: `(N, h, w, c O)`."""
+    zero = torch.zeros_like(conv.weight[:, :, 0])
+    blocks = [
+        torch.cat(
+            [conv.weight[:, :, s - t + 1] if abs(s - t) <= 1 else zero for s in range(context)],
+            dim=1,
+        )
+        for t in range(context)
+    ]
+    weight = torch.cat(blocks)  # (c O, c C, 3, 3)
+    bias = None if conv.bias is None else conv.bias.repeat(context)
+    return F.conv2d(x.permute(0, 3, 1, 2), weight, bias, padding=1).permute(0, 2, 3, 1)
+
+
+class VectorEncoder(Encoder):
+    """Two temporal convolutions over a frame's context, beside a straight path from the frame itself.
+
+    Vectors (T, d), `rate` a second, are centred per video, smoothed over `smooth` seconds and projected on `components`
+    principal axes. It sees `TAPS` rows of context, `stride` seconds apart, no more: a network that sees minutes learns
+    to tell the time and nothing else.
+
+    >>> VectorEncoder(features=9, components=6, dim=4)(torch.zeros(3, VectorEncoder.TAPS, 6)).shape
+    torch.Size([3, 4])
+    """
+
+    TAPS = 5
+    """Two convolutions of kernel 3 see five rows."""
+
+    axes: Tensor
+    """(features, components): the principal axes on which rows are projected before they come here."""
+
+    def __init__(
+        self,
+        features: int,
+        components: int,
+        dim: int = 128,
+        hidden: int = 128,
+        rate: float | Fraction = 1.0,
+        stride: float = 2.0,
+        smooth: float = 2.0,
+    ) -> None:
+        super().__init__()
+        self.offsets = tuple((tap - self.TAPS // 2) * stride for tap in range(self.TAPS))
+        self.rate, self.smooth = rate, smooth
+        self.register_buffer("axes", torch.zeros(features, components))
+        self.conv1 = nn.Linear(3 * components, hidden)
+        self.conv2 = nn.Linear(3 * hidden, dim)
+        self.straight = nn.Linear(components, dim, bias=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Prepared rows `(N, TAPS, d)`, earliest first -> `(N, dim)`."""
+        # Three rows side by side make a convolution one matrix product: on a CPU the backward pass of `nn.Conv1d` takes
+        # ten times as long for sizes like these.
+        beside = torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
+        x = F.relu(self.conv1(beside.flatten(0, 1)))
+        # The second convolution sees all that the first left; with the frame beside it, one product serves both paths.
+        seen = torch.cat(
+            [x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1
+        )
+        weight = torch.cat([self.conv2.weight, self.straight.weight], dim=1)
+        return F.linear(seen, weight, self.conv2.bias)
+
+    def learn_axes(self, features: Sequence[NDArray[Any]]) -> None:
+        """Take the principal axes of all videos, scaled so that a projected row has mean square 1 a dimension."""
+        smooth = [
+            centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features
+        ]
+        axes, power = strongest_directions(smooth, self.axes.shape[1])
+        # What differs by less than single precision can tell is no difference.
+        least = 1e-12 * np.mean([np.square(rows, dtype=np.float64).mean() for rows in features])
+        self.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), least) or 1.0)))
+
+    def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
+        """A video's rows on the principal axes: (T, components)."""
+        return (
+            torch.from_numpy(centre_and_smooth(rows, self.rate, self.smooth)).to(device) @ self.axes
+        )
+
+
+def find_device(device: str | None) -> torch.device:
+    """The device of this name; None is the GPU where torch sees one, an AMD one too."""
+    return torch.device(
+        choose_device(str(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    )
+
+
+def half_precision(device: torch.device, kind: str) -> torch.autocast:
+    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work to gain by it."""
+    return torch.autocast(
+        device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors"
+    )
+
+
+def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
+    """All videos end to end, on the device when they take less than 60 % of its free memory, else beside the CPU."""
+    size = sum(video.nbytes for video in videos)
+    if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
+        return torch.cat([video.to(device) for video in videos])
+    return torch.cat([video.cpu() for video in videos])
+
+
+def centre_and_smooth(
+    rows: NDArray[Any], rate: float | Fraction, seconds: float
+) -> NDArray[np.float32]:
+    """Move a video's mean to 0 and smooth it over time with a Gaussian of `seconds`: (T, d), `rate` rows a second.
+
+    The mean holds the kitchen and the camera, which differ between videos and say nothing of the step.
+    """
+    from scipy.ndimage import gaussian_filter1d
+
+    wide = np.asarray(rows, dtype=np.float32)
+    centred: NDArray[np.float32] = wide - wide.mean(axis=0)
+    sigma = seconds * float(rate)
+    if int(4 * sigma + 0.5) < 1:
+        return centred
+    inside = gaussian_filter1d(np.ones(len(centred), np.float32), sigma, mode="constant")
+    smooth: NDArray[np.float32] = (
+        gaussian_filter1d(centred, sigma, axis=0, mode="constant") / inside[:, None]
+    )
+    return smooth  # at the ends less of the Gaussian is there

@@ -1,0 +1,284 @@
+"""The training loop: draw frames, embed them, take the loss and its gradient, until the smoothed loss stops falling.
+
+A checkpoint holds weights, optimiser and random state in one safetensors file, written whole or not at all. On a GPU an
+iteration is recorded once and played back: one launch instead of some hundreds.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from stepcut.errors import OptionError, TrainingError
+from stepcut.files.atomic import whole_file
+from stepcut.methods.contract import Curve, part
+from stepcut.paper.cnc.ddp import agree
+from stepcut.paper.cnc.sampling import Batch
+from stepcut.parallel.contract import is_first_process
+from stepcut.progress import Hook, Stage
+
+Terms = dict[str, Tensor]
+"""The loss and its parts, by name; `loss` is the one that is minimised."""
+WARM_UP = 3
+"""Iterations done as they are before one is recorded, so that every library has chosen its ways and its memory."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train: settings that the loop itself needs."""
+
+    learning_rate: float
+    weight_decay: float
+    iterations: int
+    """The hard limit."""
+    patience: int
+    tolerance: float
+    """Converged when the mean loss of the last `patience` iterations is not lower than that of the `patience` before by
+    more than this share of it. Looked at every `patience` iterations."""
+    read_every: int
+    """Losses are read from the device every so many iterations: each reading makes a GPU wait."""
+    save_every: float = 30.0
+    """Seconds between checkpoints; the first come sooner, after 1, 2, 4 ... seconds."""
+    record: bool = False
+    """On a GPU: record one iteration and play it back."""
+
+
+def converged(curve: Curve, plan: Plan) -> bool:
+    """Whether the smoothed loss of a `curve` has stopped falling; see `Plan.tolerance`."""
+    done, span = len(curve.values), plan.patience
+    if done < 2 * span or done % span:
+        return False
+    losses = [row[0] for row in curve.values[-2 * span :]]
+    before, now = np.mean(losses[:span]), np.mean(losses[span:])
+    return bool(before - now <= plan.tolerance * abs(before))
+
+
+def train(
+    network: nn.Module,
+    draw: Callable[..., list[Batch]],
+    measure: Callable[[Batch], Terms],
+    plan: Plan,
+    seed: int,
+    run: str,
+    progress: Hook,
+    checkpoint: str | os.PathLike[str] | None,
+) -> Curve:
+    """Train `network` in place and return the loss curve.
+
+    `draw(random, count=...)` gives so many batches, `measure` embeds one and gives the loss and its parts; `plan` says
+    how long, `seed` what is drawn. `run` names the run: a `checkpoint` of another is refused. `progress` sees every
+    iteration.
+    """
+    optimiser = torch.optim.Adam(
+        network.parameters(),
+        lr=plan.learning_rate,
+        weight_decay=plan.weight_decay,
+        fused=True,
+        capturable=plan.record,
+    )
+
+    def advance(batch: Batch) -> Terms:
+        terms = measure(batch)
+        optimiser.zero_grad(set_to_none=True)
+        terms["loss"].backward()
+        optimiser.step()
+        return {name: value.detach() for name, value in terms.items()}
+
+    def one_by_one(batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
+        done = [advance(batch) for batch in batches]
+        return tuple(done[-1]), torch.stack([torch.stack(list(terms.values())) for terms in done])
+
+    work = Recorded(advance, plan.read_every) if plan.record else one_by_one
+    random = np.random.default_rng(seed)
+    kept = Checkpoint(checkpoint, run, network, optimiser, random)
+    curve, finished = kept.load()
+
+    def draw_ahead(done: int) -> list[Batch]:
+        """The batches up to the next reading."""
+        stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.iterations - done)
+        return draw(random, count=stretch)
+
+    network.train()
+    saved, pause = time.monotonic(), min(1.0, plan.save_every)
+    with Stage(progress, "train", total=plan.iterations, unit="iterations") as stage:
+        stage.done = len(curve.values)
+        batches = draw_ahead(stage.done)
+        while not finished:
+            before = len(curve.values)
+            curve.names, values = work(batches)
+            drawn = (
+                random.bit_generator.state
+            )  # a run that goes on from here draws the next batches again
+            batches = draw_ahead(before + len(batches))  # while a GPU is still at work
+            rows = agree(values).tolist()
+            for number, row in enumerate(rows, start=before + 1):
+                if not math.isfinite(row[0]):
+                    what = (
+                        f"iteration {number} of training: the loss is {row[0]}, not a finite number"
+                    )
+                    rate = f"The learning rate is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}"
+                    raise TrainingError(f"{what}. {rate}.")
+            curve.values += rows
+            finished = len(curve.values) >= plan.iterations or converged(curve, plan)
+            if finished or time.monotonic() - saved > pause:
+                kept.save(curve, finished, drawn)
+                saved, pause = time.monotonic(), min(2 * pause, plan.save_every)
+            try:
+                for row in rows:
+                    stage.advance(1, **dict(zip(curve.names, row, strict=True)))
+            except BaseException:  # the hook wants to stop: nothing done so far is lost
+                kept.save(curve, finished, drawn)
+                raise
+    network.eval()
+    return curve
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run needs to go on as if it had never stopped, in the file at `path`; without one nothing is kept.
+
+    `run` names settings and data; `random` is the generator that draws frames.
+    """
+
+    path: str | os.PathLike[str] | None
+    run: str
+    network: nn.Module
+    optimiser: torch.optim.Optimizer
+    random: np.random.Generator
+
+    def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
+        """Keep everything, with the `curve` so far, whether it is `finished`, and the state of `random`, `drawn`."""
+        if self.path is None or not is_first_process():
+            return
+        moments = self.optimiser.state_dict()["state"].items()
+        tensors = {f"weights/{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {
+            f"optimiser/{number}/{name}": value
+            for number, state in moments
+            for name, value in state.items()
+        }
+        tensors |= {
+            f"random/{name}": device.get_rng_state() for name, device in self._devices().items()
+        }
+        tensors["curve"] = torch.tensor(curve.values, dtype=torch.float64)
+        record = {"run": self.run, "drawn": drawn, "names": curve.names, "finished": finished}
+        with whole_file(self.path) as temporary:
+            plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+            save_file(plain, temporary, metadata={"stepcut": json.dumps(record)})
+
+    def load(self) -> tuple[Curve, bool]:
+        """Put everything into the state that was kept: the curve, and whether the run had finished.
+
+        Where there is nothing yet, nothing is changed; what another run kept is an `OptionError`.
+        """
+        if self.path is None or not Path(self.path).exists():
+            return Curve(), False
+        given = f"checkpoint={str(self.path)!r}"
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                record: dict[str, Any] = json.loads((file.metadata() or {})["stepcut"])
+                names = file.keys()  # a file cannot be gone through itself
+                tensors = {name: file.get_tensor(name) for name in names}
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise OptionError(
+                f"{given} is not a checkpoint of stepcut ({error}). Delete it."
+            ) from error
+        if record["run"] != self.run:
+            what = f"{given} belongs to a run with other settings or other features"
+            raise OptionError(f"{what}. Choose another file, or delete this one to start afresh.")
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in part(tensors, "optimiser/").items():
+            number, _, quantity = name.partition("/")
+            moments.setdefault(int(number), {})[quantity] = value
+        self.network.load_state_dict(part(tensors, "weights/"))
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
+        for name, device in self._devices().items():
+            if f"random/{name}" in tensors:
+                device.set_rng_state(tensors[f"random/{name}"])
+        self.random.bit_generator.state = record["drawn"]
+        return Curve(tuple(record["names"]), tensors["curve"].tolist()), record["finished"]
+
+    def _devices(self) -> dict[str, Any]:
+        """Whose random states count."""
+        on_cuda = next(self.network.parameters()).device.type == "cuda"
+        return {"torch": torch, **({"cuda": torch.cuda} if on_cuda else {})}
+
+
+class Recorded:
+    """Does what `work` does, by a CUDA graph in most iterations; a batch of another shape is worked on as it is.
+
+    `work` takes a batch, does the whole iteration and gives the loss and its parts. It must not read a value
+    back from the GPU. Up to `room` batches are brought to the GPU together, and the graph itself goes from one to the
+    next: while it plays, the CPU is free to draw frames.
+    """
+
+    def __init__(self, work: Callable[[Batch], Terms], room: int) -> None:
+        self.work, self.room = work, room
+        self.stream = torch.cuda.Stream()
+        self.done = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
+        """The names of the loss and its parts, and their values after each iteration: (iterations, names)."""
+        rows: list[Tensor] = []
+        waiting: list[Batch] = []
+        for batch in batches:
+            if self.graph is None and self.done >= WARM_UP:
+                self._record(batch)
+            if self.graph is not None and batch.shapes() == self.shapes:
+                waiting.append(batch)
+                continue
+            rows += self._play(waiting)
+            waiting = []
+            rows.append(self._as_it_is(batch))
+        return self.names, torch.stack(rows + self._play(waiting))
+
+    def _as_it_is(self, batch: Batch) -> Tensor:
+        self.done += 1
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            terms = self.work(batch)
+            row = torch.stack(list(terms.values()))
+        torch.cuda.current_stream().wait_stream(self.stream)
+        self.names = tuple(terms)
+        return row
+
+    def _record(self, batch: Batch) -> None:
+        """Recording does not do the work; that follows when the graph is played."""
+        self.shapes = batch.shapes()
+        self.held = [
+            torch.zeros(self.room, *part.shape, dtype=part.dtype, device="cuda")
+            for part in batch.parts()
+        ]
+        self.place = torch.zeros(1, dtype=torch.int64, device="cuda")
+        self.rows = torch.zeros(self.room, len(self.names), device="cuda")
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self.stream):
+            context, times, durations, mask = (
+                held.index_select(0, self.place).squeeze(0) for held in self.held
+            )
+            terms = self.work(Batch(context, times, durations, mask, batch.padded))
+            self.rows.index_copy_(0, self.place, torch.stack(list(terms.values()))[None])
+            self.place += 1
+        self.graph = graph
+
+    def _play(self, batches: list[Batch]) -> list[Tensor]:
+        if self.graph is None or not batches:
+            return []
+        for held, *parts in zip(self.held, *(batch.parts() for batch in batches), strict=True):
+            held[: len(batches)].copy_(torch.stack(parts), non_blocking=True)
+        self.place.zero_()
+        for _ in batches:
+            self.graph.replay()
+        return list(self.rows[: len(batches)].clone())

@@ -1,0 +1,103 @@
+"""Training end to end from frames: a backbone whose weights learn, under the paper's embedder."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from stepcut.features.backbones import lite0, resnet50
+from stepcut.features.backbones.contract import Graph
+from stepcut.features.backbones.torch_runtime import FUNCTIONS
+from stepcut.paper.cnc.network import Encoder, MapEncoder
+
+LAST = torch.channels_last
+FORWARDS: dict[str, Callable[..., Any]] = {
+    "efficientnet-lite0": lite0.forward,
+    "resnet50": resnet50.forward,
+}
+
+
+class TunableBackbone(nn.Module):
+    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the convolutions.
+
+    Frames `(n, H, W, 3)`, RGB of 0 to 255, become maps `(n, C, h, w)`.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = replace(graph, convs={})
+        for name, three in (("mean", graph.mean), ("scale", graph.scale)):
+            self.register_buffer(name, 255 * torch.tensor(three).view(1, 3, 1, 1), persistent=False)
+        self.names = list(graph.convs)
+        pairs = [graph.convs[name] for name in self.names]
+        self.weights = nn.ParameterList(
+            torch.from_numpy(w.copy()).contiguous(memory_format=LAST) for w, _ in pairs
+        )
+        self.biases = nn.ParameterList(torch.from_numpy(bias.copy()) for _, bias in pairs)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
+        x = (frames.permute(0, 3, 1, 2).float() - self.mean) / self.scale
+        convs = dict(zip(self.names, zip(self.weights, self.biases, strict=True), strict=True))
+        maps: Tensor = self.graph.forward(FUNCTIONS, x, convs, **self.graph.options)
+        return maps
+
+    def settings(self) -> dict[str, Any]:
+        """The network without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
+        shapes = {
+            name: list(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)
+        }
+        about = {"name": self.graph.name, "options": self.graph.options, "shapes": shapes}
+        return {**about, "mean": list(self.graph.mean), "scale": list(self.graph.scale)}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any]) -> Self:
+        """The backbone that gave these `settings()`, with weights of 0."""
+        convs = {
+            n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32))
+            for n, s in settings["shapes"].items()
+        }
+        forward, mean, scale = (
+            FORWARDS[settings["name"]],
+            tuple(settings["mean"]),
+            tuple(settings["scale"]),
+        )
+        return cls(Graph(settings["name"], forward, convs, mean, scale, dict(settings["options"])))
+
+
+class FrameEncoder(Encoder):
+    """A backbone and the paper's embedder on its maps, as one network on frames with their context.
+
+    The losses compare all frames of a step with one another, so they need all embeddings at once. The backbone does
+    not: its frames go through it in parts of `chunk`, whose inner values are let go and computed again in the backward
+    pass, where the gradients of the parts add up. The gradient is exact, and the memory that of one part.
+    """
+
+    def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:
+        super().__init__()
+        self.backbone, self.embedder, self.chunk = backbone, embedder, chunk
+        self.offsets = embedder.offsets
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """Frames `(N, c, H, W, 3)` -> `(N, dim)`."""
+        count, context = frames.shape[:2]
+        parts = torch.split(frames.flatten(0, 1), self.chunk)
+        again = self.training and torch.is_grad_enabled()
+        maps = torch.cat(
+            [
+                checkpoint(self.backbone, part, use_reentrant=False)
+                if again
+                else self.backbone(part)
+                for part in parts
+            ]
+        )
+        stacked = maps.view(count, context, *maps.shape[1:]).transpose(1, 2)  # (N, C, c, h, w)
+        embedded: Tensor = self.embedder(stacked)
+        return embedded

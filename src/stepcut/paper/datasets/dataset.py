@@ -1,0 +1,298 @@
+"""DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how videos are found."""
+
+import csv
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import DataError, VideoError, choose
+from stepcut.features.files import load_features
+from stepcut.files.names import VIDEO_SUFFIXES
+from stepcut.formats.common import read_text, seconds
+from stepcut.timeline import Segment, Timeline
+
+
+@dataclass(frozen=True)
+class TaskVideo:
+    """One video of a task: where it is, its features, its true timeline."""
+
+    name: str
+    path: Path | None = None
+    """The video file, where there is one."""
+    features: Mapping[str, Path] = field(default_factory=dict)
+    """Backbone name -> a `.npy` or `.safetensors` file of rows, (T, d) or maps (T, C, h, w)."""
+    rate: Fraction | None = None
+    """Rows of the features per second, where there are features: row i stands for time i / rate."""
+    duration: float | None = None
+    """Seconds."""
+    timeline: Timeline | None = None
+    """Which step is done when, in seconds; None where nobody has said."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What else is known: person, environment, view."""
+    errors: tuple[tuple[str, str], ...] = ()
+    """(step, what went wrong) for data sets that label mistakes; "missing step" for one that was left out."""
+
+    def read_features(self, backbone: str) -> NDArray[np.float32]:
+        """The features of one `backbone`, a name in `features`: (T, d), or maps (T, C, h, w)."""
+        (found,) = load_features([choose("backbone", backbone, self.features)], 1)
+        return np.array(found.rows, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some videos of people doing the same thing.
+
+    >>> Task("pour tea", [TaskVideo("a"), TaskVideo("b")], steps=("pour",))
+    <Task pour tea: 2 videos, 1 steps>
+    """
+
+    name: str
+    videos: list[TaskVideo]
+    steps: tuple[str, ...]
+    graph: tuple[tuple[str, str], ...] | None = None
+    """The true partial order where it is known, as given: (before, after) by step name."""
+    defects: tuple[str, ...] = ()
+    """What is known to be wrong with these files."""
+
+    def __iter__(self) -> Iterator[TaskVideo]:
+        return iter(self.videos)
+
+    def __len__(self) -> int:
+        return len(self.videos)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}: {len(self.videos)} videos, {len(self.steps)} steps>"
+
+    @property
+    def timelines(self) -> dict[str, Timeline]:
+        """Video name -> true timeline, for the videos that have one."""
+        return {video.name: video.timeline for video in self.videos if video.timeline is not None}
+
+    def with_features(self, backbone: str) -> Self:
+        """The task with only those videos that have features of this backbone."""
+        return replace(self, videos=[video for video in self.videos if backbone in video.features])
+
+
+class TaskInfo(NamedTuple):
+    """What was published about one task, and how the files call it."""
+
+    videos: int | None = None
+    steps: int | None = None
+    foreground: float | None = None
+    missing: float | None = None
+    repeated: float | None = None
+    part: str = ""
+    folder: str = ""
+    key: str = ""
+    defects: Sequence[str] = ()
+
+
+@dataclass
+class Loaded:
+    """What was found under a root: tasks, what is absent, and what makes no sense."""
+
+    tasks: list[Task] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Each says which file is absent and where to put it."""
+    problems: list[str] = field(default_factory=list)
+    """Each says which file or label makes no sense."""
+
+    def add(self, part: Self) -> None:
+        """Add what was found in a `part` of the data set."""
+        self.tasks += part.tasks
+        self.missing += part.missing
+        self.problems += part.problems
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set, described rather than programmed."""
+
+    name: str
+    title: str
+    about: str
+    citation: str
+    """BibTeX."""
+    licence: str
+    obtain: str
+    """How to obtain it, in words."""
+    tree: str
+    """The folder tree that is expected under the root."""
+    rate: str
+    """Frame rates, in words."""
+    tasks: Mapping[str, TaskInfo]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """What -> where on the web it is offered; nobody may redistribute the videos."""
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    """File -> SHA-256, where the publisher's files are known."""
+
+    def __repr__(self) -> str:
+        return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
+
+
+DATASETS: dict[str, DataSet] = {}
+for _name, _about in tomllib.loads(
+    (Path(__file__).parent / "about.toml").read_text(encoding="utf-8")
+).items():
+    _tasks = {task: TaskInfo(**info) for task, info in _about.pop("tasks", {}).items()}
+    DATASETS[_name] = DataSet(_name, tasks=_tasks, **_about)
+
+
+class Shelf:
+    """What lies under a `root` beside the annotations: `videos` (given where they do not simply lie in `videos/`),
+    features and lengths by the name of a video."""
+
+    def __init__(self, root: Path, videos: Mapping[str, Path] | None = None) -> None:
+        self.root = root
+        self.videos = find_videos(root / "videos") if videos is None else videos
+        self.features = find_features(root)
+        self.lengths = read_durations(root)
+
+    def video(
+        self,
+        names: Sequence[str],
+        segments: Iterable[Segment] | None,
+        steps: tuple[str, ...],
+        rate: Fraction | None = None,
+        length: float | None = None,
+        about: Mapping[str, str] | None = None,
+        errors: tuple[tuple[str, str], ...] = (),
+    ) -> TaskVideo:
+        """The video that goes by any of `names`, the first its own, with its true `segments`, where there are some, of
+        the task's `steps`; with `rate` rows of features a second, where the data set says so, and a `length`, seconds,
+        where neither a list of lengths nor the file says it. `about`: what else is known (person, environment, view);
+        `errors`: (step, what went wrong), where mistakes are labelled."""
+        film = next((self.videos[name] for name in names if name in self.videos), None)
+        features = {
+            kind: path
+            for name in reversed(names)
+            for kind, path in self.features.get(name, {}).items()
+        }
+        listed = next((self.lengths[name] for name in names if name in self.lengths), None)
+        length = listed or (None if film is None else video_duration(film)) or length
+        timeline = None if segments is None else Timeline(segments, length, steps, names[0])
+        return TaskVideo(
+            names[0],
+            film,
+            features,
+            rate if features else None,
+            length,
+            timeline,
+            about or {},
+            errors,
+        )
+
+    def match(self, loaded: Loaded, known: Iterable[str] = (), place: str = "videos") -> None:
+        """Report in `loaded` the videos of its tasks of which nothing lies here, and files that belong to none.
+
+        `known` are names of further videos, which need not be there; `place` is where videos are put under the root.
+        """
+        videos = [video for task in loaded.tasks for video in task]
+        files = {
+            **{name: next(iter(held.values())) for name, held in self.features.items()},
+            **self.videos,
+        }
+        bare = sorted(
+            f"{video.name}.*" for video in videos if video.path is None and not video.features
+        )
+        where = [
+            self.root / place / name
+            for name in (bare if files else [f"<each of {len(bare)} names>.*"])
+        ]
+        loaded.missing += [f"{path}: a timeline but no video and no features." for path in where]
+        used = {path for video in videos for path in (video.path, *video.features.values())}
+        strays = sorted(
+            name for name, path in files.items() if path not in used and name not in known
+        )
+        loaded.problems += [f"{files[name]}: a video without a timeline." for name in strays]
+
+
+def first_of(root: Path, *places: str) -> Path | None:
+    """The first of several places under the root that exists."""
+    return next((root / place for place in places if (root / place).exists()), None)
+
+
+def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
+    """Video name (without suffix) -> file, for all videos below the folder `root`. Of several with one name the first
+    is taken, and the others are reported in what was `loaded`."""
+    found: dict[str, Path] = {}
+    for path in sorted(root.rglob("[!.]*")):
+        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
+            first = found.setdefault(path.name[: -len(path.suffix)], path)
+            if loaded is not None and first != path:
+                loaded.problems.append(
+                    f"{path}: {first} has the same name, so this one is passed over. Rename it."
+                )
+    return found
+
+
+def find_features(root: Path) -> dict[str, dict[str, Path]]:
+    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors under `root`.
+
+    Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called "features".
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for pattern in (
+        "features/*/[!.]*.npy",
+        "features/*/[!.]*.safetensors",
+        "features/[!.]*.safetensors",
+    ):
+        for path in sorted(root.glob(pattern)):
+            found.setdefault(path.stem, {}).setdefault(path.parent.name, path)
+    return found
+
+
+def read_durations(root: Path) -> dict[str, float]:
+    """Video name -> seconds under `root`, for those who have no videos.
+
+    `durations.csv` holds names and seconds; in CaptainCook4D's `index.csv` the column of the seconds is named.
+    """
+    path = first_of(root, "durations.csv", "index.csv")
+    try:
+        rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: it does not make sense as a table ({error}). Correct it."
+        ) from error
+    named = bool(rows) and "seconds" in rows[0]
+    if path is None or (path.name == "index.csv" and not named):  # which is about something else
+        return {}
+    lengths = {}
+    column = rows[0].index("seconds") if named else 1
+    for line, cells in enumerate(rows, start=1):
+        if len(cells) > column:
+            length = seconds(cells[column])
+            if length is not None and length > 0:
+                lengths[cells[0].strip()] = length
+            elif line > 1 or length is not None:  # the first line may be a header
+                what = f"{cells[column]!r} is not a length in seconds"
+                raise DataError(f"{path}, line {line}: {what}. Correct it.")
+    return lengths
+
+
+def video_duration(path: Path) -> float | None:
+    """The length of the video at `path` by its header, or None when it does not say; needs no decoding."""
+    from stepcut.features.video.container import open_video, stated_duration
+
+    try:
+        with open_video(path, threads=1) as (container, stream):
+            length, _ = stated_duration(container, stream)
+    except VideoError:
+        return None
+    return None if length is None else float(length)
+
+
+def plain_name(text: str) -> str:
+    """The `text` without case, spaces and signs, to compare names by.
+
+    >>> plain_name("EGTEA_Gaze+") == plain_name("egtea gaze")
+    True
+    """
+    return re.sub(r"[^a-z0-9]", "", text.lower())

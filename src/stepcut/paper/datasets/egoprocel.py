@@ -1,0 +1,249 @@
+"""EgoProceL: 16 tasks from six sources of egocentric video, in the published annotation tree or as one JSON file."""
+
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import choose
+from stepcut.formats.common import fail, read_json, refusals
+from stepcut.formats.egoprocel import name_numbers, parse
+from stepcut.formats.mstcn import read_numbered_names
+from stepcut.formats.tables import read_rows
+from stepcut.paper.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
+from stepcut.timeline import Segment
+
+TASKS = DATASETS["egoprocel"].tasks
+# The cameras of CMU-MMAC by the number in a file's name.
+VIEWS = {
+    "egocentric": "7150991",
+    "top": "7151020",
+    "back": "6510211",
+    "left": "8421130",
+    "right": "7151062",
+}
+TENT_ENDING = ".egoprocel.ann"
+RATE = Fraction(10)
+"""Frames per second of the JSON file: every video's last frame ends in 9, a whole number of seconds at ten a second,
+and MECCANO's mean length comes out as the 20.7 minutes of its own publication."""
+MOST_VIEWS = 6  # no recording has more lists in the JSON file than this
+SLACK = 50  # frames: how far the starts of one step lie apart in two views of a recording
+BACKGROUND = "0"
+
+
+def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
+    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what was `loaded`; of
+    CMU-MMAC by the camera `view`: egocentric, top, back, left or right."""
+    choose("view", view, VIEWS)
+    (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
+
+
+def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
+    annotations = root / "annotations" if (root / "annotations").is_dir() else root
+    shelf = Shelf(root)
+    known: list[str] = []
+    for title, info in TASKS.items():
+        folder = _same_folder(annotations, info.folder)
+        if folder is None:
+            loaded.missing.append(
+                f"{annotations / info.folder}/: absent. It holds the annotations of {title}."
+            )
+            continue
+        files = {
+            path.name[:-4].removesuffix(TENT_ENDING): path
+            for path in sorted(folder.glob("[!.]*.csv"))
+        }
+        if info.part == "CMU-MMAC":
+            files = _view_files(folder, view, loaded)
+        if len(files) < (info.videos or 0):
+            loaded.missing.append(
+                f"{folder}: {len(files)} of {info.videos} recordings of {title} are there."
+            )
+        if files:
+            loaded.tasks.append(_read_task(title, files, _shelf_of(shelf, info.folder), loaded))
+        known += [
+            path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("[!.]*.csv")
+        ]  # of every camera
+    shelf.match(loaded, known)
+
+
+def _shelf_of(shelf: Shelf, place: str) -> Shelf:
+    """The same shelf for one task: videos in the folder of its part come before others of the same name."""
+    whole, own = shelf.root / "videos", copy(shelf)
+    folder = (
+        (_same_folder(whole, place) or _same_folder(whole, place.partition("/")[0]))
+        if shelf.videos
+        else None
+    )
+    own.videos = shelf.videos if folder is None else {**shelf.videos, **find_videos(folder)}
+    return own
+
+
+def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Loaded) -> Task:
+    lines = {name: parse(read_rows(path), path) for name, path in files.items()}
+    names = name_numbers([line for each in lines.values() for line in each])
+    steps = tuple(names.values())
+    if len(steps) != TASKS[title].steps:
+        loaded.problems.append(
+            f"{title}: {len(steps)} steps occur in its files; {TASKS[title].steps} were published."
+        )
+    videos = []
+    for name, each in lines.items():
+        for number, segment in each:
+            usual = re.sub(r" \(\d+\)$", "", names[number])  # the commoner name is used
+            if plain_name(segment.step) != plain_name(usual):
+                what = f"step {number} is called {segment.step!r} here and {usual!r} elsewhere"
+                loaded.problems.append(f"{title}, {name}: {what}.")
+        segments = [replace(segment, step=names[number]) for number, segment in each]
+        person = re.match(r"(S\d+)_", name)
+        about = {"person_id": person[1], "view": camera_view(name)} if person else {}
+        videos.append(shelf.video([name], segments, steps, about=about))
+    return Task(title, videos, steps)
+
+
+def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
+    """Video name -> annotation file of one camera, a recording per sub-folder."""
+    found = {}
+    for recording in sorted(p for p in folder.iterdir() if p.is_dir()):
+        views = {camera_view(path.stem): path for path in sorted(recording.glob("[!.]*.csv"))}
+        if view in views:
+            found[views[view].stem] = views[view]
+        else:
+            loaded.missing.append(
+                f"{recording}: no file of the {view} view (camera {VIEWS[view]})."
+            )
+    return found
+
+
+def camera_view(name: str) -> str:
+    """The view that a file of CMU-MMAC shows, by the camera's number in its name; the number itself if unknown.
+
+    >>> camera_view("S07_Brownie_7150991-1431")
+    'egocentric'
+    """
+    match = re.search(r"_(\d{7})-\d+$", name)
+    number = match[1] if match else ""
+    return next((view for view, camera in VIEWS.items() if camera == number), number)
+
+
+def _same_folder(root: Path, place: str) -> Path | None:
+    """A folder by its name, whatever its case and signs."""
+    here: Path | None = root
+    for part in place.split("/"):
+        folders = [] if here is None else [p for p in here.iterdir() if p.is_dir()]
+        here = next((p for p in folders if plain_name(p.name) == plain_name(part)), None)
+    return here
+
+
+Frames = Sequence[tuple[str, int, int]]
+"""One list of `egoprocel.json`: (action, first frame, last frame), background included."""
+
+
+def _steps(frames: Frames) -> Frames:
+    """The same without the background."""
+    return [each for each in frames if each[0] != BACKGROUND]
+
+
+def _read_json(root: Path, loaded: Loaded, view: str) -> None:
+    """Read all tasks of `egoprocel.json`, with the videos and features beside it."""
+    shelf, path = Shelf(root), root / "egoprocel.json"
+    names = {}
+    if (root / "id2action.txt").is_file():
+        numbered = read_numbered_names(root / "id2action.txt")
+        names = {str(number): name.replace("_", " ") for number, name in numbered}
+    else:
+        loaded.missing.append(
+            f"{root / 'id2action.txt'}: absent; steps have numbers instead of names."
+        )
+    record = read_json(path)
+    if not isinstance(record, dict):
+        fail(path, "it must be an object with a task per key", "Copy the file again")
+    for title, info in TASKS.items():
+        if info.key in record:
+            with refusals(path, f"the lists of {title}"):
+                part = _shelf_of(shelf, info.folder)
+                loaded.tasks.append(_read_lists(title, record[info.key], names, part, view))
+        else:
+            loaded.missing.append(f"{path}: the task {info.key!r} ({title}) is not in it.")
+    for key in sorted(set(record) - {info.key for info in TASKS.values()}):
+        loaded.problems.append(f"{path}: the task {key!r} is not known.")
+    if not any(video.path or video.features for task in loaded.tasks for video in task):
+        loaded.missing.append(f"{root}: no videos/ and no features/ beside egoprocel.json.")
+
+
+def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
+    """Group the lists by recording: neighbours with the same steps at nearly the same times are views of one.
+
+    A camera may have stopped early, so the shorter of two lists need only be the beginning of the longer.
+    """
+    groups: list[list[Frames]] = []
+    for frames in lists:
+        if (
+            groups
+            and len(groups[-1]) < MOST_VIEWS
+            and _same_recording(_steps(fullest(groups[-1])), _steps(frames))
+        ):
+            groups[-1].append(frames)
+        else:
+            groups.append([frames])
+    # A view with nothing in it (a camera that stopped at once) belongs to the neighbour that has fewer views.
+    for place in range(len(groups) - 1, -1, -1):
+        if len(groups) > 1 and not any(map(_steps, groups[place])):
+            empty = groups.pop(place)
+            beside = groups[max(place - 1, 0) : place + 1]
+            min(beside, key=len).extend(empty)
+    return groups
+
+
+def fullest(views: Sequence[Frames]) -> Frames:
+    """The one of `views` with the most steps, the first of them when several are alike."""
+    return max(views, key=lambda frames: len(_steps(frames)))
+
+
+def _same_recording(one: Frames, other: Frames) -> bool:
+    shared = min(len(one), len(other))
+    pairs = zip(one[:shared], other[:shared], strict=True)
+    return shared > 0 and all(a[0] == b[0] and abs(a[1] - b[1]) <= SLACK for a, b in pairs)
+
+
+def _read_lists(
+    title: str, entry: Mapping[str, Any], names: Mapping[str, str], shelf: Shelf, view: str
+) -> Task:
+    """One task of the file; the views of a recording become one timeline."""
+    parts = zip(entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True)
+    lists: list[Frames] = [
+        list(zip(map(str, actions), starts, ends, strict=True)) for actions, starts, ends in parts
+    ]
+    handles = [str(handle) for handle in entry["handles"]]
+    views = collapse_views(lists) if len(lists) != len(handles) else [[frames] for frames in lists]
+    defects = list(TASKS[title].defects)
+    if len(lists) != len(handles):
+        defects.append(
+            f"{len(lists)} lists of camera views were collapsed to {len(views)} recordings"
+        )
+    if len(views) != len(handles):
+        defects.append(
+            f"{len(handles)} video names for {len(views)} recordings, so these are numbered"
+        )
+        handles = [f"{title} {place + 1:02d}" for place in range(len(views))]
+    used = {action for group in views for frames in group for action, _, _ in _steps(frames)}
+    steps = tuple(names.get(action, action) for action in sorted(used, key=lambda a: (len(a), a)))
+    videos = []
+    for name, group in zip(handles, views, strict=True):
+        frames = fullest(group)
+        length = float((frames[-1][2] + 1) / RATE)
+        segments = [
+            Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in _steps(frames)
+        ]
+        # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
+        files = [
+            n
+            for n in (*shelf.videos, *shelf.features)
+            if n.startswith(name) and camera_view(n) == view
+        ]
+        about = {"views": str(len(group))}
+        videos.append(shelf.video([name, *files], segments, steps, length=length, about=about))
+    return Task(title, videos, steps, defects=tuple(defects))

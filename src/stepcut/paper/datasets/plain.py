@@ -1,0 +1,104 @@
+"""A folder of videos, with or without label files in any format: what most people have; and the toy kitchen's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from stepcut.errors import AnnotationError
+from stepcut.files.names import match_videos, video_name
+from stepcut.formats import read_all
+from stepcut.formats.common import read_json, refusals
+from stepcut.formats.kinds import label_files
+from stepcut.paper.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
+from stepcut.rate import Rate
+from stepcut.timeline import Timeline
+
+LABELS = ("annotations", "labels", "groundTruth")
+
+
+def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
+    """Add the task in the folder `place`, or those in its folders, to what was `loaded`; `rate` is for label files that
+    count frames."""
+    folders = (
+        [place]
+        if _is_task(place)
+        else [p for p in sorted(place.iterdir()) if p.is_dir() and _is_task(p)]
+    )
+    if not folders:
+        loaded.missing.append(f"{place}: no video and no label file in it, nor in a folder of it.")
+    loaded.tasks += [read_task(folder, loaded, rate) for folder in folders]
+
+
+def read_task(
+    folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()
+) -> Task:
+    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`. What does not fit together
+    is reported in `loaded`."""
+    shelf = Shelf(
+        folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded)
+    )
+    timelines = _timelines(folder, loaded, rate)
+    try:
+        matched = match_videos(timelines, {**shelf.videos, **shelf.features})
+        timelines = {matched.get(name, name): timeline for name, timeline in timelines.items()}
+    except AnnotationError as error:
+        loaded.problems.append(f"{folder}: {error}")
+    steps = steps or tuple(
+        dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps)
+    )
+    if timelines:
+        bare = [path for name, path in shelf.videos.items() if name not in timelines]
+        loaded.missing += [f"{path}: a video without a label file." for path in bare]
+    if shelf.videos or shelf.features:
+        strays = [
+            name for name in timelines if name not in shelf.videos and name not in shelf.features
+        ]
+        loaded.problems += [
+            f"{folder}: the label file of {name!r} matches no video." for name in strays
+        ]
+    videos = []
+    for name in sorted({*shelf.videos, *shelf.features, *timelines}):
+        given = timelines.get(name)
+        known = (None, None) if given is None else (given.segments, given.duration)
+        videos.append(shelf.video([name], known[0], steps, length=known[1]))
+    return Task(folder.name, videos, steps)
+
+
+def read_kitchen(place: Path, loaded: Loaded) -> None:
+    """Add what `toy.make_kitchen` filmed at `place` to what was `loaded`; `graph.json` has steps and true order."""
+    if not (place / "graph.json").is_file():
+        loaded.missing.append(
+            f"{place}/graph.json: absent. Film a kitchen there: "
+            f"python -c 'from stepcut.toy import make_kitchen; make_kitchen({str(place)!r})'"
+        )
+        return
+    with refusals(place / "graph.json", "the order of a toy kitchen"):
+        graph = read_json(place / "graph.json")
+        edges = tuple((str(before), str(after)) for before, after in graph["edges"])
+        steps = tuple(str(step) for step in graph["steps"])
+    task = read_task(place, loaded, steps=steps)
+    loaded.tasks.append(replace(task, name="breakfast", graph=edges))
+
+
+def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Timeline]:
+    """Video name -> timeline; a label file that makes no sense is reported, and the others are still read."""
+    found: dict[str, Timeline] = {}
+    for path in label_files(first_of(folder, *LABELS) or folder):
+        try:
+            for timeline in read_all(path, rate=rate, confirmed=True):
+                name = video_name(timeline.video) or path.stem
+                if name in found:
+                    loaded.problems.append(
+                        f"{path}: {name!r} has a label file already; this one is passed over."
+                    )
+                found.setdefault(name, timeline)
+        except AnnotationError as error:
+            loaded.problems.append(str(error))
+    return found
+
+
+def _is_task(folder: Path) -> bool:
+    if first_of(folder, "videos", *LABELS):
+        return True
+    return bool(label_files(folder)) or any(
+        path.parent == folder for path in find_videos(folder).values()
+    )

@@ -1,0 +1,258 @@
+"""Cells: which of them make each table of the paper, and how one is filled: features, embedding, cut, scores.
+
+A cell is one row, task, K and seed; it can be run on its own. Trained embeddings are kept on disk and shared.
+"""
+
+import hashlib
+import inspect
+import json
+import math
+import time
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save_file
+
+from stepcut.errors import OptionError, choose
+from stepcut.evaluation.clock import CLOCK, put_on_one_clock
+from stepcut.evaluation.compare import NO_VIDEO, baseline, graph_f1
+from stepcut.evaluation.protocols import PROTOCOLS, find_protocol
+from stepcut.evaluation.score import score
+from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.methods import METHODS
+from stepcut.methods.arithmetic import as_vectors
+from stepcut.methods.baselines.kmeans import smooth_embedding
+from stepcut.methods.contract import build
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.paper.cnc.method import EMBEDDERS
+from stepcut.paper.experiments.material import Material
+from stepcut.plugins import find
+from stepcut.timeline import Timeline
+from stepcut.version import __version__
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table before it is known."""
+
+    task: str
+    row: str
+    steps: int
+    seed: int
+    view: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """What the row is made of: an embedding, and the segmenter that is given it.
+
+        The embedding is "none" (it looks at no video), "raw" features, "smooth" ones, a loss that an embedder is
+        trained with, or "method", where the second names a whole method.
+        """
+        if self.row in NO_VIDEO:
+            return "none", self.row
+        if self.row in ("kmeans", "smooth"):
+            return ("raw" if self.row == "kmeans" else "smooth"), "kmeans"
+        embedding, _, segmenter = self.row.partition(" + ")
+        return (embedding, segmenter) if segmenter else ("method", self.row)
+
+    @property
+    def embedding(self) -> tuple[str, str, str, int] | None:
+        """What it shares with the cells that are filled from the same trained embedder; None where none is trained."""
+        return (self.task, self.view, self.parts[0], self.seed) if " + " in self.row else None
+
+    @property
+    def key(self) -> str:
+        """What it is called in the progress and in the name of its file."""
+        words = "-".join([self.task, self.view, self.row, str(self.steps), str(self.seed)])
+        return "".join(c if c.isalnum() else "_" for c in words)[:80]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table of the paper; `tables.toml` has them and says what each part means."""
+
+    name: str
+    title: str
+    rows: Sequence[str]
+    figures: Sequence[str]
+    protocol: str = "paper"
+    also: Sequence[str] = ()
+    steps: Sequence[int] = ()
+    views: bool = False
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    name: Experiment(name, **about)
+    for name, about in tomllib.loads(
+        (Path(__file__).parent / "tables.toml").read_text(encoding="utf-8")
+    ).items()
+}
+
+
+SCORED = [name for name in PROTOCOLS if name != "named"]
+"""The protocols by which cells are scored; what is found without labels has no names."""
+
+
+def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
+    """The protocol of this `name`, of those by which cells were `scored`; `legacy` is answered with its new names."""
+    return (
+        find_protocol(name).name
+        if name == "legacy"
+        else choose("protocol", name, {each: each for each in scored})
+    )
+
+
+def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str]:
+    """The rows of an `experiment` to fill: all, or those of these `names`; the clock is always among them.
+
+    A name that the table does not have may be a method: one of stepcut's, of an entry point, `package.module:Class`.
+    """
+    own = [name for name in names or () if name not in experiment.rows]
+    for name in own:
+        try:
+            find("method", name, METHODS)
+        except OptionError:
+            if ":" in name:
+                raise
+            choose("row", name, dict.fromkeys(experiment.rows))
+    return [
+        *(row for row in experiment.rows if names is None or row in names or row == "uniform"),
+        *own,
+    ]
+
+
+def plan(
+    rows: Sequence[str], steps: Mapping[tuple[str, str], Sequence[int]], seeds: Sequence[int]
+) -> list[Cell]:
+    """All cells of `rows` and `seeds`; `steps` are the numbers of steps for each view and task."""
+    return [
+        Cell(task, row, number, seed, view)
+        for (view, task), numbers in steps.items()
+        for number in numbers
+        for row in rows
+        for seed in (seeds[:1] if row in ("uniform", "one-cluster") else seeds)
+    ]
+
+
+class Work(NamedTuple):
+    """A cell to be filled, and what it is filled from."""
+
+    cell: Cell
+    material: Material
+    folder: Path
+    """Where finished cells and trained embeddings are kept."""
+    train: Mapping[str, Any]
+    """Settings of the embedder beside its defaults."""
+    cut: Mapping[str, Any]
+    """Settings of the segmenters, each of which takes those it has."""
+    device: str | None = None
+    """Where an embedder is trained; it makes no other figures, so it names no file."""
+
+    def file(self, kind: str, *made_of: Any) -> Path:
+        """Where something of this `kind` is kept that is `made_of` these, this material and this version."""
+        whole = json.dumps([__version__, self.material.fingerprint, *made_of], sort_keys=True)
+        return self.folder / kind / hashlib.sha256(whole.encode()).hexdigest()[:20]
+
+
+def run_cell(work: Work) -> dict[str, Any]:
+    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call, unless it is damaged."""
+    cell, material = work.cell, work.material
+    kept = work.file("cells", asdict(cell), work.train, work.cut, *own_code(cell))
+    path = kept.with_name(f"{cell.key}-{kept.name}.json")
+    record: dict[str, Any]
+    with suppress(OSError, ValueError, TypeError):
+        if set(record := read_json(path)) == {"cell", "figures", "notes", "seconds"}:
+            return record
+    start = time.perf_counter()
+    names = [f"step {number}" for number in range(cell.steps)]
+    if cell.row in NO_VIDEO:
+        found = {
+            name: Timeline(duration=seconds, steps=names)
+            for name, seconds in material.durations.items()
+        }
+    else:
+        found = {
+            name: Timeline.from_labels(labels, material.rate, names, material.durations[name])
+            for name, labels in predict(work).items()
+        }
+    pair = put_on_one_clock(found, material.truth, all_found=names)
+    pred = (
+        baseline(cell.row, pair.true, cell.steps, cell.seed) if cell.row in NO_VIDEO else pair.pred
+    )
+    figures: dict[str, dict[str, float | None]] = {}
+    for protocol in SCORED:
+        result = score(pred, pair.true, protocol, names=pair.steps, rate=CLOCK, clusters=cell.steps)
+        values = result.figures
+        if material.task.graph is not None and protocol == "strict":
+            values["graph F1"] = graph_f1(result, set(material.task.graph))
+        figures[protocol] = {
+            name: None if math.isnan(value) else round(value, 4) for name, value in values.items()
+        }
+    record = {
+        "cell": asdict(cell),
+        "figures": figures,
+        "notes": [f"{material.task.name}: {note}" for note in pair.notes],
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    write_json(path, record)
+    return record
+
+
+def own_code(cell: Cell) -> list[str]:
+    """The file of a method of one's own, where the row of the `cell` is one: it may be another at the next call."""
+    embedding, name = cell.parts
+    if embedding != "method" or name in METHODS:
+        return []
+    maker: Any = find("method", name, METHODS)
+    return [Path(inspect.getfile(maker)).read_text(encoding="utf-8")]
+
+
+def predict(work: Work) -> dict[str, NDArray[np.int64]]:
+    """The labels that the row of the cell of `work` finds in each video."""
+    cell, material = work.cell, work.material
+    embedding, name = cell.parts
+    named: dict[str, Any] = {"steps": cell.steps, "rate": material.rate, "seed": cell.seed}
+    if cell.embedding is not None:
+        rows = load_file(train_embedder(work))
+    else:
+        rows = material.read()
+        if embedding == "method":
+            # A method is more than the contract's verbs: its class takes the settings that all methods share.
+            maker: Any = find("method", name, METHODS)
+            return dict(zip(rows, maker(**named).fit(list(rows.values())).labels_, strict=True))
+        videos = [as_vectors(video) for video in rows.values()]
+        videos = smooth_embedding(videos, material.rate) if embedding == "smooth" else videos
+        rows = dict(zip(rows, videos, strict=True))
+        # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
+        named["normalise"] = False
+    takes = inspect.signature(SEGMENTERS[name]).parameters
+    known = {setting: value for setting, value in work.cut.items() if setting in takes}
+    segmenter = build(SEGMENTERS[name], {**named, **known})
+    return dict(zip(rows, segmenter.fit_predict(list(rows.values())), strict=True))
+
+
+def train_embedder(work: Work) -> Path:
+    """The file of embeddings under the loss of the cell of `work`, trained once per task, view, loss and seed."""
+    cell, material = work.cell, work.material
+    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.train}
+    path = work.file("embeddings", given).with_suffix(".safetensors")
+    with (
+        suppress(OSError, SafetensorError),
+        safe_open(path, "numpy"),
+    ):  # a damaged file is made again
+        return path
+    rows, checkpoint = material.read(), path.with_suffix(".checkpoint")
+    embedder = build(EMBEDDERS["cnc"], {"device": work.device, **given})
+    embedder.fit(list(rows.values()), checkpoint=checkpoint)
+    embeddings = map(np.ascontiguousarray, embedder.transform(list(rows.values())))
+    with whole_file(path) as temporary:
+        save_file(dict(zip(rows, embeddings, strict=True)), temporary)
+    checkpoint.unlink(missing_ok=True)
+    return path

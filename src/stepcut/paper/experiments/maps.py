@@ -1,0 +1,119 @@
+"""Feature maps made of videos: what they take on the disk, said beforehand, and two ways to take less."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from stepcut.errors import DataError
+from stepcut.features.backbones.resnet50 import map_shape
+from stepcut.features.contract import Failure, Features
+from stepcut.features.extract import extract
+from stepcut.features.files import (
+    content_hash,
+    feature_file,
+    in_parts,
+    load_features,
+    read_rows,
+    write_rows,
+)
+from stepcut.features.spec import FeatureSpec
+from stepcut.files.cache import cache_dir
+from stepcut.paper.datasets import Task
+from stepcut.parallel.contract import Engine
+from stepcut.progress import Hook
+
+MAPS = {
+    "keep": "all maps stay in the cache",
+    "half": "maps of half the width and height, a quarter of the disk",
+    "stream": "the maps of one task at a time, removed when its cells are filled",
+}
+
+
+def state_cost(
+    spec: FeatureSpec | str | None, maps: str, tasks: Sequence[Task], folder: Path
+) -> str | None:
+    """What the maps of the videos of `tasks` take at most, in words, before any is made for the experiment in `folder`;
+    a disk that is too small is an error. `maps` is a word of `MAPS`, and `spec` says how they are made: where it gives
+    vectors, or features are given, the answer is None."""
+    if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
+        return None
+    filmed = [[video for video in task if video.path and video.timeline] for task in tasks]
+    seconds = [sum(video.duration or 0.0 for video in videos) for videos in filmed]
+    a_frame = 2 * math.prod(map_shape(spec.layer or "conv4c")) / (4 if maps == "half" else 1)
+    frames = [float(spec.fps) * each for each in seconds]
+    most = a_frame * (max(frames, default=0.0) if maps == "stream" else sum(frames))
+    wanted = cache_dir() if maps == "keep" else folder
+    place = next(each for each in (wanted, *wanted.absolute().parents) if each.exists())
+    free = shutil.disk_usage(place).free
+    words = (
+        f"maps of {sum(frames):,.0f} frames take up to {most / 1e9:.1f} GB below {place}, where {free / 1e9:.0f} GB "
+        "are free; a GPU makes some 500 a second, two CPU cores some 10"
+    )
+    if most > free:
+        raise DataError(
+            f"{words}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a quarter of the disk) or "
+            "--maps stream (one task at a time)."
+        )
+    return words
+
+
+def make_maps(
+    videos: Sequence[Path],
+    spec: FeatureSpec,
+    maps: str,
+    folder: Path,
+    progress: Hook,
+    engine: Engine | None,
+    device: str,
+) -> tuple[list[Features], list[Failure]]:
+    """The features of `videos`, made by `spec` on a `device` and kept as `maps` says, and what failed.
+
+    Workers of an `engine` share `folder`; `progress` hears how far the work is.
+    """
+    if maps != "half":
+        cache = folder / "maps" if maps == "stream" else None if engine is None else folder
+        return extract(list(videos), spec, None, cache, progress, device=device, engine=engine)
+    made: list[Features] = []
+    failures: list[Failure] = []
+    for video in videos:  # the whole maps of one video at a time are on the disk
+        kept = Path(
+            str(
+                feature_file(
+                    content_hash(video, cache_dir()), spec.fps, repr(spec), folder / "maps"
+                )
+            )
+        )
+        if not kept.exists():
+            whole = folder / "maps" / "whole"
+            found, failed = extract(
+                [video], spec, None, whole, progress, device=device, engine=engine
+            )
+            failures += failed
+            for one in found:
+                _halve(one, kept)
+            shutil.rmtree(whole, ignore_errors=True)
+        if kept.exists():
+            made.append(replace(load_features([kept], spec.fps)[0], path=str(video)))
+    return made, failures
+
+
+def _halve(one: Features, path: Path) -> None:
+    """Keep maps (T, C, h, w) at `path` with half the width and height: the mean of every four places."""
+    if one.rows.ndim != 4 or not isinstance(one.rows, np.memmap):
+        raise DataError(
+            "--maps half: this backbone gives vectors, which take little room. Leave --maps out."
+        )
+    (_, channels, height, width), file = one.rows.shape, Path(str(one.rows.filename))
+    whole = (
+        rows[:, :, : height // 2 * 2, : width // 2 * 2].astype(np.float32)
+        for rows in in_parts(one.rows)
+    )
+    parts = (
+        rows.reshape(len(rows), channels, height // 2, 2, width // 2, 2).mean((3, 5))
+        for rows in whole
+    )
+    write_rows(path, parts, lambda: read_rows(file)[1])

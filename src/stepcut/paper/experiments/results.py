@@ -1,0 +1,279 @@
+"""Results: one self-contained file, from which the table, its LaTeX and a plot are made again without rerunning."""
+
+import csv
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from stepcut.colours import colour
+from stepcut.errors import DataError, OptionError, choose
+from stepcut.evaluation.compare import NO_VIDEO, above_clock
+from stepcut.files.atomic import read_json, write_json
+from stepcut.files.figures import FIXED, drawn_with, save_figure
+from stepcut.paper.datasets import DATASETS
+from stepcut.paper.experiments.cells import EXPERIMENTS, choose_protocol
+from stepcut.tables import Cell, Spread, Table
+
+FORMAT = "stepcut experiment 1"
+PARTS = {"experiment", "data", "features", "steps", "seeds", "versions", "tasks", "cells", "notes"}
+"""What a table is made of again; the rest of the file may be absent."""
+NOTES = 4
+"""So many notes on the data stand beneath a table; the results file has them all."""
+
+Key = tuple[str | int, ...]
+"""A row of a table: its name, then camera and K where they vary."""
+Cells = list[dict[str, Any]]
+
+
+@cache
+def read_published() -> list[dict[str, str]]:
+    """All that the seed paper (Bansal, Arora, Jawahar, ECCV 2022) reports; nothing there was computed by stepcut.
+
+    The protocol of a third-person row is the one that it was most likely computed under, which cannot be settled
+    without the videos. `framewise` is what the authors' code computes. Rows with a precision far below the recall come
+    from Shen et al., who count background in the precision. A clock gives every frame to a step, so that there its
+    precision could not exceed its recall: its row for ProceL must be of the other reading.
+    """
+    text = (Path(__file__).parent / "published.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+class Results:
+    """The cells of one experiment with their settings, seeds and versions; `record` is what the results file holds."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.record = record
+        self.experiment = choose("experiment", str(record.get("experiment")), EXPERIMENTS)
+
+    def __repr__(self) -> str:
+        return f"<Results {self.experiment.name} on {self.record['data']}: {len(self.record['cells'])} cells>"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the results file at `path`."""
+        write_json(path, self.record)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the results file at `path`."""
+        try:
+            record = read_json(path)
+            if not isinstance(record, dict) or record.get("format") != FORMAT:
+                raise ValueError(f"not a results file of this version, {FORMAT}")
+            if absent := sorted(PARTS - record.keys()):
+                raise ValueError(f"it lacks {', '.join(absent)}")
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{path}: it cannot be read as results ({error}). Run the experiment again."
+            ) from error
+        return cls(record)
+
+    def table(self, protocol: str | None = None) -> Table:
+        """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
+        shown = self._protocols(protocol)
+        several = len(shown) > 1
+        columns = list(dict.fromkeys(self._column(task["task"]) for task in self.record["tasks"]))
+        body: list[list[Cell]] = []
+        for key, cells in self.rows().items():
+            for name in shown:
+                head: list[Cell] = [*([name] if several else []), *key[1:]]
+                body.append([key[0], *head, *self._figures(cells, name, columns)])
+                if known := self._published(key, name, columns):
+                    body.append([f"{key[0]} (published)", *head, *known])
+        reported = dict.fromkeys(
+            each["row"] for each in read_published() if each["table"] == self.experiment.name
+        )
+        for name in shown:
+            for row in reported:
+                if row not in self.experiment.rows and (
+                    known := self._published((row, ""), name, columns)
+                ):
+                    body.append([f"{row} (published)", *([name] if several else []), *known])
+        titles = [
+            *(["protocol"] if several else []),
+            *(["camera"] if self.experiment.views else []),
+        ]
+        titles += ["K"] if self.experiment.steps else []
+        named = [*columns, *(["mean"] if len(columns) > 1 else [])]
+        titles += [f"{column} {figure}" for column in named for figure in self.experiment.figures]
+        notes = [*self._verdicts(shown[0]), *self._on_published(body), *self._notes()]
+        return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
+
+    def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
+        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over seeds."""
+        cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
+        if not cells:
+            raise OptionError(f"there is no cell of row {row!r} in these results.")
+        return self._average(cells, figure, protocol)
+
+    @drawn_with(FIXED)
+    def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
+        """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds, to `path`.
+
+        Its suffix chooses PNG, SVG or PDF. `protocol`: left out, the paper's.
+        """
+        from matplotlib.figure import Figure
+
+        name = self._protocols(protocol)[0]
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot(
+            title=f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}"
+        )
+        means = {key: self._average(cells, "F1", name) for key, cells in self.rows().items()}
+        if self.experiment.steps:
+            for number, row in enumerate(dict.fromkeys(key[0] for key in means)):
+                line = {int(key[-1]): mean for key, mean in means.items() if key[0] == row}
+                f1, deviations = zip(*line.values(), strict=True)
+                style: dict[str, Any] = {"color": colour(number), "marker": "o", "capsize": 3}
+                axes.errorbar(list(line), f1, yerr=deviations, label=row, **style)
+                axes.set_xticks(list(line))
+            axes.set_xlabel("K")
+            axes.legend(fontsize="small")
+        else:
+            f1, deviations = zip(*means.values(), strict=True)
+            places = range(len(means))
+            axes.barh(
+                places, f1, xerr=deviations, color=[colour(number) for number in places], capsize=3
+            )
+            axes.set_yticks(places, [", ".join(map(str, key)) for key in means])
+            axes.invert_yaxis()
+        save_figure(figure, path)
+
+    def rows(self) -> dict[Key, Cells]:
+        """The cells of every row of the table, in the order of the plan; rows of one's own come last."""
+        varied = [
+            "row",
+            *(["view"] if self.experiment.views else []),
+            *(["steps"] if self.experiment.steps else []),
+        ]
+        found: dict[Key, Cells] = {}
+        for record in self.record["cells"]:
+            cell = {**record["cell"], "figures": record["figures"]}
+            found.setdefault(tuple(cell[name] for name in varied), []).append(cell)
+        order = list(self.experiment.rows)
+        order += [str(key[0]) for key in found if key[0] not in order]
+        return dict(
+            sorted(found.items(), key=lambda item: (order.index(str(item[0][0])), *item[0][1:]))
+        )
+
+    def _protocols(self, wanted: str | None) -> list[str]:
+        """The protocol that is wanted, or those of the paper."""
+        shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
+        scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
+        return [choose_protocol(each, scored) for each in shown]
+
+    def _column(self, task: str) -> str:
+        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set."""
+        if self.experiment.name == "third-person":
+            return str(self.record["data"])
+        parts = DATASETS["egoprocel"].tasks
+        return parts[task].part if self.record["data"] == "egoprocel" and task in parts else task
+
+    def _by_column(self, cells: Cells) -> dict[str, Cells]:
+        parts: dict[str, Cells] = {}
+        for cell in cells:
+            parts.setdefault(self._column(cell["task"]), []).append(cell)
+        return parts
+
+    def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
+        parts, values = self._by_column(cells), list[Cell]()
+        for mine in [
+            *(parts.get(column) for column in columns),
+            *([cells] if len(columns) > 1 else []),
+        ]:
+            for figure in self.experiment.figures:
+                mean = self._average(mine, figure, protocol) if mine else None
+                values.append(mean.mean if mean is not None and mean.sd < 1e-9 else mean)
+        return values
+
+    def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
+        """As in the paper, over the columns: a part of many tasks weighs no more than a part of one."""
+        parts = self._by_column(cells).values()
+        seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
+        return Spread(float(np.mean(seeds)), float(np.std(seeds)))
+
+    def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
+        """The paper's figures for this row; empty where there are none for this data, K and protocol."""
+        steps = str(key[-1] if self.experiment.steps else self.record["steps"])
+        wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
+        wanted["camera"] = key[1] if self.experiment.views else ""
+        shown, known = self.experiment.figures, dict[str, dict[str, float]]()
+        for each in read_published():
+            same = all(each[name] == value for name, value in wanted.items()) and each["K"] in (
+                "",
+                steps,
+            )
+            if same and self.record["data"] == ("egoprocel" if each["K"] else each["column"]):
+                known[each["column"]] = {
+                    figure: float(each[figure]) for figure in shown if each[figure]
+                }
+        cells: list[Cell] = [
+            known.get(column, {}).get(figure) for column in columns for figure in shown
+        ]
+        for figure in shown if len(columns) > 1 else ():
+            values = [
+                known[column][figure] for column in columns if figure in known.get(column, {})
+            ]
+            cells.append(float(np.mean(values)) if len(values) == len(columns) else None)
+        return cells if known else []
+
+    def _caption(self, protocol: str) -> str:
+        record, tasks = self.record, self.record["tasks"]
+        fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
+        videos = sum(task["videos"] for task in tasks)
+        seeds = record["seeds"]
+        return (
+            f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
+            f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
+            f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
+            f"{record.get('encoder', 'no encoder')}{' as published' if record.get('as_published') else ''}, "
+            f"{record.get('device', 'cpu')}, seeds {seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}"
+        )
+
+    def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
+        """What must be known to read published rows beside ours."""
+        if not any("(published)" in str(row[0]) for row in body):
+            return
+        if "conv4c maps" not in str(self.record["features"]):
+            ours = self.record["features"] or "no features"
+            yield f"Published rows were made from ResNet-50 conv4c maps of the videos; ours from {ours}."
+        if self.experiment.also:
+            yield (
+                "Which reading of the protocol made which published row cannot be settled without the videos: each "
+                "stands under the one it is possible under and most likely of."
+            )
+
+    def _notes(self) -> list[str]:
+        """What is odd about the data; the first few, so that a large data set leaves the table readable."""
+        every: list[str] = self.record["notes"]
+        more = len(every) - NOTES
+        return (
+            every
+            if more <= 0
+            else [*every[:NOTES], f"... and {more} more such notes in the results file."]
+        )
+
+    def _verdicts(self, protocol: str) -> Iterable[str]:
+        """For every row that looks at videos: how far above the clock."""
+        rows = self.rows()
+        for key, cells in rows.items():
+            clock = rows.get(("uniform", *key[1:]))
+            if clock and key[0] not in NO_VIDEO:
+                where = "".join(
+                    f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:]
+                )
+                ours, theirs = (self._average(each, "F1", protocol) for each in (cells, clock))
+                yield f"{key[0]}{where}: {above_clock(ours, theirs.mean)}."
+
+
+def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:
+    """The mean over tasks for each seed; rows without chance have one seed."""
+    means = []
+    for seed in sorted({cell["seed"] for cell in cells}):
+        values = [cell["figures"][protocol].get(figure) for cell in cells if cell["seed"] == seed]
+        known = [value for value in values if value is not None]
+        means.append(float(np.mean(known)) if known else float("nan"))
+    return means

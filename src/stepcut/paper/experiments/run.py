@@ -1,0 +1,235 @@
+"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run stopped."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import DataError, OptionError, as_items, choose
+from stepcut.evaluation.compare import NO_VIDEO
+from stepcut.features.spec import FeatureSpec
+from stepcut.files.cache import cache_dir
+from stepcut.methods.segmenter import SEEDS, check_number
+from stepcut.paper.cnc.method import AS_PUBLISHED
+from stepcut.paper.experiments.cells import (
+    EXPERIMENTS,
+    Work,
+    choose_rows,
+    plan,
+    run_cell,
+    train_embedder,
+)
+from stepcut.paper.experiments.maps import MAPS, make_maps, state_cost
+from stepcut.paper.experiments.material import Material, choose_features, find_tasks, make_material
+from stepcut.paper.experiments.results import FORMAT, Results
+from stepcut.parallel import open_engine
+from stepcut.parallel.contract import Engine, count_cores
+from stepcut.parallel.local import free_memory
+from stepcut.progress import Hook, Stage, silent
+from stepcut.rate import Rate
+from stepcut.version import versions
+
+log = logging.getLogger("stepcut")
+
+
+def run_experiment(
+    name: str,
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    features: str | None = None,
+    tasks: Sequence[str] | None = None,
+    seeds: int = 3,
+    seed: int = 0,
+    steps: int | str = 7,
+    rows: Sequence[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    fps: Rate | None = None,
+    train: Mapping[str, Any] | None = None,
+    toy: Mapping[str, Any] | None = None,
+    progress: Hook = silent,
+    engine: str | Engine | None = None,
+    address: str | None = None,
+    spec: FeatureSpec | None = None,
+    cut: Mapping[str, Any] | None = None,
+    as_published: bool = False,
+    device: str = "auto",
+    maps: str = "keep",
+) -> Results:
+    """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
+
+    name          of the table
+    data          the folder of a data set (or several), NAME:DIR, or "toy"
+    features      given features by their name
+    tasks         only these
+    seeds, seed   how many seeds, and the first
+    steps         K, or "true" for the number of steps that each task truly has
+    rows          only these rows of the table; a method of your own, `package.module:Class`, is one more row
+    folder        keeps finished cells and trained embeddings (default: in the cache): the same call goes on
+    jobs          how many cells run at once (default: as many as cores and memory allow)
+    fps           rows per second: of given features that do not say it (1), or made of videos (2)
+    train, cut    settings of the embedder and of the segmenters; those that a segmenter does not have are left out
+    toy           settings of the toy kitchen
+    progress      hears how far the work is
+    engine        where features are made and cells are filled: "local", or "ray" (a cluster, at `address`, which
+                  shares `folder`)
+    spec          how features are made of videos: backbone, weights, layer, family, rate
+    as_published  the paper's own text where ours departs from it; `train` and `cut` come before it
+    device        where the backbone and the embedder run: auto, cpu or cuda
+    maps          of the paper's network: "keep" all, "half" their width and height (a quarter of the disk), "stream"
+                  those of one task at a time
+    """
+    experiment = choose("experiment", name, EXPERIMENTS)
+    check_number("seeds", seeds, 1, 10_000, whole=True)
+    check_number("seed", seed, 0, SEEDS - seeds, whole=True)
+    if steps != "true" and (not isinstance(steps, int) or steps < 1):
+        raise OptionError(
+            f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'."
+        )
+    if jobs is not None:
+        check_number("jobs", jobs, 1, whole=True)
+    choose("maps", maps, MAPS)
+    wanted = "the folder of a data set (or several), NAME:DIR, or toy"
+    roots = as_items(
+        "data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted
+    )
+    if not roots:
+        raise OptionError(f"data={data!r} names nothing; give {wanted}.")
+    chosen = choose_rows(experiment, rows)
+    # A worker may have another working folder.
+    place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
+    on_cluster = engine not in (None, "local")
+    # On this machine, one process with all cores sees videos fastest.
+    there = (engine, jobs) if on_cluster else (None, None)
+    with open_engine(*there, address) as cluster:
+        data_name, found = find_tasks(roots, tasks, experiment.views, place, toy or {}, progress)
+        kind = choose_features(features, spec, fps, [task for _, task in found])
+        if cost := state_cost(kind, maps, [task for _, task in found], place):
+            log.warning("%s", cost)
+        make = partial(
+            make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device
+        )
+        train, cut = dict(train or {}), dict(cut or {})
+        if as_published:
+            train = {"temperature": 1 / train.get("dim", 128), **AS_PUBLISHED["train"], **train}
+            cut = {**AS_PUBLISHED["cut"], **cut}
+        notes = []
+        if kind is None:
+            chosen = [row for row in chosen if row in NO_VIDEO]
+            notes.append(
+                "This data has neither features nor videos here, so only the rows that need none are filled."
+            )
+        materials: list[Material] = []
+        records: list[dict[str, Any]] = []
+        for group in [[one] for one in found] if maps == "stream" else [found]:
+            made = [make_material(task, view, kind, fps, make) for view, task in group]
+            ready = [material for material in made if material is not None]
+            if not ready:
+                continue
+            by_task = {(material.view, material.task.name): material for material in ready}
+            numbers = {
+                of: experiment.steps or (m.steps if steps == "true" else int(steps),)
+                for of, m in by_task.items()
+            }
+            cells = plan(chosen, numbers, range(seed, seed + seeds))
+            where = None if device == "auto" else device
+            work = [
+                Work(cell, by_task[cell.view, cell.task], place, train, cut, where)
+                for cell in cells
+            ]
+            # Trained embeddings first, each once: the cells that share one then find it on the disk.
+            first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
+            size = None if on_cluster else _jobs(jobs, ready)
+            with open_engine(cluster, None if size == 1 else size) as workers:
+                _each(train_embedder, list(first.values()), workers, "embeddings", progress)
+                records += _each(run_cell, work, workers, "cells", progress)
+            materials += ready
+            if maps == "stream":
+                shutil.rmtree(place / "maps", ignore_errors=True)
+        if not materials:
+            what = f"no task of {data} has features {kind!r} and true timelines"
+            raise DataError(f"{what}. Choose other features or tasks.")
+    described = materials[0].described
+    return Results(
+        {
+            "format": FORMAT,
+            "experiment": name,
+            "data": data_name,
+            "features": described,
+            "steps": steps,
+            "seeds": list(range(seed, seed + seeds)),
+            "encoder": "the paper's embedder on maps"
+            if " maps of " in (described or "")
+            else "the encoder of vectors",
+            "device": _device(device),
+            "train": train,
+            "cut": cut,
+            "as_published": as_published,
+            "versions": versions(),
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tasks": [
+                {
+                    "task": material.task.name,
+                    "view": material.view,
+                    "videos": len(material.durations),
+                    "steps": material.steps,
+                    "hours": round(sum(material.durations.values()) / 3600, 3),
+                    "fingerprint": material.fingerprint,
+                }
+                for material in materials
+            ],
+            "cells": records,
+            "notes": [
+                *notes,
+                *(note for material in materials for note in material.notes),
+                *dict.fromkeys(note for record in records for note in record["notes"]),
+            ],
+        }
+    )
+
+
+def _device(device: str) -> str:
+    """The machine that an embedder is trained on, in words."""
+    if device == "cpu" or find_spec("torch") is None:
+        return "CPU"
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+
+def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
+    """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
+    if jobs is not None:
+        return jobs
+    largest = max(
+        sum(path.stat().st_size for path in material.features.values()) for material in materials
+    )
+    return max(1, min(count_cores(), int(free_memory() / (6 * largest + 2**29))))
+
+
+def _each(
+    do: Callable[[Work], Any],
+    todo: Sequence[Work],
+    engine: Engine | None,
+    what: str,
+    progress: Hook,
+) -> list[Any]:
+    """Do all work, here or by the engine's workers; the answers in its order."""
+    answers: list[Any] = []
+    with Stage(progress, what, total=len(todo), unit="cells") as stage:
+
+        def done(number: int, answer: Any) -> None:
+            if isinstance(answer, Exception):
+                raise answer
+            stage.advance(item=todo[number].cell.key)
+
+        if engine is not None:
+            return engine.map(do, todo, done, gpu=True)
+        for number, work in enumerate(todo):
+            answers.append(do(work))
+            done(number, answers[-1])
+    return answers

@@ -1,0 +1,275 @@
+"""The camera: scripts to frames to mp4, from the cook's own eyes or from a tripod in the corner."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import atan2, cos, hypot, pi, sin
+from pathlib import Path
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from scipy.ndimage import gaussian_filter1d
+
+from stepcut.files.atomic import whole_file
+from stepcut.toy import things
+from stepcut.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, paint_kitchen, settle, work_at
+from stepcut.toy.script import PASTIMES, STEPS, Script, Shot
+from stepcut.toy.things import Pixels, expose, overlay
+
+SIZE = (320, 240)
+FPS = 15
+REACH = 80.0
+"""How far from the middle of the view the hands may be, in units: they come along when the head turns."""
+
+
+@dataclass(frozen=True)
+class InHand:
+    """Something at `(x, y)` from where the hands work, turned by `turn` degrees and `size` times as large."""
+
+    thing: str
+    x: float
+    y: float
+    turn: float = 0.0
+    size: float = 1.0
+
+
+def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[Pixels]:
+    """Every frame of a `script` from a `view`, `(240, 320, 3)` RGB at FPS frames a second; frame `i` shows the time
+    `i / FPS`. The `look` overrides what the seed of the script gives."""
+    look = look or Look(script.seed)
+    rng = np.random.default_rng([*script.seed, 4])
+    kitchen = paint_kitchen(look, script.seed)
+    colours = look.body | look.ware
+    sprites = {
+        name: things.make_sprite(name, colours)
+        for name in ("left", "right", "person", "dish", "pour", "tap")
+    }
+    sprites |= {
+        step: things.make_sprite(step, {**colours, "handle": look.tools[step]}) for step in STEPS
+    }
+    if view == "side":  # from a tripod: the whole kitchen at once, with hardly a tremble
+        path = np.tile([WIDTH / 2, HEIGHT / 2, SIZE[0] / WIDTH * 1.04, 0.0], (_count(script), 1))
+        path[:, :2] += 1.5 * rng.standard_normal(2)
+    else:
+        path = _fly_ego(script, look, rng)
+    finish = _make_finish(look, len(path), rng)
+    seen = _seen(kitchen, view)
+    shrunk = WIDTH / seen.shape[1]  # units that a pixel of the picture is
+    number = 0
+    for shot in script.shots:
+        if shot.act in PASTIMES:
+            own = np.random.default_rng(shot.seed)
+            sprites["thing"] = things.pastime_thing(shot.act, own)
+            spot = (own.uniform(250, WIDTH - 250), own.uniform(560, 760))
+        else:
+            spot = work_at(look, shot.act)
+        while number < len(path) and number / FPS < shot.end - 1e-9:
+            camera = path[number]
+            frame = np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
+            cx, cy, zoom, roll = camera.tolist()
+            _draw(
+                frame,
+                seen,
+                (cx / shrunk, cy / shrunk),
+                (SIZE[0] / 2, SIZE[1] / 2),
+                roll,
+                zoom * shrunk,
+            )
+            items = _hold(shot, number / FPS - shot.start)
+            if view == "side":
+                items, (x, y) = _stand(items), spot
+            else:
+                reach, head = REACH / zoom, camera[:2]
+                x, y = (head + np.clip(spot - head, -reach, reach)).tolist()
+            for item in items:
+                at = _project(camera, x + item.x, y + item.y)
+                _draw(frame, *sprites[item.thing], at, item.turn + roll, item.size * zoom)
+            yield finish(frame, number)
+            number += 1
+        if shot.step:
+            settle(kitchen, look, shot.step)
+            seen = _seen(kitchen, view)
+
+
+def _seen(kitchen: Image.Image, view: str) -> Pixels:
+    """The kitchen as pixels, shrunk for the camera that stands far away, or its picture would flicker."""
+    return np.asarray((kitchen.reduce(4) if view == "side" else kitchen).convert("RGBA"))
+
+
+def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
+    """Film a script into an mp4 file, whole or not at all."""
+    h264 = "libx264" in av.codecs_available  # what browsers play; MPEG-4 is in every build
+    options = {"preset": "ultrafast", "crf": "26"} if h264 else {"qscale": "4"}
+    with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
+        stream = container.add_stream("libx264" if h264 else "mpeg4", rate=FPS, options=options)
+        stream.width, stream.height = SIZE
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.thread_count = 1  # the same bytes on every machine, however many cores
+        for picture in render_frames(script, view):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def is_filmed(script: Script, path: Path) -> bool:
+    """Whether the mp4 file of a script is there and can be read to its end."""
+    if not path.is_file():
+        return False
+    try:
+        with av.open(
+            str(path)
+        ) as container:  # the index lies at the end: a cut-off file does not open
+            return bool(container.streams.video[0].frames == _count(script))
+    except (av.FFmpegError, IndexError):
+        return False
+
+
+def _count(script: Script) -> int:
+    return round(script.duration * FPS)
+
+
+def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Where the head is, (frames, 4): x, y, zoom and roll in degrees. It turns to the work of each shot within half a
+    second about its start, sways and shakes."""
+    path = np.empty((_count(script), 4))
+    times = np.arange(len(path)) / FPS
+    for shot in script.shots:
+        here = (times >= shot.start - 1e-9) & (times < shot.end - 1e-9)
+        own = np.random.default_rng([shot.seed, 1])
+        t = times[here] - shot.start
+        if shot.step:
+            x, y = work_at(look, shot.step)
+            x, y = x + own.uniform(-35, 35), y + own.uniform(-40, 15)
+            zoom, wide = KITCHEN["work"][shot.step][2] * own.uniform(0.88, 1.12), 26.0
+        else:
+            x, y = (
+                own.uniform(200, WIDTH - 200),
+                {"wander": 880, "look": 240}.get(shot.act, 690) + own.uniform(-90, 90),
+            )
+            zoom, wide = own.uniform(0.6, 1.2), {"wander": 260.0, "look": 160.0}.get(shot.act, 45.0)
+        path[here, 0] = x + wide * _sway(t, 0.12, own)
+        path[here, 1] = y + 0.5 * wide * _sway(t, 0.12, own)
+        path[here, 2] = zoom * look.closeness * (1 + 0.08 * _sway(t, 0.1, own))
+        path[here, 3] = own.uniform(-7, 7) + 5 * _sway(t, 0.15, own)
+    path[:] = gaussian_filter1d(path, 0.25 * FPS, axis=0, mode="nearest")
+    path[:, 0] += 2.5 * _sway(times, 1.7, rng)
+    path[:, 1] += 2.5 * _sway(times, 2.1, rng)
+    path[:, 3] += 0.6 * _sway(times, 1.9, rng)
+    path[:, 2] = np.clip(path[:, 2], 0.55, 1.6)
+    half = (
+        0.5 * np.array(SIZE) / path[:, 2:3] * (1.1, 1.25) + 5
+    )  # nobody looks past the ends of the kitchen
+    path[:, :2] = np.clip(path[:, :2], half, (WIDTH, HEIGHT) - half)
+    return path
+
+
+def _sway(t: NDArray[np.float64], pace: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """A smooth wandering between about -1 and 1, of about `pace` swings a second."""
+    waves = [np.sin(2 * pi * (pace * rng.uniform(0.5, 1.6) * t + rng.random())) for _ in range(3)]
+    return np.asarray(sum(waves) / 2.0, dtype=np.float64)
+
+
+def _hold(shot: Shot, t: float) -> list[InHand]:
+    """The hands and what they hold, `t` seconds into a shot, the rearmost first."""
+    act, own = shot.act, np.random.default_rng([shot.seed, 2])
+    pace = own.uniform(0.75, 1.3)
+    dx, dy, turn = own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
+    beat = 2 * pi * pace * t
+    way = 0.5 + 0.5 * np.tanh(
+        3 * sin(0.55 * beat)
+    )  # of the jam, from the jar to the toast and back
+    tools = {  # where the tool is, how it is turned, and how the right hand is that holds it
+        "cut bread": (14 + dx, 58 + dy + 20 * sin(1.7 * beat), -12 + turn, -24),
+        "spread butter": (66 + dx + 26 * sin(beat), 74 + dy + 8 * cos(0.7 * beat), -52 + turn, -30),
+        "add jam": (10 + 80 * way + dx, 96 - 40 * way + dy, -28 + turn - 20 * way, -26),
+        "pour water": (
+            92 + dx,
+            -96 + dy + 4 * sin(0.5 * beat),
+            -34 + turn / 2 + 4 * sin(0.6 * beat),
+            -40,
+        ),
+        "stir tea": (
+            24 + 15 * cos(1.4 * beat) + dx / 3,
+            86 + 8 * sin(1.4 * beat),
+            -20 + turn / 2,
+            -28,
+        ),
+        "wash dish": (26 + dx + 24 * cos(1.2 * beat), 30 + dy + 16 * sin(1.2 * beat), turn, -24),
+    }
+    behind = {
+        "cut bread": [InHand("left", -62 + dx, 34, 28)],
+        "spread butter": [InHand("left", -80, 60 + dy, 30)],
+        "add jam": [InHand("left", -16, 30, 34)],
+        "pour water": [InHand("pour", -34 + dx, -64 + dy)],
+        "stir tea": [InHand("left", -74, 36 + dy, 34)],
+        "wash dish": [
+            InHand("tap", 4, -70),
+            InHand("dish", -4, 22 + dy, 6 * sin(beat)),
+            InHand("left", -78, 44 + dy, 26),
+        ],
+    }
+    if act in tools:
+        x, y, tip, hand = tools[act]
+        return [*behind[act], InHand(act, x, y, tip), InHand("right", x, y, hand)]
+    if act in ("phone", "fiddle"):
+        x, y = 10 + 2 * dx + 8 * sin(0.4 * beat), 50 + dy
+        return [InHand("thing", x, y, turn + 6 * sin(0.3 * beat), 0.9), InHand("right", x, y, -14)]
+    return []  # wander, look: the hands are down
+
+
+def _stand(items: list[InHand]) -> list[InHand]:
+    """The same, seen from afar: the cook stands beside the work and the arms reach from the shoulder to it."""
+    side, up = -170.0, -270.0
+    whole = [InHand("person", side, up)]
+    for item in items:
+        if item.thing in ("left", "right"):
+            x, y = side - item.x, up - item.y
+            item = InHand(item.thing, item.x, item.y, atan2(-x, y) * 180 / pi, hypot(x, y) / 390)
+        whole.append(item)
+    return whole
+
+
+def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, float]:
+    """Where in the frame a point of the kitchen is."""
+    cx, cy, zoom, roll = camera.tolist()
+    c, s = cos(roll * pi / 180) * zoom, sin(roll * pi / 180) * zoom
+    return c * (x - cx) - s * (y - cy) + SIZE[0] / 2, s * (x - cx) + c * (y - cy) + SIZE[1] / 2
+
+
+def _draw(
+    frame: Pixels,
+    picture: Pixels,
+    grip: tuple[float, float],
+    at: tuple[float, float],
+    turn: float,
+    size: float,
+) -> None:
+    """Draw `picture` so that its `grip` comes to `at`, turned and resized about it."""
+    a, b = (
+        cos(turn * pi / 180) / size,
+        sin(turn * pi / 180) / size,
+    )  # the inverse map: frame to picture
+    across, down = grip[0] - a * at[0] - b * at[1], grip[1] + b * at[0] - a * at[1]
+    overlay(frame, picture, np.array([a, b, across, -b, a, down]))
+
+
+def _make_finish(
+    look: Look, count: int, rng: np.random.Generator
+) -> Callable[[Pixels, int], Pixels]:
+    """Light that comes and goes, a dark rim, the noise of the sensor, and the mirror of a left-handed cook."""
+    clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
+    levels = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255).astype(np.float32)
+    y, x = np.ogrid[-1 : 1 : SIZE[1] * 1j, -1 : 1 : SIZE[0] * 1j]
+    rim = (1 - 0.28 * (x**2 + y**2) ** 1.5 / 2).astype(np.float32)
+    grain = (look.noise * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64))).astype(np.float32)
+    shifts = rng.integers(0, 64, (count, 2)).tolist()
+
+    def finish(frame: Pixels, number: int) -> Pixels:
+        dx, dy = shifts[number]
+        own = grain[dy : dy + SIZE[1], dx : dx + SIZE[0]]
+        return expose(
+            frame, levels * np.float32(clouds[number]), look.vivid, rim, own, look.mirrored
+        )
+
+    return finish

@@ -1,0 +1,227 @@
+"""What happens when: the script of one toy video, drawn from its seed, with the true task graph."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from stepcut.errors import OptionError, check_kind, choose, unknown
+from stepcut.methods.segmenter import SEEDS, check_number
+from stepcut.timeline import Segment, Timeline
+
+STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
+"""The steps of the task, in the order in which a careful cook does them."""
+
+EDGES = frozenset(
+    {*pairwise(("cut bread", "spread butter", "add jam", "wash dish")), ("pour water", "stir tea")}
+)
+"""The true task graph: `(before, after)`, transitively reduced. The tea and the bread do not wait for each other."""
+
+PASTIMES = ("wander", "look", "phone", "fiddle")
+"""What a cook does when none of the steps is going on."""
+
+GRID = 5
+"""Shots begin and end on fifths of a second, so that times are short decimals and fall on frames."""
+
+_SECONDS = {
+    "cut bread": 10,
+    "spread butter": 8,
+    "add jam": 7,
+    "pour water": 6,
+    "stir tea": 7,
+    "wash dish": 9,
+}
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One stretch of a video: a step, or a pastime while nothing of the task is done."""
+
+    start: float
+    end: float
+    act: str
+    seed: int
+
+    @property
+    def step(self) -> str | None:
+        """The step that is done, if one is."""
+        return self.act if self.act in STEPS else None
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """What is wrong in a video: `kind` is "skip", "swap" or "repeat"; `times` are the segments it shows in."""
+
+    kind: str
+    step: str
+    times: tuple[tuple[float, float], ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """The shots of one video from its first second to its last, and the seed of its looks."""
+
+    name: str
+    seed: tuple[int, int]
+    shots: tuple[Shot, ...]
+    flaws: tuple[Flaw, ...] = ()
+
+    @property
+    def duration(self) -> float:
+        """The length of the video in seconds."""
+        return self.shots[-1].end
+
+    @property
+    def timeline(self) -> Timeline:
+        """The ground truth."""
+        segments = [Segment(shot.start, shot.end, shot.step) for shot in self.shots if shot.step]
+        return Timeline(segments, duration=self.duration, steps=STEPS, video=self.name)
+
+
+def write_script(
+    seed: int = 0,
+    video: int = 0,
+    *,
+    duration: float = 66.0,
+    background: float = 0.2,
+    skip: float = 0.1,
+    repeat: float = 0.15,
+    shuffle: float = 0.7,
+    flaw: str | None = None,
+) -> Script:
+    """Decide what happens in video number `video` of the kitchen `seed`.
+
+    duration: seconds of a video, give or take 15 %. background: share of the time in which no step is done.
+    skip, repeat: how often a step is left out, or done once more later. shuffle: from 0, always the same order, to 1,
+    any order that the task allows. flaw: one mistake: "skip:add jam", "swap:add jam" (done before what it needs) or
+    "repeat:add jam" (done three times); the other steps are then neither left out nor repeated.
+
+    >>> write_script(0, shuffle=0, skip=0, repeat=0).timeline.sequence()
+    ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
+    """
+    check_number("seed", seed, 0, SEEDS, whole=True)
+    check_number("video", video, 0, whole=True)
+    check_number("duration", duration, 4, 3600)
+    check_number("background", background, 0, 0.9)
+    for name, share in {"skip": skip, "repeat": repeat, "shuffle": shuffle}.items():
+        check_number(name, share, 0, 1)
+    kind, wrong = _parse(flaw)
+    rng = np.random.default_rng([seed, video, 1])
+    sequence = _order(_choose(0.0 if kind else skip, rng), shuffle, rng)
+    sequence = _spoil(sequence, kind, wrong) if kind else _repeat(sequence, repeat, rng)
+    shots = _fill(sequence, duration * rng.uniform(0.85, 1.15), background, rng)
+    script = Script(f"kitchen-{seed}-{video:02d}", (seed, video), shots)
+    return replace(script, flaws=_describe(script.timeline, kind, wrong)) if kind else script
+
+
+DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
+"""The settings of a plan that are not given."""
+
+
+def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
+    """The transitive closure: every `(before, after)` that follows from the edges."""
+    closure = set(edges)
+    while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
+        closure |= more
+    return closure
+
+
+def _choose(skip: float, rng: np.random.Generator) -> list[str]:
+    """The steps that are not left out: three at least, for less of the task teaches nothing."""
+    kept = {step for step in STEPS if rng.random() >= skip}
+    while len(kept) < 3:
+        kept.add(STEPS[int(rng.integers(len(STEPS)))])
+    return [step for step in STEPS if step in kept]
+
+
+def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[str]:
+    """A linear extension of the task graph: with probability `shuffle` any step that is allowed comes next."""
+    before, left, done = must_precede(), list(steps), []
+    while left:
+        ready = [b for b in left if not any((a, b) in before for a in left)]
+        pick = ready[int(rng.integers(len(ready)))] if rng.random() < shuffle else ready[0]
+        done.append(pick)
+        left.remove(pick)
+    return done
+
+
+def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> list[str]:
+    """Do some of the steps once more, later, with something else in between."""
+    longer = list(sequence)
+    for step in sequence:
+        spots = [
+            k
+            for k in range(longer.index(step) + 2, len(longer) + 1)
+            if step not in longer[k - 1 : k + 1]
+        ]
+        if rng.random() < repeat and spots:
+            longer.insert(spots[int(rng.integers(len(spots)))], step)
+    return longer
+
+
+def _parse(flaw: str | None) -> tuple[str, str]:
+    """`"skip:add jam"` to `("skip", "add jam")`."""
+    if flaw is None:
+        return "", ""
+    check_kind("flaw", flaw, str, "a mistake and a step, such as skip:add jam")
+    kind, _, step = flaw.partition(":")
+    choose("flaw", kind, {"skip": 0, "swap": 0, "repeat": 0})
+    allowed = [b for b in STEPS if kind != "swap" or any(b == after for _, after in EDGES)]
+    if step not in allowed:
+        raise OptionError(unknown(f"flaw={flaw!r}: step", step, allowed))
+    return kind, step
+
+
+def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
+    """Make one mistake: leave `step` out, do it before all that it needs, or do it three times."""
+    rest = [other for other in sequence if other != step]
+    needs = [other for other in rest if (other, step) in must_precede()]
+    if kind == "skip":
+        return rest
+    if kind == "swap":
+        first = min(rest.index(need) for need in needs)
+        return [*rest[:first], step, *rest[first:]]
+    others = [other for other in rest if other not in needs]
+    return [*needs, step, others[0], step, others[1], step, *others[2:]]
+
+
+def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
+    """Say what is wrong, with the times at which it shows."""
+    times = tuple((s.start, s.end) for s in timeline if s.step == step)
+    needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
+    shown = {
+        "skip": "left out",
+        "swap": f"done before {needs}",
+        "repeat": f"done {len(times)} times",
+    }
+    return (Flaw(kind, step, times, f"{step!r} is {shown[kind]}"),)
+
+
+def _fill(
+    sequence: list[str], duration: float, background: float, rng: np.random.Generator
+) -> tuple[Shot, ...]:
+    """Give every step its length and put pastimes before, between and after, `background` of the whole in all."""
+    acts: list[str] = []
+    for step in [*sequence, ""]:
+        if background > 0 and (not acts or step == "" or rng.random() < 0.45):
+            acts.append(PASTIMES[int(rng.integers(len(PASTIMES)))])
+        if step:
+            acts.append(step)
+    lengths = np.array([_SECONDS.get(act, 6) for act in acts]) * np.exp(
+        0.3 * rng.standard_normal(len(acts))
+    )
+    idle = np.array([act in PASTIMES for act in acts])
+    lengths[~idle] *= duration * (1 - background) / lengths[~idle].sum()
+    if idle.any():
+        lengths[idle] *= duration * background / lengths[idle].sum()
+    bounds = np.round(np.cumsum([0.0, *lengths]) * GRID).astype(int)
+    seeds = rng.integers(2**31, size=len(acts)).tolist()
+    shots = zip(pairwise(bounds.tolist()), acts, seeds, strict=True)
+    return tuple(
+        Shot(first / GRID, last / GRID, act, seed)
+        for (first, last), act, seed in shots
+        if last > first
+    )

@@ -1,0 +1,243 @@
+"""The things of the toy kitchen, drawn from `things.json`: what lies on the counter, what a hand holds, the hands.
+
+A thing is a list of shapes: box (left, top, right, bottom, then rounding and rim), disc (x, y, half width, half height,
+then rim), shape (a polygon) and line (its points, then its width). A colour is [r, g, b] or a name, which a household
+gives its own meaning; "wood 0.88" is a darker wood.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from stepcut.jit import compiled_later
+
+Pixels = NDArray[np.uint8]
+ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
+Colour = tuple[int, ...]
+"""Red, green and blue, 0 to 255."""
+Point = tuple[float, float]
+Sprite = tuple[Pixels, Point]
+"""A picture (h, w, 4), and the point by which it is held."""
+
+
+def shade(colour: Colour, by: float) -> Colour:
+    """Darker (`by` < 1) or lighter (`by` > 1)."""
+    return tuple(
+        max(0, min(255, round(c * by if by <= 1 else c + (255 - c) * (by - 1)))) for c in colour
+    )
+
+
+class Canvas:
+    """`width` x `height` units, drawn at `fine` pixels a unit; `done()` gives one pixel a unit."""
+
+    def __init__(self, width: int, height: int, paint: Colour | None = None, fine: int = 3) -> None:
+        self.size, self.fine = (width, height), fine
+        fill = (0, 0, 0, 0) if paint is None else (*paint, 255)
+        self.image = Image.new("RGBA", (width * fine, height * fine), fill)
+        self.pen = ImageDraw.Draw(self.image)
+
+    def _at(self, points: Sequence[Point]) -> list[Point]:
+        return [(x * self.fine, y * self.fine) for x, y in points]
+
+    def box(
+        self,
+        x0: float,
+        y0: float,
+        x1: float,
+        y1: float,
+        fill: Colour,
+        round_: float = 0,
+        edge: float = 0,
+    ) -> None:
+        """A rectangle with corners rounded by `round_`; `edge` draws a darker rim of that width."""
+        rim = shade(fill, 0.65) if edge else None
+        at = self._at([(x0, y0), (x1, y1)])
+        self.pen.rounded_rectangle(at, round_ * self.fine, fill, rim, round(edge * self.fine))
+
+    def disc(self, x: float, y: float, rx: float, ry: float, fill: Colour, edge: float = 0) -> None:
+        """An ellipse about its centre."""
+        rim = shade(fill, 0.65) if edge else None
+        at = self._at([(x - rx, y - ry), (x + rx, y + ry)])
+        self.pen.ellipse(at, fill, rim, round(edge * self.fine))
+
+    def shape(self, points: Sequence[Point], fill: Colour) -> None:
+        """A filled polygon."""
+        self.pen.polygon(self._at(points), fill)
+
+    def line(self, points: Sequence[Point], fill: Colour, width: float) -> None:
+        """A bent line with round ends."""
+        at = self._at(points)
+        self.pen.line(at, fill, round(width * self.fine), "curve")
+        r = width * self.fine / 2
+        for x, y in (at[0], at[-1]):
+            self.pen.ellipse([x - r, y - r, x + r, y + r], fill)
+
+    def texture(self, noise: np.ndarray, y0: int, y1: int) -> None:
+        """Multiply the rows from `y0` to `y1` by `noise` (rows, width)."""
+        area = (0, y0 * self.fine, self.image.width, y1 * self.fine)
+        grain = Image.fromarray(np.uint8(np.clip(noise, 0, 1.99) * 128)).resize(
+            (area[2], area[3] - area[1])
+        )
+        pixels = np.asarray(self.image.crop(area).convert("RGB"), np.float32)
+        pixels *= np.asarray(grain, np.float32)[..., None] / 128
+        self.image.paste(Image.fromarray(np.uint8(np.clip(pixels, 0, 255))), area)
+
+    def done(self) -> Image.Image:
+        """The drawing at one pixel a unit."""
+        return self.image.resize(self.size, Image.Resampling.BOX)
+
+
+WHITE, STEEL, DARK = (240, 238, 232), (188, 194, 200), (52, 50, 54)
+BUTTER, TEA = (250, 220, 90), (150, 82, 30)
+COLOURS: dict[str, Colour] = {
+    "white": WHITE,
+    "steel": STEEL,
+    "dark": DARK,
+    "butter": BUTTER,
+    "water": (170, 215, 245),
+    "leaf": (70, 140, 60),
+    "liquid": (225, 222, 214),
+}
+"""The colours that are the same in all kitchens; an empty cup shows its glaze."""
+
+
+def draw(
+    canvas: Canvas, thing: str, colours: Mapping[str, Colour], x: float = 0, y: float = 0
+) -> None:
+    """Draw a thing about (x, y); `colours` are those of the household, by name."""
+    palette = {**COLOURS, **colours}
+    for kind, paint, at, *more in read_things()[thing]["shapes"]:
+        name, _, light = paint.partition(" ") if isinstance(paint, str) else ("", "", "")
+        fill = palette[name] if name else tuple(paint)
+        fill = shade(fill, float(light)) if light else fill
+        if kind == "disc":
+            canvas.disc(x + at[0], y + at[1], at[2], at[3], fill, *more)
+            continue
+        points = [(x + across, y + down) for across, down in zip(at[::2], at[1::2], strict=True)]
+        if kind == "box":
+            canvas.box(*points[0], *points[1], fill, *more)
+        elif kind == "shape":
+            canvas.shape(points, fill)
+        else:
+            canvas.line(points, fill, *more)
+
+
+def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
+    """The picture of a thing that can be held."""
+    about = read_things()[thing]
+    width, height = about["size"]
+    canvas = Canvas(width, height, fine=about.get("fine", 3))
+    draw(canvas, thing, colours)
+    return np.asarray(canvas.done()), (about["grip"][0], about["grip"][1])
+
+
+@cache
+def read_things() -> dict[str, Any]:
+    """All of `things.json`."""
+    things: dict[str, Any] = json.loads(
+        (Path(__file__).parent / "things.json").read_text(encoding="utf-8")
+    )
+    return things
+
+
+def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
+    """What the cook holds when no step is going on: a phone, or some thing that no other video has."""
+
+    def any_colour() -> Colour:
+        return tuple(rng.integers(20, 250, 3).tolist())
+
+    c = Canvas(260, 300)
+    if act == "phone":
+        c.box(60, 20, 200, 270, DARK, 18, 2)
+        c.box(70, 34, 190, 256, any_colour(), 4)
+        for k in range(int(rng.integers(2, 8))):
+            width = rng.uniform(30, 105)
+            c.box(78, 42 + 26 * k, 78 + width, 42 + 26 * k + rng.uniform(8, 20), any_colour(), 4)
+        return np.asarray(c.done()), (126, 250)
+    for _ in range(int(rng.integers(3, 8))):  # a gadget made up of shapes and colours
+        x, y, r = rng.uniform(70, 190), rng.uniform(60, 220), rng.uniform(18, 70)
+        corners = int(rng.integers(2, 8))
+        if corners == 2:
+            c.disc(x, y, r, r * rng.uniform(0.4, 1), any_colour(), 3)
+        else:
+            turn = rng.uniform(0, 6)
+            angles = [turn + 2 * math.pi * k / corners for k in range(corners)]
+            c.shape([(x + r * math.cos(a), y + r * math.sin(a)) for a in angles], any_colour())
+    return np.asarray(c.done()), (126, 210)
+
+
+@compiled_later
+def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64]) -> None:
+    """Draw `picture` (h, w, 4) over `frame` (H, W, 3), between pixels bilinear.
+
+    The frame's pixel (x, y) shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5); outside it nothing is drawn.
+    """
+    height, width = picture.shape[:2]
+    for y in range(frame.shape[0]):
+        for x in range(frame.shape[1]):
+            u = m[0] * x + m[1] * y + m[2]
+            v = m[3] * x + m[4] * y + m[5]
+            if not (0 <= u < width - 1 and 0 <= v < height - 1):
+                continue
+            i, j = np.uint64(v), np.uint64(u)
+            i1, j1 = i + np.uint64(1), j + np.uint64(1)
+            a00, a01, a10, a11 = (
+                picture[i, j, 3],
+                picture[i, j1, 3],
+                picture[i1, j, 3],
+                picture[i1, j1, 3],
+            )
+            if a00 | a01 | a10 | a11 == 0:
+                continue
+            fv, fu = np.float32(v - i), np.float32(u - j)
+            w00, w01 = (ONE - fv) * (ONE - fu), (ONE - fv) * fu
+            w10, w11 = fv * (ONE - fu), fv * fu
+            rest = np.float32(0)
+            if a00 & a01 & a10 & a11 != 255:
+                # Weight colours by their opacity, or transparent neighbours would darken the edges.
+                w00, w01, w10, w11 = (
+                    w00 * a00 * FULL,
+                    w01 * a01 * FULL,
+                    w10 * a10 * FULL,
+                    w11 * a11 * FULL,
+                )
+                rest = ONE - (w00 + w01 + w10 + w11)
+            for k in range(3):
+                colour = w00 * picture[i, j, k] + w01 * picture[i, j1, k]
+                colour += w10 * picture[i1, j, k] + w11 * picture[i1, j1, k]
+                frame[y, x, k] = np.uint8(colour + rest * frame[y, x, k] + HALF)
+
+
+@compiled_later
+def expose(
+    frame: Pixels,
+    levels: NDArray[np.float32],
+    vivid: float,
+    rim: NDArray[np.float32],
+    grain: NDArray[np.float32],
+    mirrored: bool,
+) -> Pixels:
+    """The frame as the sensor gives it: `levels` (3, 256) of light, darker at the `rim` (H, W), with `grain` (H, W),
+    and colours as strong as `vivid` says: 0 for grey, 1 for as they are."""
+    height, width = frame.shape[:2]
+    out = np.empty_like(frame)
+    for y in range(height):
+        for x in range(width):
+            to = width - 1 - x if mirrored else x
+            r, g, b = (
+                levels[0, frame[y, x, 0]],
+                levels[1, frame[y, x, 1]],
+                levels[2, frame[y, x, 2]],
+            )
+            grey = (r + g + b) * np.float32((1 - vivid) / 3)
+            for k, value in enumerate((r, g, b)):
+                seen = (grey + np.float32(vivid) * value) * rim[y, x] + grain[y, x]
+                out[y, to, k] = np.uint8(min(max(seen, np.float32(0)), np.float32(255)))
+    return out

@@ -1,0 +1,50 @@
+"""What the default method claims on real recordings: CaptainCook4D features, no labels in learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stepcut.evaluation import score
+from stepcut.methods import StepCut
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.paper.datasets import load
+
+pytestmark = pytest.mark.data
+
+
+def recipe(
+    root: Path, name: str, backbone: str
+) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int64]], int]:
+    task = next(task for task in load("captaincook4d", root / "captaincook4d") if task.name == name)
+    rows, true = [], []
+    for video in task.with_features(backbone):
+        if video.timeline is not None:
+            rows.append(video.read_features(backbone))
+            labels = np.zeros(len(rows[-1]), dtype=np.int64)
+            for segment in video.timeline:
+                labels[round(segment.start) : round(segment.end)] = (
+                    task.steps.index(segment.step) + 1
+                )
+            true.append(labels)
+    return rows, true, len(set(np.concatenate(true)) - {0})
+
+
+@pytest.mark.parametrize(
+    ("name", "backbone", "least"),
+    [("Microwave Egg Sandwich", "pe_core_b16", 55), ("Spiced Hot Chocolate", "omnivore", 57)],
+)
+def test_far_above_the_clock(shared_data: Path, name: str, backbone: str, least: float) -> None:
+    rows, true, steps = recipe(shared_data, name, backbone)
+    uniform = score(SEGMENTERS["uniform"](steps=steps).fit_predict(rows), true).f1
+    found = score(StepCut(steps=steps).fit(rows).labels_, true).f1
+    assert found > least
+    assert found > uniform + 10
+
+
+def test_the_number_of_steps_by_itself(shared_data: Path) -> None:
+    rows, _, steps = recipe(shared_data, "Tomato Mozzarella Salad", "pe_core_b16")
+    assert abs(StepCut().fit(rows).steps_ - steps) <= 0.3 * steps

@@ -1,0 +1,328 @@
+"""The default method keeps its contract and finds the steps of toy kitchens: repeats, free order, background."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, NotLearned, OptionError
+from stepcut.evaluation import score
+from stepcut.methods import METHODS, StepCut
+from stepcut.methods.quality import measure_quality
+from stepcut.timeline import Timeline
+from stepcut.toy import STEPS, toy_features
+
+RATE = 2.0
+Labels = NDArray[np.int64]
+
+
+def truth(timeline: Timeline, rows: int) -> Labels:
+    """Step numbers from 1, 0 for background."""
+    labels = np.zeros(rows, dtype=np.int64)
+    times = np.arange(rows) / RATE
+    for segment in timeline:
+        labels[(times >= segment.start) & (times < segment.end)] = STEPS.index(segment.step) + 1
+    return labels
+
+
+def kitchen(**plan: float) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    rows, timelines = toy_features(videos=8, rate=RATE, seed=3, **plan)
+    return rows, [
+        truth(timeline, len(video)) for timeline, video in zip(timelines, rows, strict=True)
+    ]
+
+
+def strict_f1(method: StepCut, true: list[Labels]) -> float:
+    return score(method.labels_, true, protocol="strict").f1
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    return kitchen()
+
+
+@pytest.fixture(scope="module")
+def learned(plain: tuple[list[NDArray[np.float32]], list[Labels]]) -> StepCut:
+    return StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0])
+
+
+def test_finds_the_steps_of_a_toy_kitchen(plain, learned) -> None:
+    assert strict_f1(learned, plain[1]) > 78
+
+
+def test_the_answers_have_the_shapes_of_the_contract(plain, learned) -> None:
+    rows = plain[0]
+    assert learned.steps_ == 6
+    assert METHODS["stepcut"] is StepCut
+    for video, embedding, share, cut, strange in zip(
+        rows,
+        learned.embed(rows),
+        learned.probabilities(rows),
+        learned.predict(rows),
+        learned.novelty(rows),
+        strict=True,
+    ):
+        assert embedding.dtype == np.float32
+        assert len(embedding) == len(video)
+        assert share.shape == (len(video), 6)
+        assert np.allclose(share.sum(axis=1), 1)
+        assert cut.dtype == np.int64
+        assert set(np.unique(cut)) <= set(range(-1, 6))
+        assert strange.shape == (len(video),)
+        assert (strange >= 0).all()
+    assert all((a == b).all() for a, b in zip(learned.predict(rows), learned.labels_, strict=True))
+
+
+def test_steps_are_numbered_by_when_they_usually_come(learned) -> None:
+    assert all(a <= b for a, b in pairwise(learned.found_.times))
+
+
+def test_same_seed_same_labels_in_whatever_order_the_videos_come(plain, learned) -> None:
+    again = StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0][::-1])
+    assert all((a == b).all() for a, b in zip(again.labels_[::-1], learned.labels_, strict=True))
+
+
+def test_a_kept_method_answers_as_before(plain, learned) -> None:
+    settings = json.loads(json.dumps(learned.settings()))
+    back = StepCut.restore(settings, learned.state())
+    assert back.steps_ == learned.steps_
+    for before, after in zip(
+        learned.probabilities(plain[0]), back.probabilities(plain[0]), strict=True
+    ):
+        assert np.array_equal(before, after)
+    assert all((a == b).all() for a, b in zip(learned.labels_, back.labels_, strict=True))
+
+
+def test_a_new_recording_is_cut_about_as_well(plain) -> None:
+    rows, true = plain
+    inside = score([StepCut(steps=6, rate=RATE, restarts=9).fit(rows).labels_[0]], [true[0]]).f1
+    method = StepCut(steps=6, rate=RATE, restarts=9).fit(rows[1:])
+    assert score(method.predict(rows[:1]), true[:1]).f1 > inside - 15
+
+
+def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new() -> None:
+    features = list(toy_features(videos=24, seed=101, duration=120)[0])
+    method = StepCut(steps=6, restarts=12).fit(features[:8])
+    new, again = (np.concatenate(method.novelty(part)) for part in (features[8:], features[:8]))
+    as_new = np.concatenate(method.left_out_.novelty)
+    assert [len(one) for one in method.left_out_.novelty] == [len(one) for one in features[:8]]
+    for share in (0.5, 0.99):
+        assert np.quantile(as_new, share) == pytest.approx(np.quantile(new, share), rel=0.1)
+    assert np.median(again) < 0.9 * np.median(new)
+
+
+def test_online_depends_on_the_past_alone(plain, learned) -> None:
+    video = plain[0][0]
+    whole, part = learned.online(), learned.online()
+    first = [whole.push(row) for row in video][:40]
+    other = [part.push(row) for row in [*video[:40], *(100 + video[40:])]][:40]
+    assert np.array_equal(first, other)
+    assert np.allclose(np.sum(first, axis=1), 1)
+
+
+def test_online_follows_about_as_well_as_looking_at_the_whole_video(plain, learned) -> None:
+    online = []
+    for video in plain[0]:
+        follower = learned.online()
+        online.append(np.array([follower.push(row).argmax() for row in video]))
+    assert score(online, plain[1]).f1 > 45
+
+
+def test_repeated_and_reordered_steps_survive_with_the_prior_and_without() -> None:
+    rows, true = kitchen(repeat=0.5, shuffle=1.0)
+    for prior in (0.0, 2.0):
+        method = StepCut(steps=6, rate=RATE, restarts=9, prior=prior).fit(rows)
+        assert strict_f1(method, true) > 65, prior
+        found = score(method.labels_, true, protocol="strict").matching
+        # A step done twice in a video is the same step both times.
+        both = [
+            (found.get(int(np.bincount(cut[a:b][cut[a:b] >= 0], minlength=6).argmax())), labels[a])
+            for cut, labels in zip(method.labels_, true, strict=True)
+            for a, b in repeated(labels)
+        ]
+        assert len(both) >= 4
+        assert np.mean([guess == step for guess, step in both]) > 0.6, prior
+
+
+def test_the_prior_fades_where_steps_come_at_any_time(learned) -> None:
+    assert learned.found_.prior > 1.5
+    rows, _ = toy_features(videos=8, rate=RATE, seed=3, repeat=0.5, shuffle=1.0)
+    backwards = [video[::-1] if number % 2 else video for number, video in enumerate(rows)]
+    assert StepCut(steps=6, rate=RATE, restarts=3).fit(backwards).found_.prior < 1
+    assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).found_.prior == 0
+
+
+def make_rounds(
+    rounds: int, noise: float, seed: int = 0, videos: int = 10
+) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    """Some videos of a start, `rounds` of four short actions and an end; four seconds each, two rows a second."""
+    rng = np.random.default_rng(seed)
+    looks, rows, true = rng.normal(size=(6, 48)), [], []
+    for _ in range(videos):
+        walk = [0, *[1, 2, 3, 4] * rounds, 5]
+        labels = np.repeat(walk, rng.integers(6, 11, size=len(walk)))
+        video = looks[labels] + rng.normal(size=48) + noise * rng.normal(size=(len(labels), 48))
+        rows.append(video.astype(np.float32))
+        true.append(labels + 1)
+    return rows, true
+
+
+@pytest.mark.parametrize(
+    ("rounds", "noise"), [(2, 2.0), (4, 1.0), pytest.param(8, 1.0, marks=pytest.mark.slow)]
+)
+def test_short_actions_that_come_again_and_again_are_found(rounds: int, noise: float) -> None:
+    rows, true = make_rounds(rounds, noise)
+    method = StepCut(steps=6, rate=2.0, restarts=12).fit(rows)
+    assert strict_f1(method, true) > 90
+    assert method.chosen_["seconds"] < 4 / 2  # an action lasts four seconds
+    quality = measure_quality(method, rows)
+    assert quality is not None
+    assert quality.grade == "good"
+
+
+def test_short_actions_come_to_light_in_few_videos() -> None:
+    rows, true = make_rounds(rounds=6, noise=2.0, videos=5)
+    method = StepCut(steps=6, rate=2.0, restarts=6).fit(rows)
+    assert strict_f1(method, true) > 90
+    assert method.chosen_["seconds"] < 4 / 2
+    found, true_steps = np.concatenate(method.labels_), np.concatenate(true) - 1
+    most = [
+        np.bincount(found[(true_steps == step) & (found >= 0)], minlength=6).argmax()
+        for step in range(6)
+    ]
+    assert most == list(range(6))  # numbered as they come in a round
+
+
+def test_videos_that_are_left_out_in_groups_stay_in_them() -> None:
+    """Of 22 videos the first is dropped; the last two are of the groups of the first two, and are never seen by a model
+    that was learned from them."""
+    rows, _ = toy_features(videos=22, rate=RATE, seed=3)
+    method = StepCut(steps=4, rate=RATE, restarts=1, refine=False).fit(
+        [video[::4] for video in rows]
+    )
+    some = method.left_out_.of(range(1, 22))
+    assert some.groups == [*range(1, 20), 0, 1]
+    for place in (0, 19, 20):
+        np.testing.assert_array_equal(
+            some.embed(some.groups[place], place, None), some.looks[place][0]
+        )
+
+
+def test_a_given_width_is_kept() -> None:
+    rows, _ = make_rounds(rounds=4, noise=1.0)
+    assert StepCut(steps=6, rate=2.0, restarts=3, seconds=3.0).fit(rows).chosen_ == {"seconds": 3.0}
+
+
+def repeated(labels: Labels) -> list[tuple[int, int]]:
+    """Where steps are done for the second time."""
+    bounds = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
+    seen, out = set(), []
+    for first, last in pairwise(bounds):
+        if labels[first] and labels[first] in seen:
+            out.append((int(first), int(last)))
+        seen.add(labels[first])
+    return out
+
+
+def test_background_raises_the_score_where_half_of_the_video_is_background() -> None:
+    rows, true = kitchen(background=0.5)
+    everything = StepCut(steps=6, rate=RATE, restarts=9, background=0.0).fit(rows)
+    some = StepCut(steps=6, rate=RATE, restarts=9, background=1.0).fit(rows)
+    assert (np.concatenate(everything.labels_) >= 0).all()
+    assert strict_f1(some, true) > strict_f1(everything, true) + 10
+
+
+def test_auto_chooses_a_number_near_the_true_one_and_says_why(plain) -> None:
+    method = StepCut(rate=RATE, restarts=6).fit(plain[0])
+    assert 4.2 <= method.steps_ <= 7.8
+    assert str(method.steps_) in method.choice_.reason
+    back = StepCut.restore(method.settings(), method.state())
+    assert back.choice_.reason == method.choice_.reason
+
+
+@pytest.mark.slow
+def test_a_range_bounds_the_number_of_steps(plain) -> None:
+    rows = plain[0][:4]
+    method = StepCut(steps=(7, 9), rate=RATE, restarts=6).fit(rows)
+    assert 7 <= method.steps_ <= 9
+    assert method.choice_ is not None
+    assert set(method.choice_.candidates[:, 0]) == {7, 8, 9}
+    assert "about 6 are usual" in method.choice_.reason  # whatever was asked for
+    assert StepCut(**json.loads(json.dumps(method.settings()))).fit(rows).steps_ == method.steps_
+    for wrong in ((9, 7), (0, 3), (3, 4, 5), "7-9", 2.5):
+        with pytest.raises(OptionError, match="a range such as"):
+            StepCut(steps=wrong).fit(rows)
+
+
+@pytest.mark.parametrize(("steps", "found"), [("auto", 3), ((3, 14), 6)])
+def test_fewer_rows_than_steps_are_usual(steps: str | tuple[int, int], found: int) -> None:
+    videos = [
+        np.random.default_rng(seed).normal(size=(3, 8)).astype(np.float32) for seed in range(2)
+    ]
+    assert StepCut(steps=steps, rate=0.01, restarts=3).fit(videos).steps_ == found
+
+
+def test_odd_videos_do_not_break_it() -> None:
+    rng = np.random.default_rng(0)
+    still = np.ones((12, 5), dtype=np.float32)
+    short = [rng.normal(size=(length, 5)).astype(np.float32) for length in (1, 2, 7)]
+    cut = StepCut(steps=3, restarts=3).fit([still, *short])
+    assert [len(labels) for labels in cut.labels_] == [12, 1, 2, 7]
+    maps = [rng.normal(size=(20, 4, 2, 2)).astype(np.float32) for _ in range(2)]
+    assert len(StepCut(steps=2, restarts=3).fit(maps).labels_[0]) == 20
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(NotLearned, match="call fit"):
+        StepCut().predict([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="background=2 is not allowed"):
+        StepCut(background=2).fit([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="refine='False' is not allowed; give true or false"):
+        StepCut(refine="False").fit([np.zeros((3, 2))])  # --set refine=False
+    for given in ({"seed": 10**30}, {"seed": 10**400}, {"restarts": 10**11}, {"seconds": 1e300}):
+        with pytest.raises(
+            OptionError, match=f"{next(iter(given))}=.* is not allowed; give a .* at most"
+        ):
+            StepCut(**given).fit([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="seconds=1000 smooths"):
+        StepCut(steps=4, seconds=1000).fit([np.eye(30)] * 2)
+    with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
+        StepCut(steps=9).fit([np.zeros((3, 2))])
+    for steps in ("auto", (3, 14)):
+        with pytest.raises(OptionError, match="steps=3 is more than the 2 rows"):
+            StepCut(steps=steps).fit([np.zeros((1, 2))] * 2)
+    assert StepCut(steps=(2, 14), restarts=3).fit([np.eye(3)] * 2).steps_ <= 6
+    for wrong, fact in (
+        (5, "videos is 5; expected is a list"),
+        ("ab", "not numbers"),
+        ([[1, 2], [3]], "a list of such"),
+    ):
+        with pytest.raises(FeatureError, match=fact):
+            StepCut(steps=1).fit(wrong)
+
+
+def test_numbers_are_kept_by_name_and_those_of_version_0_1_0_by_place_are_read(
+    plain, learned
+) -> None:
+    state = learned.state()
+    assert float(state["sigma_"]) == learned.found_.sigma
+    old = {name: array for name, array in state.items() if name not in StepCut.NUMBERS}
+    old |= {
+        "numbers": np.array([state[name] for name in StepCut.NUMBERS]),
+        "choice": np.array([[6.0, 0.5, 5.0]]),
+    }
+    back = StepCut.restore(learned.settings(), old)
+    assert np.array_equal(back.probabilities(plain[0])[0], learned.probabilities(plain[0])[0])
+    assert back.choice_ is not None
+    assert back.choice_.count == 6
+
+
+def test_a_seed_may_be_any_that_numpy_takes_and_a_smoothing_as_narrow_as_it_likes() -> None:
+    rows, _ = toy_features(videos=4, seed=1)
+    for given in ({"seed": 20_261_117}, {"seed": 2**32 - 1}, {"seconds": 1e-300}):
+        method = StepCut(steps=3, restarts=3, **given).fit(rows)
+        assert measure_quality(method, rows) is not None

@@ -1,0 +1,227 @@
+"""The graph against brute force over all labellings of tiny graphs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.errors import FeatureError, OptionError
+from stepcut.paper.cnc.graph import chain, energy, expand, window_links
+
+
+def brute(unary: Any, links: Any, weights: Any) -> float:
+    """The lowest energy over all labellings."""
+    frames, steps = np.shape(unary)
+    return min(
+        slow_energy(unary, links, weights, x)
+        for x in itertools.product(range(steps), repeat=frames)
+    )
+
+
+def slow_energy(unary: Any, links: Any, weights: Any, labels: Any) -> float:
+    total = sum(float(unary[t][k]) for t, k in enumerate(labels))
+    return total + sum(
+        float(w) for (a, b), w in zip(links, weights, strict=True) if labels[a] != labels[b]
+    )
+
+
+def chain_links(frames: int) -> Any:
+    return np.stack([np.arange(frames - 1), np.arange(1, frames)], axis=1)
+
+
+def tiny(seed: int) -> tuple[Any, Any, Any]:
+    """A random graph of up to 7 frames, 4 steps, any links, ties and zeros among the numbers."""
+    rng = np.random.default_rng(seed)
+    frames, steps, count = rng.integers(1, 8), rng.integers(1, 5), rng.integers(0, 12)
+    unary = (
+        rng.integers(0, 6, size=(frames, steps)) / 4 if seed % 2 else rng.random((frames, steps))
+    )
+    links = rng.integers(0, frames, size=(count, 2))
+    return (
+        unary,
+        links,
+        rng.choice([0, 0.25, 0.5, 1.0], size=count) if seed % 3 else rng.random(count),
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_energy_is_the_sum_it_says(seed: int) -> None:
+    unary, links, weights = tiny(seed)
+    labels = np.random.default_rng(seed).integers(unary.shape[1], size=len(unary))
+    assert energy(unary, links, weights, labels) == pytest.approx(
+        slow_energy(unary, links, weights, labels)
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_chain_is_exact(seed: int) -> None:
+    unary, _, _ = tiny(seed)
+    links = chain_links(len(unary))
+    weights = np.random.default_rng(seed).choice([0, 0.3, 1.1], size=len(links))
+    labels = chain(unary, weights)
+    assert energy(unary, links, weights, labels) == pytest.approx(brute(unary, links, weights))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_expansion_keeps_its_bound(seed: int) -> None:
+    unary, links, weights = tiny(seed)
+    reached = energy(unary, links, weights, expand(unary, links, weights))
+    lowest = brute(unary, links, weights)
+    assert lowest - 1e-9 <= reached <= 2 * lowest + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_two_steps_expansion_from_one_of_them_is_exact(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unary, links, weights = rng.random((8, 2)), rng.integers(0, 8, size=(12, 2)), rng.random(12)
+    labels = expand(unary, links, weights, start=np.zeros(8, dtype=int))
+    assert energy(unary, links, weights, labels) == pytest.approx(brute(unary, links, weights))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_on_long_chains_expansion_is_never_below_the_exact_one_and_never_above_its_start(
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    unary, weights, links = rng.random((300, 5)), rng.random(299), chain_links(300)
+    exact = energy(unary, links, weights, chain(unary, weights))
+    reached = energy(unary, links, weights, expand(unary, links, weights))
+    assert exact - 1e-9 <= reached <= 2 * exact
+    assert reached <= energy(unary, links, weights, unary.argmin(axis=1))
+    from_exact = expand(unary, links, weights, start=chain(unary, weights))
+    assert energy(unary, links, weights, from_exact) == pytest.approx(exact)
+
+
+def test_no_single_move_betters_an_expansion() -> None:
+    rng = np.random.default_rng(0)
+    unary = rng.random((7, 3))
+    links, weights = window_links(7, 2.0, 1.0, 0.4)
+    labels = expand(unary, links, weights)
+    reached = energy(unary, links, weights, labels)
+    for alpha in range(3):
+        for takes in itertools.product([False, True], repeat=7):
+            assert energy(unary, links, weights, np.where(takes, alpha, labels)) >= reached - 1e-6
+
+
+def test_a_million_frames_keep_their_digits() -> None:
+    unary = np.tile(np.array([[0.1, 0.4], [0.4, 0.1]], dtype=np.float32), (500_000, 1))
+    assert np.array_equal(chain(unary, 0.1), np.arange(1_000_000) % 2)
+    assert len(np.unique(chain(unary, 0.4))) == 1
+
+
+def test_weights_per_link_and_one_for_all() -> None:
+    unary = np.random.default_rng(0).random((50, 4))
+    assert np.array_equal(chain(unary, 0.3), chain(unary, np.full(49, 0.3)))
+    cut_here = np.full(49, 10.0)
+    cut_here[24] = 0
+    labels = chain(unary, cut_here)
+    assert np.flatnonzero(np.diff(labels)).tolist() in ([], [24])
+
+
+def test_no_weight_means_the_cheapest_step_and_endless_weight_one_step() -> None:
+    unary = np.random.default_rng(0).random((50, 4))
+    assert np.array_equal(chain(unary, 0), unary.argmin(axis=1))
+    assert set(chain(unary, np.inf).tolist()) == {int(unary.sum(axis=0).argmin())}
+
+
+def test_infinity_forbids_a_step() -> None:
+    unary = np.zeros((6, 2))
+    unary[2:4, 0] = np.inf
+    assert chain(unary, 1).tolist() == [1] * 6
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
+def test_other_number_types(dtype: str) -> None:
+    unary = (np.random.default_rng(0).integers(0, 9, size=(30, 3))).astype(dtype)
+    assert np.array_equal(chain(unary, 2), chain(unary.astype(float), 2))
+    assert np.array_equal(
+        expand(unary, chain_links(30), 2), expand(unary.astype(float), chain_links(30), 2)
+    )
+
+
+# ---------------------------------------------------------------------- links
+
+
+def test_links_of_one_neighbour_are_the_chain() -> None:
+    links, weights = window_links(5, 0.0, 1.0, 3.0)
+    assert np.array_equal(links, chain_links(5))
+    assert weights.tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize(("window", "rate"), [(10, 1.0), (10, 2.0), (3, 29.97), (0.1, 30.0)])
+def test_one_change_costs_the_same_whatever_the_window_and_the_rate(
+    window: float, rate: float
+) -> None:
+    frames = 700
+    links, weights = window_links(frames, window, rate, 5.0)
+    apart = links[:, 1] - links[:, 0]
+    assert apart.min() == 1
+    assert apart.max() == int(window * rate + 1e-9)
+    labels = np.repeat([0, 1], frames // 2)
+    assert energy(np.zeros((frames, 2)), links, weights, labels) == pytest.approx(5.0)
+    by_distance = [weights[apart == d][0] for d in range(1, apart.max() + 1)]
+    assert (np.diff(by_distance) < 0).all()
+
+
+def test_a_video_shorter_than_the_window() -> None:
+    links, weights = window_links(3, 10.0, 1.0, 1.0)
+    assert links.tolist() == [[0, 1], [1, 2], [0, 2]]
+    assert len(weights) == 3
+    assert window_links(1, 10.0, 1.0, 1.0)[0].shape == (0, 2)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_costs_that_are_no_numbers(bad: float) -> None:
+    for t, k in ((0, 0), (3, 1), (5, 0)):
+        unary = np.zeros((6, 2))
+        unary[t, k] = bad
+        with pytest.raises(
+            FeatureError,
+            match="unary holds NaN, minus infinity, or a frame without any finite cost",
+        ):
+            chain(unary, 1)
+        with pytest.raises(FeatureError, match="alpha-expansion needs finite costs"):
+            expand(unary, chain_links(6), 1)
+
+
+def test_a_frame_with_every_step_forbidden() -> None:
+    with pytest.raises(FeatureError, match="a frame without any finite cost"):
+        chain([[0, 0], [np.inf, np.inf], [0, 0]], 1)
+
+
+def test_shapes_that_make_no_sense() -> None:
+    with pytest.raises(
+        FeatureError, match=r"unary is float64 of shape \(3,\); expected is \(T, K\)"
+    ):
+        chain([1.0, 2.0, 3.0], 1)
+    with pytest.raises(
+        FeatureError, match=r"weights has shape \(4,\); expected is one number or \(2,\)"
+    ):
+        chain(np.zeros((3, 2)), np.ones(4))
+    with pytest.raises(FeatureError, match=r"links join frames 0 to 9; there are frames 0 to 2"):
+        expand(np.zeros((3, 2)), [[0, 9]], [1])
+    with pytest.raises(FeatureError, match=r"links is int64 of shape \(2,\); expected is \(E, 2\)"):
+        energy(np.zeros((3, 2)), [0, 1], [1], [0, 0, 0])
+    with pytest.raises(FeatureError, match="expected are 3 whole numbers, 0 to 1"):
+        energy(np.zeros((3, 2)), [[0, 1]], [1], [0, 2, 0])
+    with pytest.raises(FeatureError, match="expected are 3 whole numbers"):
+        energy(np.zeros((3, 2)), [[0, 1]], [1], [0.0, 1.0, 0.0])
+    for start in ([0, 2, 0], [0, -1, 0], [0, 1], [0.0, 1.0, 0.0], "abc"):
+        with pytest.raises(
+            FeatureError, match="start has shape .*expected are 3 whole numbers, 0 to 1"
+        ):
+            expand(np.zeros((3, 2)), [[0, 1]], [1], start)
+
+
+@pytest.mark.parametrize("weight", [-0.1, np.nan])
+def test_weights_below_zero(weight: float) -> None:
+    with pytest.raises(OptionError, match="allowed are numbers of at least 0"):
+        chain(np.zeros((3, 2)), weight)
+    with pytest.raises(OptionError, match="allowed are numbers of at least 0"):
+        expand(np.zeros((3, 2)), [[0, 1]], [weight])

@@ -1,0 +1,210 @@
+"""The losses against loops written from the equations, their gradients, and what must not matter to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cnc_oracles as oracles
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from stepcut.errors import OptionError
+from stepcut.paper.cnc import losses
+
+SECONDS = torch.tensor([60.0, 25.0, 90.0, 40.0], dtype=torch.float64)
+
+
+def make(
+    videos: int = 3, frames: int = 7, dim: int = 16, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    u = torch.randn(videos, frames, dim, generator=random, dtype=torch.float64) * 0.7
+    t = torch.rand(videos, frames, generator=random, dtype=torch.float64).sort(1).values
+    mask = torch.ones(videos, frames, dtype=torch.bool)
+    mask[0, -2:] = False
+    mask[1, 1] = False
+    return u, t, SECONDS[:videos], mask
+
+
+def call(name: str, u: Tensor, t: Tensor, d: Tensor, mask: Tensor | None = None) -> Tensor:
+    function: Callable[..., Tensor] = getattr(losses, name)
+    return function(u, t, mask) if name == "tcc" else function(u, t, d, mask)
+
+
+NAMES = ["tcc", "cidm", "tc3i", "lav", "lav_tcc"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_equals_the_loop(name: str, masked: bool, seed: int) -> None:
+    u, t, d, mask = make(seed=seed)
+    arrays = [x.numpy() for x in (u, t, *(() if name == "tcc" else (d,)))]
+    expected = getattr(oracles, name)(*arrays, mask=mask.numpy() if masked else None)
+    given = mask if masked else None
+    assert float(call(name, u, t, d, given)) == pytest.approx(expected, rel=1e-9)
+    assert float(call(name, u.float(), t.float(), d.float(), given)) == pytest.approx(
+        expected, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_is_exact(name: str) -> None:
+    u, t, d, mask = make(frames=5, dim=4)
+    u.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: call(name, x, t, d, mask), u)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hard_cases_have_finite_gradients(name: str) -> None:
+    u, t, d, _ = make()
+    u, t, d = u.float(), t.float(), d.float()
+    far = u.clone()
+    far[0, 0] = 1e4
+    cases = {
+        "identical": (torch.ones_like(u), t),
+        "zero": (torch.zeros_like(u), t),
+        "two the same": (u[:, [0, 0, 2, 3, 4, 5, 6]], t),
+        "one far": (far, t),
+        "times repeat": (u, torch.full_like(t, 0.5)),
+        "large": (u * 1e3, t),
+    }
+    for case, (x, times) in cases.items():
+        x = x.clone().requires_grad_()
+        value = call(name, x, times, d)
+        (gradient,) = torch.autograd.grad(value, x)
+        assert torch.isfinite(value), case
+        assert torch.isfinite(gradient).all(), case
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_carries_a_gradient(name: str) -> None:
+    u, t, d, _ = make()
+    u.requires_grad_()
+    (gradient,) = torch.autograd.grad(call(name, u, t, d), u)
+    assert (gradient.abs().sum((1, 2)) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["tcc", "lav"])
+@pytest.mark.slow
+def test_the_gradient_is_the_same_each_time(name: str) -> None:
+    random = torch.Generator().manual_seed(0)
+    given, times = (
+        torch.randn(12, 32, 64, generator=random),
+        torch.linspace(0, 1, 32).expand(12, 32),
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)  # which may sum in any order
+    try:
+        gradients = []
+        for _ in range(5):
+            u = given.clone().requires_grad_()
+            call(name, u, times, torch.full((12,), 60.0)).backward()
+            gradients.append(u.grad)
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, gradients[0]) for one in gradients)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_order_of_the_videos_does_not_matter(name: str) -> None:
+    u, t, d, mask = make(videos=4)
+    p = torch.tensor([2, 0, 3, 1])
+    assert float(call(name, u[p], t[p], d[p], mask[p])) == pytest.approx(
+        float(call(name, u, t, d, mask)), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_is_not_seen(name: str) -> None:
+    u, t, d, _ = make(videos=2)
+    mask = torch.ones(2, 10, dtype=torch.bool)
+    mask[:, 7:] = False
+    padded_u = torch.cat(
+        [u, torch.full((2, 3, u.shape[2]), torch.nan, dtype=u.dtype)], dim=1
+    ).requires_grad_()
+    padded_t = torch.cat([t, torch.full((2, 3), torch.nan, dtype=t.dtype)], dim=1)
+    value = call(name, padded_u, padded_t, d, mask)
+    assert value.item() == pytest.approx(float(call(name, u, t, d)), rel=1e-12)
+    (gradient,) = torch.autograd.grad(value, padded_u)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[:, 7:] == 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_autocast_changes_nothing(name: str) -> None:
+    u, t, d, _ = make()
+    u, t, d = u.float(), t.float(), d.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = call(name, u, t, d)
+    assert inside.dtype == torch.float32
+    assert float(inside) == float(call(name, u, t, d))
+    half = call(name, u.bfloat16(), t, d)
+    assert float(half) == float(call(name, u.bfloat16().float(), t, d))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_video_of_padding_alone_counts_for_nothing(name: str) -> None:
+    u, t, d, _ = make()
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[1] = False
+    u.requires_grad_()
+    value = call(name, u, t, d, mask)
+    others = torch.tensor([0, 2])
+    assert value.item() == pytest.approx(
+        call(name, u[others], t[others], d[others]).item(), rel=1e-12
+    )
+    (gradient,) = torch.autograd.grad(value, u)
+    assert torch.isfinite(gradient).all()
+
+
+def test_tcc_is_zero_error_on_equal_videos() -> None:
+    """Well separated frames, the same in both videos, land where they started."""
+    u = 50 * torch.eye(6, dtype=torch.float64).expand(2, 6, 6)
+    t = torch.linspace(0, 1, 6, dtype=torch.float64).expand(2, 6)
+    floor = 0.001 * np.log(losses.VARIANCE_FLOOR)
+    assert float(losses.tcc(u, t)) == pytest.approx(floor, abs=1e-9)
+    assert float(losses.tcc(u, t.flip(1))) == pytest.approx(floor, abs=1e-9)
+
+
+def test_cidm_window_is_in_seconds() -> None:
+    u = torch.tensor([[[0.0], [1.0]]], dtype=torch.float64)
+    t = torch.tensor([[0.0, 0.5]], dtype=torch.float64)
+    gamma = 1.25
+    near = losses.cidm(u, t, torch.tensor([20.0]))  # exactly 10 s apart
+    far = losses.cidm(u, t, torch.tensor([20.1]))
+    assert float(near) == pytest.approx(2 * (1 / gamma) / 4)
+    # A frame is near itself; the two others push apart: gamma (2 - 1).
+    assert float(far) == pytest.approx(2 * gamma / 4)
+
+
+def test_tc3i_adds_its_parts() -> None:
+    u, t, d, _ = make()
+    whole = losses.tc3i(u, t, d, weight=7.0)
+    assert float(whole) == pytest.approx(float(losses.tcc(u, t) + 7 * losses.cidm(u, t, d)))
+
+
+def test_cidm_counts_time_in_frames_where_asked() -> None:
+    u = torch.tensor([[[0.0], [1.0]]], dtype=torch.float64)
+    t = torch.tensor([[0.0, 0.5]], dtype=torch.float64)
+    far = losses.cidm(u, t, torch.tensor([30.0]), frames=torch.tensor([8.0]))
+    assert float(far) == pytest.approx(2 * (4**2 + 1) * (2 - 1) / 4)
+
+
+def test_shapes_that_do_not_fit_are_told() -> None:
+    u, t, d, _ = make()
+    with pytest.raises(
+        OptionError, match=r"embeddings has shape \(1, 7, 16\); .* at least 2 videos"
+    ):
+        losses.tcc(u[:1], t[:1])
+    with pytest.raises(OptionError, match=r"times has shape \(3, 6\); expected \(3, 7\)"):
+        losses.tcc(u, t[:, 1:])
+    with pytest.raises(OptionError, match=r"durations has shape \(2,\); expected \(3,\)"):
+        losses.cidm(u, t, d[:2])
+    with pytest.raises(OptionError, match=r"mask has shape \(3, 2\)"):
+        losses.tcc(u, t, torch.ones(3, 2, dtype=torch.bool))
+    for wrong in (0, -1.0, float("nan")):
+        with pytest.raises(OptionError, match="temperature="):
+            losses.tcc(u, t, temperature=wrong)

@@ -1,0 +1,136 @@
+"""The paper's method as a whole: parts of one's own are kept and come back, settings reach where they belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.errors import OptionError, ProcedureError
+from stepcut.methods import CnC
+from stepcut.methods.segmenters import KMeans, ProCut
+
+QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
+
+
+class Halves(KMeans):
+    """A segmenter of one's own."""
+
+    def _cut(self, rows: Any) -> Any:
+        return (np.arange(len(rows)) * 2 // len(rows)).astype(np.int64)
+
+
+@pytest.fixture
+def videos() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        f"v{n}": np.repeat(np.eye(3, 8), 12, axis=0) + 0.1 * rng.normal(size=(36, 8))
+        for n in range(3)
+    }
+
+
+def test_a_segmenter_object_is_saved_and_loaded(
+    videos: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    own = ProCut(steps=3, smoothness=4.5, seed=3)
+    learned = sc.learn(
+        videos, method=CnC(steps=3, segmenter=own, train=QUICK), output=tmp_path / "p.proc"
+    )
+    loaded = sc.load(tmp_path / "p.proc")
+    assert loaded.method.settings() == learned.method.settings()
+    assert isinstance(loaded.method, CnC)
+    assert loaded.method.segmenter == "procut"
+    assert loaded.method.segmenter_.settings() == own.settings()
+    rows = list(videos.values())
+    for one, other in zip(learned.method.predict(rows), loaded.method.predict(rows), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(
+    videos: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    learned = sc.learn(
+        videos,
+        method=CnC(steps=2, segmenter=Halves(steps=2), train=QUICK),
+        output=tmp_path / "p.proc",
+    )
+    with pytest.raises(
+        ProcedureError, match=r"its segmenter is .*:Halves, code that is not stepcut's.*trust=True"
+    ):
+        sc.load(tmp_path / "p.proc")
+    loaded = sc.load(tmp_path / "p.proc", trust=True)
+    rows = list(videos.values())
+    np.testing.assert_array_equal(loaded.method.predict(rows)[0], learned.method.predict(rows)[0])
+
+
+def test_a_segmenter_object_is_left_alone_and_follows_the_method(
+    videos: dict[str, np.ndarray],
+) -> None:
+    own = KMeans(steps=7)
+    learned = sc.learn(videos, steps=3, rate=2, method="cnc", segmenter=own, train=QUICK)
+    assert len(learned.steps) == 3
+    assert isinstance(learned.method, CnC)
+    assert learned.method.segmenter_.rate == 2
+    assert vars(own) == vars(KMeans(steps=7))  # neither fitted nor changed
+
+
+def test_numbers_of_numpy_are_saved(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+    counts: dict[str, Any] = {"steps": np.int64(3), "dim": np.int32(8)}
+    method = CnC(**counts, train={**QUICK, "iterations": np.int64(3)})
+    learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
+    assert sc.load(tmp_path / "p.proc") == learned
+
+
+def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
+    method = CnC(steps=2, segmenter=f"{__name__}:Halves", train=QUICK).fit(list(videos.values()))
+    assert method.labels_[0].tolist() == [0] * 18 + [1] * 18
+    with pytest.raises(OptionError, match="did you mean 'procut'"):
+        CnC(segmenter="procutt").fit(list(videos.values()))
+    with pytest.raises(OptionError, match="segmenter='collections:Counter' has no fit, predict"):
+        CnC(segmenter="collections:Counter").fit(list(videos.values()))
+
+
+def no_training(*_: Any) -> Any:
+    raise AssertionError("training began")
+
+
+def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.ndarray]) -> None:
+    rows = list(videos.values())
+    with pytest.raises(OptionError, match="steps=40 is now called iterations"):
+        CnC(train={"steps": 40}).fit(rows)
+    with pytest.raises(OptionError, match="'smoothnes' is unknown; did you mean 'smoothness'"):
+        CnC(cut={"smoothnes": 1}).fit(rows)
+    with pytest.raises(OptionError, match="as_published='no' is not allowed"):
+        CnC(as_published="no").fit(rows)
+    with pytest.raises(OptionError, match="dim=0 is not allowed"):
+        CnC(dim=0, as_published=True).fit(rows)
+    for cut, fact in (
+        ({"m": 0.5}, "m=0.5 is not allowed"),
+        ({"solver": "exakt"}, "did you mean 'exact'"),
+    ):
+        with pytest.raises(OptionError, match=fact):
+            CnC(steps=3, cut=cut, loss=no_training).fit(rows)
+    with pytest.raises(OptionError, match="does not learn from labels"):
+        CnC(steps=3).fit(rows, labels=[None, None, None])
+
+
+def test_as_published_sets_the_papers_text(videos: dict[str, np.ndarray]) -> None:
+    method = CnC(steps=3, dim=16, as_published=True, train=QUICK).fit(list(videos.values()))
+    embedder, segmenter = method.embedder_, method.segmenter_
+    assert (embedder.weight, embedder.window, embedder.gamma_time, embedder.temperature) == (
+        32,
+        10,
+        "frames",
+        1 / 16,
+    )
+    assert isinstance(segmenter, ProCut)
+    assert (segmenter.m, segmenter.normalise, segmenter.solver) == (2, False, "expansion")
+    assert CnC(as_published=True, train={"dim": 8})._make_embedder().temperature == 1 / 8
+    assert CnC(as_published=True, cut={"m": 1.5})._make_segmenter().settings()["m"] == 1.5
+    again = CnC.restore(method.settings(), method.state())
+    np.testing.assert_array_equal(
+        again.predict([videos["v0"]])[0], method.predict([videos["v0"]])[0]
+    )

@@ -1,0 +1,159 @@
+"""The networks and what they see: frames drawn with their context, prepared vectors, the fast path beside the plain."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from stepcut.errors import FeatureError
+from stepcut.paper.cnc.network import MapEncoder, VectorEncoder, centre_and_smooth
+from stepcut.paper.cnc.sampling import context_rows, draw
+
+
+def plain(network: MapEncoder, maps: Tensor) -> Tensor:
+    """The network as it stands in the paper, without dropout."""
+    x = F.relu(network.norm1(network.conv1(maps)))
+    x = F.relu(network.norm2(network.conv2(x)))
+    x = F.relu(network.full1(F.adaptive_max_pool3d(x, 1).flatten(1)))
+    embedded: Tensor = network.project(F.relu(network.full2(x)))
+    return embedded
+
+
+@pytest.mark.parametrize("context", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [(5, 4), (1, 1)])
+def test_fast_path_equals_the_plain_network(context: int, size: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    network = MapEncoder(channels=6, dim=5, hidden=7, dropout=0.0).double()
+    maps = torch.randn(4, 6, context, *size, dtype=torch.float64)
+    results = []
+    for run in (plain, MapEncoder.forward):
+        network.norm1.reset_running_stats()
+        network.norm2.reset_running_stats()
+        network.zero_grad()
+        network.train()
+        out = run(network, maps)
+        out.square().sum().backward()
+        network.eval()
+        gradients = [p.grad.clone() for p in network.parameters() if p.grad is not None]
+        results.append(
+            [
+                out.detach(),
+                *gradients,
+                *(b.clone() for b in network.buffers()),
+                run(network, maps).detach(),
+            ]
+        )
+    for slow, fast in zip(*results, strict=True):
+        torch.testing.assert_close(fast, slow)
+
+
+def test_channels_and_time_are_never_mixed() -> None:
+    """One marked channel of one frame arrives in that channel at that time, and nowhere else."""
+    maps = np.zeros((6, 4, 3, 3), np.float32)
+    maps[3, 2] = 1.0  # frame 3, channel 2
+    network = MapEncoder(channels=4, dim=4, hidden=8, context=2, stride=0.5)
+    rows = network.store(maps, torch.device("cpu"))
+    places = torch.from_numpy(context_rows(np.arange(6), 6, network.offsets, rate=2))
+    gathered = network.gather(rows, places)
+    assert gathered.shape == (6, 4, 2, 3, 3)
+    marked = {tuple(place) for place in gathered.amax((3, 4)).nonzero().tolist()}
+    assert marked == {
+        (3, 2, 1),
+        (4, 2, 0),
+    }  # itself at time 1, context of the next at time 0: (frame, channel, time)
+    expected = np.stack([maps[[0, 0, 1, 2, 3, 4]], maps], axis=2)
+    np.testing.assert_array_equal(gathered.numpy(), expected)
+
+
+def test_other_channels_are_refused() -> None:
+    with pytest.raises(FeatureError, match="maps have 3 channels, the network was built for 8"):
+        MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(2, 3, 2, 5, 5))
+
+
+def test_vector_encoder_is_two_convolutions() -> None:
+    torch.manual_seed(0)
+    network = VectorEncoder(features=9, components=4, dim=3, hidden=6)
+    rows = torch.randn(2, VectorEncoder.TAPS, 4)
+    first = torch.nn.functional.conv1d(
+        rows.transpose(1, 2), network.conv1.weight.view(6, 3, 4).transpose(1, 2), network.conv1.bias
+    ).relu()
+    second = torch.nn.functional.conv1d(
+        first, network.conv2.weight.view(3, 3, 6).transpose(1, 2), network.conv2.bias
+    )
+    expected = second[:, :, 0] + rows[:, 2] @ network.straight.weight.T
+    torch.testing.assert_close(network(rows), expected)
+
+
+def test_draw_is_sorted_different_and_padded() -> None:
+    lengths = [50, 8, 40, 30, 60, 70]
+    (batch,) = draw(
+        np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0
+    )
+    assert batch.context.shape == (6, 16, 2)
+    context, times, durations, mask = (part.numpy() for part in batch.parts())
+    starts = np.cumsum([0, *lengths])
+    for place in range(6):
+        rows = context[place, mask[place], 1]
+        video = int(np.searchsorted(starts, rows[0], side="right")) - 1
+        assert (np.diff(rows) > 0).all()
+        assert rows[-1] < starts[video + 1]
+        assert len(rows) == min(16, lengths[video])
+        assert durations[place] == lengths[video] / 2
+        back = context[place, mask[place], 0]
+        np.testing.assert_array_equal(back, np.maximum(rows - 1, starts[video]))
+        np.testing.assert_allclose(
+            times[place, mask[place]], (rows - starts[video]) / lengths[video]
+        )
+
+
+def test_context_is_in_seconds() -> None:
+    rows = np.array([0, 10, 59])
+    assert context_rows(rows, 60, (-0.5, 0.0), rate=30).tolist() == [[0, 0], [0, 10], [44, 59]]
+    assert context_rows(rows, 60, (-2.0, 0.0, 2.0), rate=Fraction(30000, 1001)).tolist() == [
+        [0, 0, 59],
+        [0, 10, 59],
+        [0, 59, 59],
+    ]
+
+
+def test_preparation_centres_smooths_and_projects() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(50, 6)) + 5
+    plain = centre_and_smooth(x, rate=1, seconds=0)
+    np.testing.assert_allclose(plain, x - x.mean(0), atol=1e-5)
+    smooth = centre_and_smooth(x, rate=2, seconds=1.5)
+    place = np.arange(50)
+    weights = np.exp(-0.5 * ((place[:, None] - place[None]) / 3.0) ** 2) * (
+        abs(place[:, None] - place[None]) <= 12
+    )
+    expected = (weights @ (x - x.mean(0))) / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(smooth, expected, atol=1e-5)
+    network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
+    network.learn_axes([x])
+    projected = network.store(x, torch.device("cpu")).numpy()
+    assert np.mean(projected**2) == pytest.approx(1.0, rel=1e-4)
+    covariance = projected.T @ projected / 50
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e6])
+def test_the_unit_of_the_features_makes_no_difference(unit: float) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
+    network.learn_axes([unit * x])
+    rows = network.store(unit * x, torch.device("cpu"))
+    assert float(rows.square().mean()) == pytest.approx(1, rel=1e-3)
+    network.learn_axes(
+        [np.full((40, 6), unit, np.float32)]
+    )  # nothing but what single precision rounds
+    assert (
+        float(network.store(np.full((40, 6), unit, np.float32), torch.device("cpu")).abs().max())
+        < 0.5
+    )
+    network.learn_axes([0 * x])
+    assert network.axes.isfinite().all()

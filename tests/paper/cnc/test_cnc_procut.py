@@ -1,0 +1,114 @@
+"""ProCut: seconds, not frames; steps shared by all videos, links by none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.errors import OptionError
+from stepcut.methods.segmenters import KMeans, ProCut
+from stepcut.paper.cnc.graph import chain, energy, window_links
+
+
+def kitchen(rate: int, seed: int = 0, noise: float = 0.9) -> list[Any]:
+    """Three videos of five steps of 20 to 40 seconds in differing orders; the signal is the same at every rate."""
+    rng = np.random.default_rng(seed)
+    places = rng.normal(size=(5, 16))
+    videos = []
+    for _ in range(3):
+        seconds = np.concatenate([np.full(rng.integers(20, 41), k) for k in rng.permutation(5)])
+        rows = places[seconds] + noise * rng.normal(size=(len(seconds), 16))
+        videos.append(np.repeat(rows, rate, axis=0))
+    return videos
+
+
+@pytest.mark.parametrize("window", [0.0, 4.0])
+def test_the_same_setting_means_the_same_at_every_rate(window: float) -> None:
+    slow = ProCut(steps=5, rate=1, window=window).fit_predict(kitchen(1))
+    fast = ProCut(steps=5, rate=10, window=window).fit_predict(kitchen(10))
+    agree = [np.mean(np.repeat(a, 10) == b) for a, b in zip(slow, fast, strict=True)]
+    assert min(agree) > 0.97
+
+
+def test_the_cut_is_the_lowest_energy_of_its_probabilities() -> None:
+    videos = kitchen(1)
+    segmenter = ProCut(steps=5, smoothness=3.0).fit(videos)
+    for shares, labels in zip(
+        segmenter.probabilities(videos), segmenter.predict(videos), strict=True
+    ):
+        assert np.array_equal(labels, chain(1 - shares, 3.0))
+
+
+def test_with_a_window_the_energy_is_no_higher_than_the_chains() -> None:
+    videos = kitchen(2, noise=3.0)
+    wide = ProCut(steps=5, rate=2, smoothness=0.5, window=5.0).fit(videos)
+    narrow = ProCut(steps=5, rate=2, smoothness=0.5).fit(videos)
+    better = 0
+    for shares, a, b in zip(
+        wide.probabilities(videos), wide.predict(videos), narrow.predict(videos), strict=True
+    ):
+        links, weights = window_links(len(a), 5.0, 2.0, 1.0)
+        assert energy(1 - shares, links, weights, a) <= energy(1 - shares, links, weights, b)
+        better += not np.array_equal(a, b)
+    assert better > 0
+
+
+def test_smoother_means_fewer_changes_and_none_means_the_nearest_step() -> None:
+    videos = kitchen(1)
+    changes = []
+    for smoothness in (0.0, 1.0, 5.0, 1000.0):
+        segmenter = ProCut(steps=5, smoothness=smoothness).fit(videos)
+        labels = segmenter.predict(videos)
+        changes.append(sum(int(np.count_nonzero(np.diff(video))) for video in labels))
+        if smoothness == 0:
+            assert all(
+                np.array_equal(a, b.argmax(axis=1))
+                for a, b in zip(labels, segmenter.probabilities(videos), strict=True)
+            )
+    assert changes == sorted(changes, reverse=True)
+    assert changes[0] > changes[2] > changes[3] == 0
+
+
+def test_a_video_is_cut_alike_alone_and_in_company() -> None:
+    videos = kitchen(1)
+    segmenter = ProCut(steps=5).fit(videos)
+    together = segmenter.predict(videos)
+    assert all(
+        np.array_equal(segmenter.predict([v])[0], cut)
+        for v, cut in zip(videos, together, strict=True)
+    )
+
+
+def test_a_repeated_step_keeps_its_number() -> None:
+    rows = np.repeat(np.eye(3)[[0, 1, 0, 2]], 30, axis=0)
+    labels = ProCut(steps=3).fit_predict([rows])[0].reshape(4, 30)
+    assert (labels == labels[:, :1]).all()
+    assert labels[0, 0] == labels[2, 0]
+    assert len(set(labels[:, 0].tolist())) == 3
+
+
+def test_direction_alone_counts_when_normalised() -> None:
+    rng = np.random.default_rng(0)
+    videos = kitchen(1, noise=0.3)
+    louder = [video * rng.uniform(0.1, 10, size=(len(video), 1)) for video in videos]
+    for kind in (ProCut, KMeans):
+        plain, loud = (kind(steps=5, normalise=True).fit_predict(v) for v in (videos, louder))
+        assert min(np.mean(a == b) for a, b in zip(plain, loud, strict=True)) > 0.99
+        unscaled = kind(steps=5, normalise=False).fit_predict(louder)
+        assert max(np.mean(a == b) for a, b in zip(plain, unscaled, strict=True)) < 0.99
+
+
+def test_alpha_expansion_on_the_chain_is_never_below_the_exact_cut() -> None:
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(40, 3)) for _ in range(2)]
+    exact = ProCut(steps=3, smoothness=1.5).fit(videos)
+    moved = ProCut(steps=3, smoothness=1.5, solver="expansion").fit(videos)
+    links = np.stack([np.arange(39), np.arange(1, 40)], axis=1)
+    for rows in videos:
+        cost = 1 - exact.probabilities([rows])[0]
+        (best,), (other,) = exact.predict([rows]), moved.predict([rows])
+        assert energy(cost, links, 1.5, best) <= energy(cost, links, 1.5, other) + 1e-6
+    with pytest.raises(OptionError, match="did you mean 'expansion'"):
+        ProCut(solver="expansio").fit(videos)

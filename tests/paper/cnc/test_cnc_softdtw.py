@@ -1,0 +1,183 @@
+"""Soft-DTW against the recursion written as a loop, its gradient, and tslearn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cnc_oracles as oracles
+import numpy as np
+import pytest
+import torch
+
+from stepcut.errors import OptionError
+from stepcut.paper.cnc import softdtw
+from stepcut.paper.cnc.softdtw import soft_dtw
+
+LENGTHS = torch.tensor([[5, 7], [3, 4], [5, 1]])
+
+
+@pytest.fixture(params=["loop", "diagonals"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The compiled loop, and what a GPU does."""
+    name: str = request.param
+    if name == "diagonals":
+        monkeypatch.setattr(softdtw, "_align", on_diagonals)
+    return name
+
+
+def on_diagonals(cost: Any, gamma: float, ends: Any) -> tuple[Any, Any]:
+    return tuple(
+        x.numpy()
+        for x in softdtw._align_on_gpu(torch.from_numpy(cost), gamma, torch.from_numpy(ends))
+    )
+
+
+def make(batch: int = 3, rows: int = 5, columns: int = 7, scale: float = 3.0) -> torch.Tensor:
+    random = torch.Generator().manual_seed(0)
+    return torch.rand(batch, rows, columns, generator=random, dtype=torch.float64) * scale
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0, 10.0])
+def test_equals_the_loop(gamma: float) -> None:
+    cost = make()
+    expected = [oracles.soft_dtw(c.numpy(), gamma) for c in cost]
+    assert soft_dtw(cost, gamma).tolist() == pytest.approx(expected, rel=1e-12)
+    assert soft_dtw(cost.float(), gamma).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.usefixtures("path")
+def test_lengths_leave_padding_out() -> None:
+    cost = make()
+    expected = [
+        oracles.soft_dtw(c[:n, :m].numpy())
+        for c, (n, m) in zip(cost, LENGTHS.tolist(), strict=True)
+    ]
+    padded = cost.clone()
+    padded[1, 3:] = torch.nan
+    padded.requires_grad_()
+    values = soft_dtw(padded, lengths=LENGTHS)
+    assert values.tolist() == pytest.approx(expected, rel=1e-12)
+    (gradient,) = torch.autograd.grad(values.sum(), padded)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[1, 3:] == 0).all()
+    assert (gradient[1, :, 4:] == 0).all()
+
+
+@pytest.mark.usefixtures("path")
+def test_gradient_is_exact() -> None:
+    cost = make().requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: soft_dtw(c, 0.3), cost)
+    assert torch.autograd.gradcheck(lambda c: soft_dtw(c, 0.1, LENGTHS), cost)
+
+
+@pytest.mark.usefixtures("path")
+def test_range_of_floats_is_no_limit() -> None:
+    """Costs whose exponentials are 0 or infinite in any float, and an alignment that begins dear and ends cheap."""
+    cost = make(scale=1e4) - 3e3
+    cost[:, 0, 0] = 1e6
+    cost.requires_grad_()
+    values = soft_dtw(cost, 0.01)
+    assert values.tolist() == pytest.approx(
+        [oracles.soft_dtw(c.detach().numpy(), 0.01) for c in cost], rel=1e-12
+    )
+    (gradient,) = torch.autograd.grad(values.sum(), cost)
+    assert torch.isfinite(gradient).all()
+    assert gradient[:, 0, 0].tolist() == pytest.approx([1.0] * 3)
+
+
+@pytest.mark.usefixtures("path")
+def test_forbidden_cells_and_nan() -> None:
+    cost = make(batch=2)
+    cost[0, 2, :6] = torch.inf  # one way through row 2 is left
+    cost[1, 2, 3] = torch.nan
+    cost.requires_grad_()
+    values = soft_dtw(cost, 0.1)
+    assert torch.isfinite(values[0])
+    assert torch.isnan(values[1])
+    (gradient,) = torch.autograd.grad(values[0], cost)
+    assert (gradient[0, 2, :6] == 0).all()
+    assert float(gradient[0, 2, 6]) == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("path")
+def test_blocked_matrices_are_infinite_and_float32_leaves_no_range() -> None:
+    cost = make(batch=2).float()
+    cost[0, 2] = torch.inf  # no way through
+    cost[1, 4] = 1e9  # more than float32 can count in units of gamma
+    values = soft_dtw(cost.requires_grad_(), 0.1)
+    assert values[0] == torch.inf
+    assert values[1].item() == pytest.approx(
+        oracles.soft_dtw(cost[1].detach().double().numpy(), 0.1), rel=1e-5
+    )
+    (gradient,) = torch.autograd.grad(values[1], cost)
+    assert torch.isfinite(gradient).all()
+    assert gradient[1, 4].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("fraction", [0.49, 0.51])
+def test_long_sequences_keep_mantissas_in_range(fraction: float) -> None:
+    """Costs whose powers of two are just above, or just below, a whole power: the error of a cell has one sign."""
+    cost = torch.full((1, 400, 420), 3 + fraction).requires_grad_()
+    gamma = 1 / np.log(2)
+    value = soft_dtw(cost, gamma)
+    wide = soft_dtw(cost.double(), gamma)
+    assert float(value.detach()) == pytest.approx(float(wide.detach()), rel=1e-5)
+    (gradient,) = torch.autograd.grad(value.sum(), cost)
+    torch.testing.assert_close(
+        gradient.sum((1, 2)).detach(), (cost * gradient).sum((1, 2)).detach() / (3 + fraction)
+    )
+    assert float(gradient[0, 0, 0]) == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.usefixtures("path")
+def test_no_matrices_have_no_values() -> None:
+    cost = torch.zeros(0, 4, 5, requires_grad=True)
+    value = soft_dtw(cost)
+    assert value.shape == (0,)
+    (gradient,) = torch.autograd.grad(value.sum(), cost)
+    assert gradient.shape == (0, 4, 5)
+
+
+def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = make(2, 33, 61).requires_grad_()
+    weights = torch.arange(1.0, 3.0, dtype=cost.dtype)
+    here = soft_dtw(cost)
+    (g,) = torch.autograd.grad(here, cost, weights)
+    monkeypatch.setattr(softdtw, "_align", on_diagonals)
+    there = soft_dtw(cost)
+    (h,) = torch.autograd.grad(there, cost, weights)
+    torch.testing.assert_close(here, there)
+    torch.testing.assert_close(g, h)
+
+
+@pytest.mark.slow
+def test_agrees_with_tslearn() -> None:
+    """Slow, since tslearn compiles its kernels at every start."""
+    metrics = pytest.importorskip("tslearn.metrics")
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(9, 3)), random.normal(size=(6, 3))
+    cost = torch.from_numpy(((x[:, None] - y[None]) ** 2).sum(-1))[None].requires_grad_()
+    value = soft_dtw(cost, 0.5)
+    (gradient,) = torch.autograd.grad(value.sum(), cost)
+    share, expected = metrics.soft_dtw_alignment(x, y, gamma=0.5)
+    assert value.item() == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(gradient[0].numpy(), share, rtol=1e-7, atol=1e-12)
+
+
+def test_shapes_that_do_not_fit_are_told() -> None:
+    with pytest.raises(OptionError, match=r"cost has shape \(5, 7\); .* cost\[None\]"):
+        soft_dtw(make()[0])
+    with pytest.raises(OptionError, match="gamma=0 is not positive"):
+        soft_dtw(make(), gamma=0)
+    with pytest.raises(OptionError, match=r"lengths has shape \(2, 2\); expected \(3, 2\)"):
+        soft_dtw(make(), lengths=LENGTHS[:2])
+    with pytest.raises(OptionError, match="gamma=nan"):
+        soft_dtw(make(), gamma=float("nan"))
+
+
+@pytest.mark.parametrize("wrong", [[50, 50], [0, 1], [1, 3], [-1, 2]])
+def test_lengths_beyond_the_cost_are_refused(wrong: list[int]) -> None:
+    with pytest.raises(OptionError, match="rows and columns"):
+        soft_dtw(torch.zeros(2, 3, 2), lengths=torch.tensor([[3, 2], wrong]))

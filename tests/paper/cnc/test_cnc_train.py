@@ -1,0 +1,337 @@
+"""Embedder: it learns, resumes to the bit, reads no label, and says what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
+from stepcut.methods.contract import Curve
+from stepcut.paper.cnc.embedder import Embedder
+from stepcut.paper.cnc.sampling import draw
+from stepcut.paper.cnc.training import Checkpoint, Plan, converged, train
+from stepcut.progress import Event, silent
+
+Arrays = list[NDArray[Any]]
+
+
+def make_vectors(dim: int = 12, lengths: tuple[int, ...] = (60, 45, 20)) -> Arrays:
+    """Videos that go through the same four states, each at its own pace, in a kitchen of its own."""
+    random = np.random.default_rng(0)
+    states = random.normal(size=(4, dim)) * 2
+    videos = []
+    for length in lengths:
+        borders = np.sort(random.choice(np.arange(3, length - 3), 3, replace=False))
+        labels = np.searchsorted(borders, np.arange(length), side="right")
+        videos.append(states[labels] + random.normal(size=(length, dim)) + random.normal(size=dim))
+    return videos
+
+
+def make_maps() -> Arrays:
+    random = np.random.default_rng(0)
+    return [random.normal(size=(length, 5, 4, 3)).astype(np.float32) for length in (20, 9, 14)]
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("loss", ["tc3i", "tcc", "lav", "lav+tcc"])
+def test_loss_falls(loss: str) -> None:
+    embedder = Embedder(loss=loss, dim=8, seed=0, iterations=60).fit(make_vectors())
+    values = [row[0] for row in embedder.curve_.values]
+    assert np.mean(values[-10:]) < 0.97 * np.mean(values[:5])
+    parts = {
+        "tc3i": ("tcc", "cidm"),
+        "tcc": ("tcc",),
+        "lav": ("soft_dtw", "cidm"),
+        "lav+tcc": ("tcc", "soft_dtw", "cidm"),
+    }
+    assert embedder.curve_.names == ("loss", *parts[loss])
+    rows = list(csv.reader(io.StringIO(embedder.curve_.csv())))
+    assert rows[0] == ["iteration", *embedder.curve_.names]
+    assert len(rows) == 61
+
+
+@pytest.mark.parametrize("kind", ["vectors", "maps"])
+def test_shapes_seeds_and_saving(kind: str) -> None:
+    features = make_vectors() if kind == "vectors" else make_maps()
+    embedder = Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3).fit(features)
+    out = embedder.transform(features)
+    assert [rows.shape for rows in out] == [(len(rows), 6) for rows in features]
+    assert all(rows.dtype == np.float32 for rows in out)
+    settings = json.loads(json.dumps(embedder.settings()))
+    again = Embedder.restore(settings, embedder.state())
+    with pytest.raises(ValueError, match="1e999999999"):
+        Embedder.restore({**settings, "rate": "1e999999999"}, embedder.state())
+    assert again.settings() == embedder.settings()
+    for first, second in zip(out, again.transform(features), strict=True):
+        np.testing.assert_array_equal(first, second)
+    before = torch.get_rng_state()
+    same = (
+        Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3)
+        .fit(features)
+        .transform(features)
+    )
+    assert torch.equal(
+        torch.get_rng_state(), before
+    )  # the user's own random numbers are left alone
+    np.testing.assert_array_equal(same[0], out[0])
+    other = (
+        Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=4)
+        .fit(features)
+        .transform(features)
+    )
+    assert not np.array_equal(other[0], out[0])
+
+
+@pytest.mark.parametrize("kind", ["vectors", "maps"])
+def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
+    features = make_vectors() if kind == "vectors" else make_maps()
+    given: dict[str, Any] = {"dim": 6, "iterations": 12, "hidden": 8, "device": "cpu"}
+    whole = Embedder(**given).fit(features)
+
+    def interrupt(event: Event) -> None:
+        if event.done in (5, 9):
+            raise Stop
+
+    file = tmp_path / "run.safetensors"
+    for _ in range(2):  # stopped after 5, and after 9
+        with pytest.raises(Stop):
+            Embedder(**given).fit(features, progress=interrupt, checkpoint=file)
+    resumed = Embedder(**given).fit(features, checkpoint=file)
+    assert resumed.curve_.values == whole.curve_.values
+    for name, value in whole.state().items():
+        np.testing.assert_array_equal(resumed.state()[name], value)
+    # A finished run is not trained again; another one does not take its checkpoint.
+    done: list[Event] = []
+    Embedder(**given).fit(features, progress=done.append, checkpoint=file)
+    assert len(done) == 2
+    with pytest.raises(OptionError, match="belongs to a run with other settings or other features"):
+        Embedder(**{**given, "seed": 1}).fit(features, checkpoint=file)
+    file.write_bytes(b"nothing")
+    with pytest.raises(OptionError, match="is not a checkpoint of stepcut"):
+        Embedder(**given).fit(features, checkpoint=file)
+
+
+def test_hook_sees_the_loss_and_its_parts() -> None:
+    seen: list[Event] = []
+    Embedder(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
+    told = [event for event in seen if event.values]
+    assert len(told) == 3
+    assert set(told[-1].values) == {"loss", "tcc", "cidm"}
+    assert told[-1].stage == "train"
+    assert seen[-1].finished
+
+
+def train_reading(
+    every: int, progress: Callable[[Event], None] = silent, checkpoint: Path | None = None
+) -> tuple[Curve, torch.nn.Module]:
+    """Ten iterations of a tiny network, whose losses are read so many at a time."""
+    torch.manual_seed(0)
+    network = torch.nn.Linear(2, 1)
+    curve = train(
+        network,
+        lambda random, count: draw(random, [9, 9], 2, 3, (0,), 1, count),
+        lambda batch: {"loss": network(batch.times[:, :2]).square().mean()},
+        Plan(
+            learning_rate=0.1,
+            weight_decay=0,
+            iterations=10,
+            patience=100,
+            tolerance=0.01,
+            read_every=every,
+        ),
+        seed=0,
+        run="",
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    return curve, network
+
+
+def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
+    seen: list[Event] = []
+    curve, _ = train_reading(4, seen.append)
+    told = [event.values["loss"] for event in seen if event.values]
+    assert len(told) == 10
+    assert told == [row[0] for row in curve.values]
+    assert curve.values == train_reading(1)[0].values
+
+
+def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path) -> None:
+    """Frames drawn ahead of the checkpoint are drawn again."""
+    whole, network = train_reading(4)
+
+    def interrupt(event: Event) -> None:
+        if event.done == 6:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train_reading(4, interrupt, tmp_path / "run.safetensors")
+    curve, resumed = train_reading(4, checkpoint=tmp_path / "run.safetensors")
+    assert curve.values == whole.values
+    for one, other in zip(resumed.parameters(), network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_first_checkpoints_come_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten iterations of one second each: a run that is killed within half a minute does not begin from nothing."""
+    clock = itertools.count()
+    kept: list[int] = []
+    monkeypatch.setattr("stepcut.paper.cnc.training.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(Checkpoint, "save", lambda _self, curve, *_: kept.append(len(curve.values)))
+    train_reading(1, checkpoint=tmp_path / "run.safetensors")
+    assert kept[0] <= 3
+    assert len(kept) > 2
+
+
+def test_stops_when_converged() -> None:
+    plan = Plan(
+        learning_rate=1, weight_decay=0, iterations=100, patience=4, tolerance=0.01, read_every=1
+    )
+    assert not converged(Curve(("loss",), [[float(x)] for x in range(8, 0, -1)]), plan)
+    assert converged(Curve(("loss",), [[1.0]] * 8), plan)
+    assert not converged(
+        Curve(("loss",), [[1.0]] * 9), plan
+    )  # looked at every `patience` iterations
+    assert not converged(Curve(("loss",), [[1.0]] * 4), plan)
+    short = Embedder(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
+    assert len(short.curve_.values) < 500
+
+
+def test_diverged_loss_names_step_and_setting() -> None:
+    calls = itertools.count(1)
+
+    def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
+
+    with pytest.raises(
+        TrainingError,
+        match=r"iteration 3 of training: the loss is nan.*0.001; try learning_rate=0.0001",
+    ):
+        Embedder(loss=explode, dim=4, iterations=5).fit(make_vectors())
+
+
+def test_settings_of_0_1_0_are_read() -> None:
+    features = make_vectors()
+    embedder = Embedder(dim=4, iterations=2).fit(features)
+    old = embedder.settings()
+    old["steps"] = old.pop("iterations")
+    del old["gamma_time"]
+    again = Embedder.restore(old, embedder.state())
+    assert again.iterations == 2
+    np.testing.assert_array_equal(again.transform(features)[0], embedder.transform(features)[0])
+
+
+def test_your_own_loss() -> None:
+    def mean_square(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return u.square().mean()
+
+    embedder = Embedder(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
+    assert embedder.curve_.names == ("loss",)
+    with pytest.raises(
+        OptionError, match=r"mean_square.* is of your own, which cannot be written down"
+    ):
+        embedder.settings()
+
+
+def test_own_limits_follow_the_data() -> None:
+    """Ten passes over the rows, and a window that does not swallow the steps of a short video."""
+    features = make_vectors(lengths=(60, 45, 20))
+    embedder = Embedder(dim=4, frames=10).fit(features)
+    assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
+
+    def cidm_of(videos: Arrays, window: float | None) -> float:
+        return Embedder(dim=4, iterations=1, window=window).fit(videos).curve_.values[0][2]
+
+    assert cidm_of(features, None) == cidm_of(features, 45 / 40)
+    assert cidm_of(features, None) != cidm_of(features, 10.0)
+    long = make_vectors(lengths=(500, 450))
+    assert cidm_of(long, None) == cidm_of(long, 10.0)
+    assert cidm_of(long, None) != cidm_of(long, 11.2)
+
+
+def test_two_videos_shorter_than_asked() -> None:
+    features = make_vectors(lengths=(12, 9))
+    out = Embedder(dim=4, iterations=3).fit(features).transform(features)
+    assert [len(rows) for rows in out] == [12, 9]
+
+
+def test_same_answer_for_a_video_alone() -> None:
+    features = make_vectors()
+    embedder = Embedder(dim=4, iterations=3).fit(features)
+    np.testing.assert_allclose(
+        embedder.transform(features)[1], embedder.transform(features[1:2])[0], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_what_is_wrong_is_told() -> None:
+    features = make_vectors()
+    with pytest.raises(
+        OptionError, match="1 video was given; at least 2 are needed.*Add another video"
+    ):
+        Embedder().fit(features[:1])
+    with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
+        Embedder(loss="tci3").fit(features)
+    with pytest.raises(
+        OptionError, match="frames=1 is not allowed; give a whole number of at least 2"
+    ):
+        Embedder(frames=1).fit(features)
+    for setting in ("seed", "dim", "frames", "hidden", "stride", "smooth"):
+        given: dict[str, Any] = {setting: 10**30}
+        with pytest.raises(OptionError, match=f"{setting}=10+ is not allowed; give a .* at most"):
+            Embedder(**given).fit(features)
+    with pytest.raises(OptionError, match="rate=0 is not allowed"):
+        Embedder(rate=0).fit(features)
+    with pytest.raises(OptionError, match="temperature=-1 is not allowed; give a number above 0"):
+        Embedder(temperature=-1).fit(features)
+    with pytest.raises(FeatureError, match="video 1 has 5 dimensions where 12 are expected"):
+        Embedder().fit([features[0], features[1][:, :5]])
+    with pytest.raises(FeatureError, match=r"video 1: shape \(45,\); features are \(T, d\)"):
+        Embedder().fit([features[0], features[1][:, 0]])
+    with pytest.raises(FeatureError, match="video 0: row 0 holds NaN"):
+        Embedder().fit([features[0] * np.nan, features[1]])
+    with pytest.raises(NotLearned, match="has not been fitted"):
+        Embedder().transform(features)
+    embedder = Embedder(dim=4, iterations=2).fit(features)
+    with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 12 are expected"):
+        embedder.transform([features[0][:, :5]])
+    with pytest.raises(OptionError, match="tune_backbone=True needs backbone="):
+        Embedder(tune_backbone=True).fit(make_maps())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loss": 5},
+        {"seed": -1},
+        {"weight": "a"},
+        {"variance_weight": "a"},
+        {"weight_decay": -1},
+        {"tolerance": "a"},
+        {"stride": "a"},
+        {"smooth": -1},
+        {"hidden": 0},
+        {"device": "gpu"},
+        {"gamma_time": []},
+        {"tune_backbone": True, "backbone": 5},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_told_with_its_value(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as told:
+        Embedder(**wrong).fit(make_vectors())
+    name, value = list(wrong.items())[-1]
+    assert f"{name}=" in str(told.value)
+    assert str(value) in str(told.value)

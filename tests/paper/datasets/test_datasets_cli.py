@@ -1,0 +1,123 @@
+"""`stepcut data`: list, info, check, stats, cite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import datasets_trees as trees
+import pytest
+
+from stepcut.cli.main import main
+from stepcut.paper.datasets import DATASETS
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["data", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:]] == list(DATASETS)
+    assert run(capsys, "list", "--format", "csv")[1].startswith(
+        "name,title,tasks,licence\negoprocel,EgoProceL,16,"
+    )
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_info_and_cite(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "info", name)
+    assert code == 0
+    for part in (DATASETS[name].title, "Licence: ", "How to obtain it: ", "Folder tree:\nROOT/"):
+        assert part in out
+    code, out, _ = run(capsys, "cite", name)
+    assert code == 0
+    assert out.startswith(("@inproceedings{", "% "))
+
+
+def test_check_says_exactly_what_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root = str(trees.egoprocel_json(tmp_path))
+    code, out, _ = run(capsys, "check", "egoprocel", "--root", root)
+    assert code == 1
+    assert (
+        "  2 of 16 tasks, 4 recordings:\n  4 with a timeline, 0 with a video, 0 with features\n"
+        in out
+    )
+    assert "  known defect: Eggs: 6 lists of camera views were collapsed to 2 recordings.\n" in out
+    assert "  missing: " in out
+    assert "the task 'tent' (Tent) is not in it." in out
+    code, out, _ = run(capsys, "check", "captaincook4d", "--root", str(tmp_path))
+    assert code == 1
+    assert (
+        "complete_step_annotations.json: absent. Copy it from https://github.com/CaptainCook4D/annotations."
+        in out
+    )
+
+
+def test_check_of_what_is_complete(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trees.put(tmp_path / "a.mp4", "no video")
+    trees.put(tmp_path / "a.csv", "0,1,pour\n")
+    code, out, _ = run(capsys, "check", "folder", "--root", str(tmp_path))
+    assert code == 0
+    assert out.endswith("1 with a timeline, 1 with a video, 0 with features\n  complete.\n")
+
+
+def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    root = str(trees.egoprocel_json(tmp_path))
+    code, out, err = run(capsys, "stats", "egoprocel", "--root", root, "--format", "csv")
+    assert code == 0
+    assert out.splitlines()[0] == "task,videos,steps,foreground,missing,repeated"
+    assert out.splitlines()[2].startswith("Eggs,2,2,0.")
+    assert "stepcut: Eggs: 6 lists of camera views were collapsed to 2 recordings." in err
+    code, out, _ = run(
+        capsys, "stats", "egoprocel", "--root", root, "--all", "--plot", str(tmp_path / "p.png")
+    )
+    assert "published F" in out
+    assert (tmp_path / "p.png").stat().st_size > 1000
+    code, _, err = run(
+        capsys, "stats", "egoprocel", "--root", root, "--plot", str(tmp_path / "p.xyz")
+    )
+    assert code == 2
+    assert "Choose from .png, .svg, .pdf" in err
+    assert "\\toprule" in run(capsys, "stats", "egoprocel", "--root", root, "--format", "latex")[1]
+
+
+def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    root = str(trees.egoprocel_tree(tmp_path))
+    code, out, err = run(
+        capsys, "stats", "egoprocel", "--root", root, "--view", "top", "--format", "csv"
+    )
+    assert code == 0
+    assert len(out.splitlines()) == 18
+    assert "PC Assembly,1,2,,0.0,0.33" in out  # no video, so no length and no foreground
+    assert "16 videos have no known length" in err
+    trees.put(tmp_path / "durations.csv", "PCAssembly_1,10\n")
+    assert (
+        "PC Assembly,1,2,0.5,0.0,0.33"
+        in run(capsys, "stats", "egoprocel", "--root", root, "--format", "csv")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["info"], "data info: the name of a data set is needed. Choose from egoprocel, crosstask"),
+        (["info", "egoprocl"], "data set='egoprocl' is unknown; did you mean 'egoprocel'?"),
+        (["stats", "egoprocel"], "data stats egoprocel: --root DIR is needed"),
+        (["check", "egoprocel", "--root", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
+        (["stats", "procel", "--root", ".", "--view", "top"], "--view: procel has no such choice"),
+        (["stats", "procel", "--root", "."], ".: nothing to count."),
+        (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    words: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert what in err
+    assert err.count("\n") == 1

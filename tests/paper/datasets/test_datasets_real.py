@@ -1,0 +1,80 @@
+"""The real annotations, where they are: the published statistics come out, and the defects are named."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from stepcut.cli.main import main
+from stepcut.paper.datasets import DATASETS, load
+from stepcut.paper.datasets.egoprocel import TASKS
+from stepcut.paper.datasets.statistics import count
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.skipif(not SHARED.is_dir(), reason="the real data in ../shared/data are not here"),
+]
+DEFECT = {title for title, info in TASKS.items() if info.defects}
+
+
+def test_egoprocel_statistics_are_the_published_ones() -> None:
+    tasks = load("egoprocel", SHARED / "egoprocel")
+    assert len(tasks) == 16
+    for task in tasks:
+        published, counted = DATASETS["egoprocel"].tasks[task.name], count([task])
+        assert counted.foreground == pytest.approx(published.foreground, abs=0.02), task.name
+        if task.name not in DEFECT:
+            assert counted.videos == published.videos
+            assert counted.steps == published.steps
+            assert counted.missing == pytest.approx(published.missing, abs=0.03), task.name
+            assert counted.repeated == pytest.approx(published.repeated, abs=0.03), task.name
+    assert count(tasks).hours == pytest.approx(62, abs=2)  # three videos of MECCANO are absent
+
+
+def test_egoprocel_statistics_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["data", "stats", "egoprocel", "--root", str(SHARED / "egoprocel"), "--format", "csv"])
+        == 0
+    )
+    out, err = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == ["task", "videos", "steps", "foreground", "missing", "repeated"]
+    assert [row["task"] for row in rows] == [*DATASETS["egoprocel"].tasks, "total"]
+    assert all(float(row["foreground"]) > 0 for row in rows)
+    for title in DEFECT:
+        assert f"stepcut: {title}: " in err
+    assert main(["data", "stats", "egoprocel", "--root", str(SHARED / "egoprocel")]) == 0
+    assert "Salad: same-named key-steps were merged: 6 of 9 are left." in capsys.readouterr().out
+
+
+def test_captaincook4d() -> None:
+    tasks = load("captaincook4d", SHARED / "captaincook4d")
+    assert {task.name: (len(task), len(task.steps)) for task in tasks} == {
+        "Microwave Egg Sandwich": (18, 12),
+        "Spiced Hot Chocolate": (16, 7),
+        "Microwave French Toast": (14, 11),
+        "Tomato Mozzarella Salad": (18, 9),
+        "Scrambled Eggs": (16, 23),
+    }
+    for task in tasks:
+        assert task.graph
+        assert {step for edge in task.graph for step in edge} <= set(task.steps)
+        for video in task:
+            assert video.timeline is not None
+            assert video.duration is not None
+            assert max(s.end for s in video.timeline) <= video.duration
+            for backbone, path in video.features.items():
+                assert path.is_file()
+                assert abs(len(video.read_features(backbone)) - video.duration) <= 2
+    left_out = [
+        what
+        for task in tasks
+        for video in task
+        for _, what in video.errors
+        if what == "missing step"
+    ]
+    assert len(left_out) == 59

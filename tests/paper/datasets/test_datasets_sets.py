@@ -1,0 +1,518 @@
+"""Every data set gives the same thing: tasks, videos, timelines in seconds, step names; and says what is missing."""
+
+from __future__ import annotations
+
+import logging
+from fractions import Fraction
+from pathlib import Path
+
+import datasets_trees as trees
+import numpy as np
+import pytest
+
+from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
+from stepcut.formats import write
+from stepcut.paper.datasets import DATASETS, Task, TaskVideo, egoprocel, examine, load
+from stepcut.paper.datasets.egoprocel import Frames, collapse_views, fullest
+from stepcut.timeline import Segment, Timeline
+
+MAKERS = {
+    "egoprocel": trees.egoprocel_tree,
+    "crosstask": trees.crosstask_tree,
+    "procel": trees.procel_tree,
+    "captaincook4d": trees.captaincook4d_tree,
+}
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_every_data_set_is_described(name: str) -> None:
+    data_set = DATASETS[name]
+    assert data_set.name == name
+    for text in (data_set.title, data_set.about, data_set.licence, data_set.obtain, data_set.rate):
+        assert text
+    assert data_set.tree.startswith("ROOT/")
+    assert (data_set.citation == "") == (name in ("toy", "folder"))
+    assert all(entry.startswith("@inproceedings{") for entry in [data_set.citation] if entry)
+    assert name in repr(data_set)
+
+
+def test_the_number_of_tasks_is_the_published_one() -> None:
+    assert {name: len(DATASETS[name].tasks) for name in MAKERS} == {
+        "egoprocel": 16,
+        "crosstask": 18,
+        "procel": 12,
+        "captaincook4d": 24,
+    }
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_every_data_set_gives_the_same_thing(name: str, tmp_path: Path) -> None:
+    for task in load(name, MAKERS[name](tmp_path)):
+        assert task.steps
+        assert len(set(task.steps)) == len(task.steps)
+        assert repr(task) == f"<Task {task.name}: {len(task)} videos, {len(task.steps)} steps>"
+        for video in task:
+            assert video.timeline is not None
+            assert video.timeline.steps == task.steps
+            assert video.timeline.video == video.name
+            assert all(path.suffix == ".npy" for path in video.features.values())
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_a_root_that_is_not_there(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"stepcut data info {name}"):
+        load(name, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_an_empty_root(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent|no video") as caught:
+        load(name, tmp_path)
+    assert "shows the folder tree to build" in str(caught.value)
+    assert examine(name, tmp_path).missing
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_what_macos_leaves_beside_every_file_is_passed_over(name: str, tmp_path: Path) -> None:
+    root = MAKERS[name](tmp_path)
+    trees.put(root / "videos" / "film.mp4", "no video")
+    before = examine(name, root)
+    for path in [path for path in root.rglob("*") if path.suffix in (".csv", ".npy", ".mp4")]:
+        path.with_name(f"._{path.name}").write_bytes(bytes(range(256)))
+    assert examine(name, root) == before
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(
+        OptionError, match="data set='egoprocl' is unknown; did you mean 'egoprocel'"
+    ):
+        load("egoprocl", ".")
+
+
+# ---------------------------------------------------------------------- EgoProceL
+
+
+def test_egoprocel_tree(tmp_path: Path) -> None:
+    tasks = {task.name: task for task in load("egoprocel", trees.egoprocel_tree(tmp_path))}
+    assert list(tasks) == list(DATASETS["egoprocel"].tasks)
+    eggs = tasks["Eggs"].videos[0]
+    assert eggs.name == "S07_Eggs_7150991-100"
+    assert eggs.about == {"person_id": "S07", "view": "egocentric"}
+    assert tasks["Eggs"].steps == ("break egg", "serve")
+    assert tasks["Tent"].videos[0].name == "01.tent.090617.gopro"
+    assert tasks["Toy Bike (MECCANO)"].videos[0].timeline == Timeline(
+        [Segment(0, 2, "open"), Segment(2, 4, "close"), Segment(4, 5, "open")],
+        video="ToyBike(MECCANO)_1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "camera"),
+    [("top", "7151020"), ("back", "6510211"), ("left", "8421130"), ("right", "7151062")],
+)
+def test_egoprocel_views(view: str, camera: str, tmp_path: Path) -> None:
+    tasks = load("egoprocel", trees.egoprocel_tree(tmp_path), view=view)
+    sandwich = next(task for task in tasks if task.name == "Sandwich")
+    assert [video.name for video in sandwich] == [f"S07_Sandwich_{camera}-100"]
+
+
+def test_egoprocel_unknown_view(tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionError, match="view='front' is unknown. Choose from egocentric, top, back, left, right"
+    ):
+        load("egoprocel", trees.egoprocel_tree(tmp_path), view="front")
+
+
+def test_egoprocel_root_may_be_the_annotations_and_folders_differ_in_case(tmp_path: Path) -> None:
+    root = trees.egoprocel_tree(tmp_path) / "annotations"
+    (root / "EGTEA_Gaze+").rename(root / "egtea gaze")
+    assert len(load("egoprocel", root)) == 16
+
+
+def test_egoprocel_says_what_is_missing_and_odd(tmp_path: Path) -> None:
+    root = trees.egoprocel_tree(tmp_path)
+    (root / "annotations/CMU-MMAC/Eggs/S07_Eggs_Video/S07_Eggs_7150991-100.csv").unlink()
+    trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,1 open\n")
+    trees.put(root / "videos/any/0002.mp4", "no video")
+    trees.put(root / "videos/any/stray.mp4", "no video")
+    trees.put(root / "durations.csv", "name,seconds\n0002,8\n")
+    found = examine("egoprocel", root)
+    missing, problems = "\n".join(found.missing), "\n".join(found.problems)
+    assert "S07_Eggs_Video: no file of the egocentric view (camera 7150991)" in missing
+    assert "Eggs: 0 of 33 recordings of Eggs are there" in missing
+    assert "videos/Head" not in missing
+    assert "ToyBike(MECCANO)_1.*: a timeline but no video" in missing
+    assert "stray.mp4: a video without a timeline" in problems
+    assert "step 1 is called 'unfold' here and 'open' elsewhere" in problems
+    bike = next(task for task in found.tasks if task.name == "Toy Bike (MECCANO)")
+    assert {video.name: video.duration for video in bike}["0002"] == 8.0
+
+
+@pytest.mark.parametrize("text", ["0001,-8\n", "name,seconds\n0001,0\n", "0001,8\n0002,nan\n"])
+def test_lengths_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
+    trees.put(tmp_path / "0001.csv", "0,1,pour\n")
+    trees.put(tmp_path / "videos" / "0001.mp4", "no video")
+    trees.put(tmp_path / "durations.csv", text)
+    with pytest.raises(DataError, match="is not a length in seconds"):
+        load("folder", tmp_path)
+
+
+def test_an_index_without_seconds_is_about_something_else(tmp_path: Path) -> None:
+    trees.put(tmp_path / "annotations" / "a.csv", "0,1,pour\n")
+    trees.put(tmp_path / "index.csv", "video,person\na,Ann\n")
+    (task,) = load("folder", tmp_path)
+    assert task.videos[0].duration is None
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        (
+            "captaincook4d",
+            "annotations/complete_step_annotations.json",
+            '[{"recording_id": "5_1"}]',
+        ),
+        ("captaincook4d", "annotations/error_annotations.json", '{"5_1": []}'),
+        ("captaincook4d", "task_graphs/coffee.json", '{"steps": {}}'),
+        ("egoprocel", "egoprocel.json", '{"tent": {"handles": []}}'),
+        ("toy", "graph.json", "{}"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_named(
+    name: str, file: str, text: str, tmp_path: Path
+) -> None:
+    if name == "captaincook4d":
+        trees.captaincook4d_tree(tmp_path)
+    trees.put(tmp_path / file, text)
+    with pytest.raises(AnnotationError, match=f"{Path(file).name}: it does not make sense as"):
+        load(name, tmp_path)
+
+
+def test_egoprocel_bad_durations(tmp_path: Path) -> None:
+    root = trees.egoprocel_tree(tmp_path)
+    trees.put(root / "durations.csv", "0001,8\n0002,long\n")
+    with pytest.raises(
+        DataError, match=r"durations\.csv, line 2: 'long' is not a length in seconds"
+    ):
+        load("egoprocel", root)
+
+
+def test_egoprocel_durations_that_are_no_table(tmp_path: Path) -> None:
+    root = trees.egoprocel_tree(tmp_path)
+    trees.put(root / "durations.csv", "0001," + "8" * 200_000)
+    with pytest.raises(DataError, match=r"durations\.csv: it does not make sense as a table"):
+        load("egoprocel", root)
+
+
+def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path: Path) -> None:
+    root = trees.egoprocel_tree(tmp_path)
+    trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
+    with pytest.raises(
+        AnnotationError, match=r"0002\.csv, line 2: 'open' does not begin with the step's number"
+    ):
+        load("egoprocel", root)
+
+
+def test_egoprocel_json_collapses_views(tmp_path: Path) -> None:
+    found = examine("egoprocel", trees.egoprocel_json(tmp_path))
+    pc, eggs = found.tasks
+    assert [video.name for video in pc] == ["Head_1", "Head_2"]
+    assert pc.defects == ()
+    assert [(video.name, video.about["views"]) for video in eggs] == [("S07", "3"), ("S08", "3")]
+    assert eggs.defects == ("6 lists of camera views were collapsed to 2 recordings",)
+    for task in (pc, eggs):
+        first, second = (video.timeline for video in task)
+        assert first == Timeline(
+            [Segment(1, 2, "break eggs"), Segment(3, 5, "mix eggs")],
+            10.0,
+            task.steps,
+            task.videos[0].name,
+        )
+        assert second is not None
+        assert second.segments[0].start == 50.0
+    assert sum("is not in it" in line for line in found.missing) == 14
+
+
+def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
+    def frames(*starts: int) -> Frames:
+        return list(zip(["1", "2"], starts, [start + 10 for start in starts], strict=False))
+
+    here, nearby, elsewhere, shorter = (
+        frames(100, 200),
+        frames(140, 160),
+        frames(100, 251),
+        frames(100),
+    )
+    assert [len(group) for group in collapse_views([here, nearby, elsewhere])] == [2, 1]
+    assert [len(group) for group in collapse_views([shorter, here, shorter, frames()])] == [4]
+    assert [len(group) for group in collapse_views([here] * 12)] == [
+        6,
+        6,
+    ]  # two recordings annotated alike
+    assert [len(group) for group in collapse_views([frames()])] == [1]
+    assert fullest([shorter, here, nearby]) is here
+
+
+# ---------------------------------------------------------------------- the others
+
+
+def test_crosstask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    root = trees.crosstask_tree(tmp_path)
+    with caplog.at_level(logging.WARNING, "stepcut"):
+        jello, car = load("crosstask", root)
+    assert jello.steps == ("pour jello powder", "stir", "stir (3)")
+    (video,) = jello
+    assert video.name == "23521_a_b-1"
+    assert video.timeline is not None
+    assert video.timeline.segments == (
+        Segment(0.5, 2, "pour jello powder"),
+        Segment(2, 4.25, "stir (3)"),
+    )
+    assert video.rate == Fraction(1)
+    assert video.read_features("crosstask").shape == (5, 4)
+    assert [v.name for v in car] == ["16815_yy", "16815_zz"]
+    assert "'7,3,4' is not 'step number,start,end' with one of 2 steps" in caplog.text
+    assert "99999_zz.csv: the task 99999 is not in tasks_primary.txt" in caplog.text
+    missing = "\n".join(examine("crosstask", root).missing)
+    assert "1 of 182 files of Make Jello Shots" in missing
+    assert "16815_zz.*: a timeline but no video and no features" in missing
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("1\nA\nx\n2\nonly one\n", "line 5: A says 2 steps and names 1"),
+        ("A\n1\nx\n2\na,b\n", "line 1: a task needs id, title, address, number of steps, steps"),
+    ],
+)
+def test_crosstask_task_list_that_makes_no_sense(text: str, what: str, tmp_path: Path) -> None:
+    trees.put(tmp_path / "crosstask_release" / "tasks_primary.txt", text)
+    (tmp_path / "crosstask_release" / "annotations").mkdir()
+    with pytest.raises(AnnotationError, match=what):
+        load("crosstask", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("procel", "ProceL_dataset/change_tire/annotations/tire_0001.csv"),
+        ("crosstask", "crosstask_release/annotations/16815_zz.csv"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_reported_and_the_others_are_read(
+    name: str, file: str, tmp_path: Path
+) -> None:
+    root = {"procel": trees.procel_tree, "crosstask": trees.crosstask_tree}[name](tmp_path)
+    trees.put(root / file, "1,0,2\nsoon\n2,5,4\n2,3,4.5\n")
+    found = examine(name, root)
+    videos = {video.name: video.timeline for task in found.tasks for video in task}
+    timeline = videos[Path(file).stem]
+    assert timeline is not None
+    assert timeline.sequence() == ["brake on", "raise jack"]
+    assert any("line 2: 'soon' is not 'step number,start,end'" in line for line in found.problems)
+    assert any(
+        "line 3" in line and "ends at 4 s, before it starts" in line for line in found.problems
+    )
+
+
+def test_procel(tmp_path: Path) -> None:
+    root = trees.procel_tree(tmp_path)
+    tire, coffee = load("procel", root)
+    assert (tire.name, tire.steps) == ("change_tire", ("brake on", "raise jack"))
+    assert coffee.steps == ("grind coffee", "pour water")
+    one, two = (video.timeline for video in coffee)
+    assert one is not None
+    assert two is not None
+    assert (one.video, one.segments) == (
+        "coffee_0001",
+        (Segment(1, 2, "grind coffee"), Segment(5, 6, "grind coffee")),
+    )
+    assert (two.video, two.segments) == ("coffee_0002", (Segment(3, 4.5, "pour water"),))
+    trees.put(root / "ProceL_dataset" / "make_coffee" / "readme.txt", "1\tonly_one\tx\n")
+    found = examine("procel", root)
+    assert "1 names for 2 annotated videos, so these are numbered" in "\n".join(found.problems)
+    assert [video.name for video in found.tasks[1]] == ["make_coffee_0001", "make_coffee_0002"]
+    assert sum("data.mat: absent" in line for line in found.missing) == 10
+    (root / "ProceL_dataset" / "make_coffee" / "data.mat").write_bytes(b"not matlab" * 50)
+    with pytest.raises(
+        AnnotationError, match=r"data\.mat: has no grammar and key_steps_time that fit together"
+    ):
+        load("procel", root)
+
+
+def test_a_damaged_file_of_matlab_is_named(tmp_path: Path) -> None:
+    root = trees.procel_tree(tmp_path)
+    path = root / "ProceL_dataset" / "make_coffee" / "data.mat"
+    whole = path.read_bytes()
+    for end in (
+        0,
+        1,
+        100,
+        130,
+        len(whole) // 2,
+        len(whole) - 1,
+    ):  # on damage inside scipy may crash
+        path.write_bytes(whole[:end])
+        with pytest.raises(AnnotationError, match=r"data\.mat: has no grammar"):
+            load("procel", root)
+
+
+def test_captaincook4d(tmp_path: Path) -> None:
+    root = trees.captaincook4d_tree(tmp_path)
+    (task,) = load("captaincook4d", root)
+    assert task.name == "Coffee"
+    assert task.steps == ("pour water", "Grind the beans", "drink it")
+    assert task.graph == (("Grind the beans", "pour water"), ("pour water", "drink it"))
+    good, bad = task
+    assert good.timeline == Timeline(
+        [Segment(1, 3, "Grind the beans"), Segment(2.5, 9, "pour water")], 10.0, task.steps, "5_1"
+    )
+    assert (good.rate, good.duration, good.about) == (
+        Fraction(1),
+        10.0,
+        {"person_id": "2", "environment": "3"},
+    )
+    assert good.errors == ()
+    assert good.read_features("omnivore").dtype == np.float32
+    assert bad.errors == (("Grind the beans", "missing step"), ("pour water", "technique error"))
+    assert bad.timeline is not None
+    assert bad.timeline.sequence() == ["pour water"]
+    assert [video.name for video in task.with_features("omnivore")] == ["5_1"]
+    assert list(task.timelines) == ["5_1", "5_2"]
+    missing = "\n".join(examine("captaincook4d", root).missing)
+    assert "5_2.*: a timeline but no video and no features" in missing
+    assert "23 of 24 recipes are not in it" in missing
+
+
+def test_captaincook4d_reports_unknown_steps_strays_and_changed_files(tmp_path: Path) -> None:
+    root = trees.captaincook4d_tree(tmp_path)
+    graph = root / "task_graphs" / "coffee.json"
+    graph.write_text(graph.read_text().replace("pour-pour water", "pour-pour milk"))
+    np.save(root / "features" / "omnivore" / "9_9.npy", np.ones((3, 4)))
+    trees.put(root / "task_graphs" / "scrambledeggs.json", "{}")
+    problems = "\n".join(examine("captaincook4d", root).problems)
+    assert "'pour-pour water' is not in" in problems
+    assert "9_9.npy: a video without a timeline" in problems
+    assert "scrambledeggs.json: it differs from the published file (SHA-256)" in problems
+    graph.unlink()
+    (root / "annotations" / "error_annotations.json").unlink()
+    found = examine("captaincook4d", root)
+    assert found.tasks[0].graph is None
+    assert found.tasks[0].videos[1].errors == (("Grind the beans", "missing step"),)
+    assert "coffee.json: absent" in "\n".join(found.missing)
+
+
+def test_videos_of_one_name_in_two_folders_are_told(tmp_path: Path) -> None:
+    for folder in ("monday", "tuesday"):
+        trees.put(tmp_path / "videos" / folder / "tea.mp4", "no video")
+    found = examine("folder", tmp_path)
+    assert [video.path for video in found.tasks[0]] == [tmp_path / "videos" / "monday" / "tea.mp4"]
+    (problem,) = found.problems
+    assert str(tmp_path / "videos" / "tuesday" / "tea.mp4") in problem
+
+
+def test_folder_of_ones_own(tmp_path: Path) -> None:
+    for name in ("a", "b", "quiet"):
+        trees.put(tmp_path / "tea" / f"{name}.mp4", "no video")
+    write(tmp_path / "tea" / "a.eaf", Timeline([Segment(0, 1, "pour")], 3.0, video="a.mp4"))
+    write(tmp_path / "tea" / "b.vtt", Timeline([Segment(0, 1, "stir")]))
+    write(tmp_path / "tea" / "lost.csv", Timeline([Segment(0, 1, "drink")]))
+    trees.put(tmp_path / "tea" / "bad.srt", "1\n00:00:02,000 --> 00:00:01,000\nx\n")
+    found = examine("folder", tmp_path / "tea")
+    (task,) = found.tasks
+    assert (task.name, task.steps) == ("tea", ("pour", "stir", "drink"))
+    assert [video.name for video in task] == ["a", "b", "lost", "quiet"]
+    assert [video.timeline is None for video in task] == [False, False, False, True]
+    assert [video.path is None for video in task] == [False, False, True, False]
+    assert task.videos[0].duration == 3.0
+    assert "quiet.mp4: a video without a label file" in "\n".join(found.missing)
+    assert "the label file of 'lost' matches no video" in "\n".join(found.problems)
+    assert "bad.srt, line 2" in "\n".join(found.problems)
+    assert [each.name for each in load("folder", tmp_path)] == [
+        "tea"
+    ]  # a folder of folders: a task each
+
+
+def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Path) -> None:
+    (tmp_path / "TEA.MP4").write_bytes(b"no film")
+    (tmp_path / "tea.csv").write_text("0,1,pour\n")
+    found = examine("folder", tmp_path)
+    (video,) = found.tasks[0].videos
+    assert (video.name, video.timeline is not None, found.problems) == ("TEA", True, [])
+    (tmp_path / "more.csv").write_text("video,start,end,label\nTea,0,1,pour\n")
+    assert "two timelines are of one video" in "\n".join(examine("folder", tmp_path).problems)
+
+
+def test_folder_of_videos_without_any_labels(tmp_path: Path) -> None:
+    trees.put(tmp_path / "a.mp4", "no video")
+    found = examine("folder", tmp_path)
+    assert [video.name for video in found.tasks[0]] == ["a"]
+    assert found.missing == found.problems == []
+
+
+def test_folder_of_frames_needs_a_rate(tmp_path: Path) -> None:
+    trees.put(tmp_path / "groundTruth" / "a.txt", "stir\nstir\n")
+    assert "no frame rate is known" in "\n".join(examine("folder", tmp_path).problems)
+    (task,) = load("folder", tmp_path, rate=2)
+    assert task.timelines["a"].segments == (Segment(0, 1, "stir"),)
+
+
+def test_toy_kitchen_as_a_data_set(tmp_path: Path) -> None:
+    trees.put(tmp_path / "graph.json", '{"steps": ["pour", "stir"], "edges": [["pour", "stir"]]}')
+    trees.put(tmp_path / "annotations" / "k1.csv", "0,1,2 stir\n")
+    trees.put(tmp_path / "videos" / "k1.mp4", "no video")
+    (task,) = load("toy", tmp_path)
+    assert (task.steps, task.graph) == (("pour", "stir"), (("pour", "stir"),))
+    assert task.timelines["k1"].steps == ("pour", "stir")
+
+
+def test_features_that_make_no_sense(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1.0, np.nan]]))
+    video = TaskVideo("x", features={"net": tmp_path / "x.npy"})
+    with pytest.raises(FeatureError, match=r"x\.npy: row 0 holds NaN"):
+        video.read_features("net")
+    with pytest.raises(OptionError, match="backbone='nut' is unknown; did you mean 'net'"):
+        video.read_features("nut")
+    assert len(Task("t", [video], ())) == 1
+
+
+def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path: Path) -> None:
+    tree = trees.egoprocel_tree(tmp_path / "tree")
+    for path in (tree / "annotations").rglob("*.csv"):
+        trees.put(tree / "videos" / f"{path.name[:-4].removesuffix(egoprocel.TENT_ENDING)}.mp4")
+    loaded = examine("egoprocel", tree)
+    assert not [line for line in loaded.problems if "without a timeline" in line]
+    assert not [line for line in loaded.missing if "no video" in line]
+    json_form = trees.egoprocel_json(tmp_path / "json")
+    trees.put(json_form / "videos" / "pc_assembly" / "Head_1.mp4")
+    trees.put(json_form / "videos" / "pc_disassembly" / "Head_1.mp4")
+    trees.put(json_form / "videos" / "CMU-MMAC" / "S07_Eggs_7150991-100.mp4")
+    trees.put(json_form / "videos" / "CMU-MMAC" / "S07_Eggs_7151020-100.mp4")
+    tasks = {task.name: task for task in load("egoprocel", json_form)}
+    first = tasks["PC Assembly"].videos[0]
+    assert first.timeline is not None
+    assert (
+        first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"
+    )  # not its namesake of another part
+    eggs = {
+        view: load("egoprocel", json_form, view=view)[-1].videos[0].path
+        for view in ("egocentric", "top")
+    }
+    assert {view: path.stem if path else None for view, path in eggs.items()} == {
+        "egocentric": "S07_Eggs_7150991-100",
+        "top": "S07_Eggs_7151020-100",
+    }
+
+
+def test_captaincook4d_in_two_folders_is_one_data_set(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        trees.captaincook4d_tree(tmp_path / name)
+    steps = tmp_path / "two" / "annotations" / "complete_step_annotations.json"
+    steps.write_text(steps.read_text().replace("Coffee", "Ramen"))
+    assert [task.name for task in load("captaincook4d", tmp_path)] == ["Coffee", "Ramen"]
+    assert [task.name for task in load("captaincook4d", [tmp_path / "one", tmp_path / "two"])] == [
+        "Coffee",
+        "Ramen",
+    ]
+    missing = " ".join(examine("captaincook4d", tmp_path).missing)
+    assert "22 of 24 recipes are not in it" in missing

@@ -1,0 +1,148 @@
+"""The statistics of section 6, against a slow count by hand, and as table, CSV, LaTeX and plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from stepcut.paper.datasets import Task, TaskInfo, TaskVideo
+from stepcut.paper.datasets.statistics import COLUMNS, count, covered, plot_statistics, statistics
+from stepcut.timeline import Segment, Timeline
+
+
+def make_task(seed: int, name: str = "tea") -> Task:
+    """A task with overlaps, repeats, missing steps and, in one video, no segment at all; whole seconds."""
+    rng = random.Random(seed)
+    steps = tuple(f"step {k}" for k in range(rng.randint(1, 6)))
+    videos = []
+    for n in range(rng.randint(1, 5)):
+        length = rng.randint(20, 60)
+        starts = [rng.randint(0, 15) for _ in range(rng.randint(0, 7))]
+        segments = [
+            Segment(start, start + rng.randint(0, 5), rng.choice(steps)) for start in starts
+        ]
+        videos.append(
+            TaskVideo(f"v{n}", duration=length, timeline=Timeline(segments, length, steps, f"v{n}"))
+        )
+    return Task(name, videos, steps)
+
+
+def by_hand(task: Task) -> tuple[float, float, float | None]:
+    """F, M and R second by second and step by step."""
+    ratios, distinct, segments = [], 0, 0
+    for timeline in task.timelines.values():
+        assert timeline.duration is not None
+        seconds = range(int(timeline.duration))
+        ratios.append(
+            sum(any(s.start <= t < s.end for s in timeline) for t in seconds) / timeline.duration
+        )
+        distinct += sum(any(s.step == step for s in timeline) for step in task.steps)
+        segments += len(timeline.segments)
+    missing = 1 - distinct / (len(task.steps) * len(task))
+    return sum(ratios) / len(ratios), missing, 1 - distinct / segments if segments else None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_figures_equal_the_count_by_hand(seed: int) -> None:
+    task = make_task(seed)
+    counted = count([task])
+    assert (counted.foreground, counted.missing, counted.repeated) == pytest.approx(by_hand(task))
+
+
+def test_the_example_of_the_definition() -> None:
+    """Two videos, three steps: u = 2 and 1, g = 3 and 1, so M = 1 - 3/6 and R = 1 - 3/4."""
+    one = Timeline(
+        [Segment(0, 1, "a"), Segment(2, 3, "b"), Segment(4, 5, "a")], 10.0, ("a", "b", "c")
+    )
+    two = Timeline([Segment(0, 5, "c")], 10.0, ("a", "b", "c"))
+    task = Task("t", [TaskVideo("1", timeline=one), TaskVideo("2", timeline=two)], ("a", "b", "c"))
+    table = statistics([task])
+    assert table.rows[0] == ["t", 2, 3, pytest.approx(0.4), pytest.approx(0.5), pytest.approx(0.25)]
+
+
+def test_overlapping_time_counts_once() -> None:
+    assert (
+        covered(
+            Timeline(
+                [Segment(0, 10, "a"), Segment(2, 4, "b"), Segment(8, 12, "c"), Segment(20, 21, "a")]
+            )
+        )
+        == 13
+    )
+
+
+def test_total_is_over_all_videos() -> None:
+    tasks = [make_task(seed, f"task {seed}") for seed in range(4)]
+    table = statistics(tasks, more=True)
+    total = dict(zip(table.columns, table.rows[-1], strict=True))
+    assert total["task"] == "total"
+    assert total["videos"] == sum(len(task) for task in tasks)
+    shares = [by_hand(task)[0] * len(task) for task in tasks]
+    assert total["foreground"] == pytest.approx(sum(shares) / sum(len(task) for task in tasks))
+    lengths = [video.duration or 0.0 for task in tasks for video in task]
+    assert total["hours"] == pytest.approx(sum(lengths) / 3600)
+    assert total["video minutes"] == pytest.approx(sum(lengths) / len(lengths) / 60)
+
+
+def test_videos_without_length_or_timeline() -> None:
+    task = Task(
+        "t",
+        [TaskVideo("a", timeline=Timeline([Segment(0, 1, "x")])), TaskVideo("b")],
+        ("x",),
+        defects=("odd",),
+    )
+    table = statistics([task])
+    assert table.rows[0] == ["t", 1, 1, None, 0.0, 0.0]
+    assert table.notes == [
+        "t: odd.",
+        "1 videos have no known length and are left out of the foreground and the hours.",
+    ]
+    assert statistics([Task("t", [], ())], more=True).rows[0][3:] == [
+        None,
+        None,
+        None,
+        0,
+        0.0,
+        None,
+        None,
+    ]
+
+
+def test_forms() -> None:
+    table = statistics(
+        [make_task(1)], "Tea", more=True, published={"tea": TaskInfo(3, 4, 0.5, 0.1, 0.2)}
+    )
+    rows = list(csv.DictReader(io.StringIO(statistics([make_task(1)]).csv())))
+    assert list(rows[0]) == COLUMNS
+    assert table.column("published F") == [0.5, None]
+    assert "\\begin{tabular}" in table.latex()
+    assert json.loads(table.json())["rows"][0]["published R"] == 0.2
+    assert table.text().startswith("Tea\ntask ")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "mark"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
+)
+def test_plot(suffix: str, mark: bytes, tmp_path: Path) -> None:
+    plot_statistics(statistics([make_task(1)], r"Tea for $\euro5$"), tmp_path / f"plot{suffix}")
+    assert (tmp_path / f"plot{suffix}").read_bytes().startswith(mark)
+
+
+def test_means_over_tasks_and_over_videos_are_both_named() -> None:
+    def task(name: str, videos: int, steps: tuple[str, ...], seconds: float) -> Task:
+        each = [
+            TaskVideo(f"{name}{n}", timeline=Timeline([Segment(0, 1, steps[0])], seconds, steps))
+            for n in range(videos)
+        ]
+        return Task(name, each, steps)
+
+    tasks = [task("a", 3, ("x", "y"), 10.0), task("b", 1, ("x", "y", "z", "w"), 50.0)]
+    notes = statistics(tasks, more=True).notes
+    assert notes == [
+        "Means over tasks: 3.0 steps and 30.0 s a video. Means over videos: 2.5 steps and 20.0 s a video."
+    ]

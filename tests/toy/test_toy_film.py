@@ -1,0 +1,174 @@
+"""Toy videos on disk: real mp4 files that show exactly what their ground truth says."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from itertools import islice
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from stepcut.errors import DataError, OptionError
+from stepcut.progress import Event
+from stepcut.toy import EDGES, STEPS, ToyKitchen, make_kitchen, write_script
+from stepcut.toy.render import FPS, render_frames
+from stepcut.toy.scene import Look
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> ToyKitchen:
+    return make_kitchen(tmp_path_factory.mktemp("kitchen"), videos=2, seed=5, duration=4)
+
+
+def fingerprint(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def changed(look: Look, **values: object) -> Look:
+    other = copy.copy(look)
+    vars(other).update(values)
+    return other
+
+
+def test_files_are_real_videos_of_the_stated_length(kitchen: ToyKitchen) -> None:
+    assert [path.name for path in kitchen.videos] == ["kitchen-5-00.mp4", "kitchen-5-01.mp4"]
+    for path in kitchen.videos:
+        with av.open(str(path)) as container:
+            frames = [frame.time for frame in container.decode(video=0)]
+        assert len(frames) == round(kitchen.timelines[path.stem].end * FPS)
+        assert frames == pytest.approx(np.arange(len(frames)) / FPS, abs=1e-3)
+
+
+def test_annotations_have_the_egoprocel_layout(kitchen: ToyKitchen) -> None:
+    for name, timeline in kitchen.timelines.items():
+        lines = (kitchen.annotations / f"{name}.csv").read_text().splitlines()
+        cells = [line.split(",") for line in lines]
+        assert [(float(start), float(end)) for start, end, _ in cells] == [
+            (s.start, s.end) for s in timeline
+        ]
+        assert [step for *_, step in cells] == [
+            f"{STEPS.index(s.step) + 1} {s.step}" for s in timeline
+        ]
+
+
+def test_truth_is_that_of_the_plan_and_the_graph_is_beside_it(kitchen: ToyKitchen) -> None:
+    assert kitchen.timelines == {
+        f"kitchen-5-0{v}": write_script(5, v, duration=4).timeline for v in (0, 1)
+    }
+    graph = json.loads((kitchen.folder / "graph.json").read_text())
+    assert {tuple(edge) for edge in graph["edges"]} == EDGES == kitchen.edges
+    assert tuple(graph["steps"]) == STEPS == kitchen.steps
+    assert kitchen.flaws == {}
+    assert repr(kitchen) == "<ToyKitchen 2 videos of 6 steps, 0.1 min, ego>"
+
+
+def test_the_same_arguments_give_the_same_bytes_and_others_do_not(
+    kitchen: ToyKitchen, tmp_path: Path
+) -> None:
+    again = make_kitchen(tmp_path, videos=1, seed=5, duration=4)
+    assert fingerprint(again.videos[0]) == fingerprint(kitchen.videos[0])
+    assert fingerprint(kitchen.videos[0]) != fingerprint(kitchen.videos[1])
+
+
+@pytest.mark.slow
+def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path: Path) -> None:
+    first = make_kitchen(tmp_path, videos=2, seed=6, duration=4)
+    before = {path: (path.stat().st_mtime_ns, fingerprint(path)) for path in first.videos}
+    damaged = first.videos[1]
+    damaged.write_bytes(damaged.read_bytes()[:4000])
+    events: list[Event] = []
+    second = make_kitchen(tmp_path, videos=2, seed=6, duration=4, progress=events.append)
+    assert second == first
+    assert first.videos[0].stat().st_mtime_ns == before[first.videos[0]][0]
+    assert fingerprint(damaged) == before[damaged][1]
+    assert events[-1].finished
+    assert events[-1].done == 2
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_folder_with_another_kitchen_is_left_alone(kitchen: ToyKitchen) -> None:
+    with pytest.raises(
+        DataError,
+        match=r"another toy kitchen is there, made with videos=2, seed=5; .* Choose another",
+    ):
+        make_kitchen(kitchen.folder, videos=3, seed=9, duration=4)
+    assert len(list(kitchen.folder.glob("videos/*.mp4"))) == 2
+
+
+def test_a_flawed_kitchen_says_what_is_wrong(tmp_path: Path) -> None:
+    flawed = make_kitchen(tmp_path, videos=1, seed=7, duration=4, flaw="skip:add jam")
+    (name,) = flawed.timelines
+    assert "add jam" not in flawed.timelines[name].sequence()
+    (stored,) = json.loads((tmp_path / "flaws.json").read_text())[name]
+    assert stored == {
+        "kind": "skip",
+        "step": "add jam",
+        "times": [],
+        "reason": "'add jam' is left out",
+    }
+    assert flawed.flaws[name][0].reason == stored["reason"]
+
+
+@pytest.mark.parametrize(("step", "view"), [("pour water", "ego"), ("cut bread", "side")])
+@pytest.mark.slow
+def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(
+    step: str, view: str
+) -> None:
+    script = write_script(8, 0, duration=4, repeat=0, skip=0)
+    plain = changed(Look(script.seed), light=(1.0, 1.0, 1.0), gamma=1.0, vivid=1.0, noise=0.0)
+    marked = changed(plain, tools={**plain.tools, step: (255, 0, 255)})
+    pairs = zip(
+        render_frames(script, view, plain), render_frames(script, view, marked), strict=True
+    )
+    seen = np.array([not np.array_equal(a, b) for a, b in pairs])
+    truth = script.timeline.labels(np.arange(len(seen)) / FPS) == STEPS.index(step)
+    assert truth.any()
+    assert np.array_equal(seen, truth)
+
+
+def test_the_side_view_films_the_same_recording_otherwise(
+    kitchen: ToyKitchen, tmp_path: Path
+) -> None:
+    side = make_kitchen(tmp_path, videos=1, seed=5, duration=4, view="side")
+    (name,) = side.timelines
+    assert side.timelines[name] == kitchen.timelines[name]
+    assert fingerprint(side.videos[0]) != fingerprint(kitchen.videos[0])
+
+
+def test_the_head_moves_and_the_tripod_does_not() -> None:
+    script = write_script(5, 0, duration=4, background=0)
+    change = {}
+    for view in ("ego", "side"):
+        calm = changed(Look(script.seed), noise=0.0)
+        frames = np.stack(list(islice(render_frames(script, view, calm), 20))).astype(int)
+        assert frames.shape[1:] == (240, 320, 3)
+        change[view] = np.median(np.abs(np.diff(frames, axis=0)), axis=(1, 2, 3)).mean()
+    assert change["side"] < 1 < change["ego"]
+
+
+def test_kitchens_differ_from_video_to_video() -> None:
+    looks = [Look((0, video)) for video in range(8)]
+    assert len({look.wall for look in looks}) == 8
+    assert len({tuple(sorted(look.places, key=look.places.__getitem__)) for look in looks}) > 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"view": "top"}, "view='top' is unknown. Choose from ego, side."),
+        ({"videos": 10**11}, "videos=100000000000 is not allowed"),
+        ({"videos": 0}, "videos=0 is not allowed; give a whole number of at least 1"),
+        ({"duration": 1}, "duration=1 is not allowed"),
+    ],
+)
+def test_bad_arguments_leave_nothing_behind(
+    tmp_path: Path, wrong: dict[str, object], words: str
+) -> None:
+    with pytest.raises(OptionError) as error:
+        make_kitchen(tmp_path / "new", **wrong)
+    assert words in str(error.value)
+    assert not (tmp_path / "new").exists()
