@@ -1,6 +1,7 @@
 """Segment and Timeline: which step is done when, in seconds. Immutable; a timeline draws itself in a notebook."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -20,6 +21,24 @@ BACKGROUND = -1
 """The label of a frame that belongs to no step."""
 _WIDTH = 1000
 _LONGEST = 1e300  # seconds, which a float can hold
+
+
+def unnamed(number: int) -> str:
+    """Name step `number`, counted from 0, that nobody has named; people count from 1.
+
+    >>> unnamed(0)
+    'step 1'
+    """
+    return f"step {number + 1}"
+
+
+def is_unnamed(name: str) -> bool:
+    """Tell whether a step has only a placeholder for a name, as `unnamed` makes it.
+
+    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
+    (True, True, False)
+    """
+    return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:

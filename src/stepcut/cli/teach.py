@@ -7,9 +7,9 @@ from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
-from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.procedure import load
 from stepcut.procedure.taught import changes, take_back, teach_folder
+from stepcut.timeline import is_unnamed
 
 
 def run(args: argparse.Namespace) -> int:

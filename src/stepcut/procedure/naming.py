@@ -27,7 +27,7 @@ from stepcut.formats.common import decode
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.contract import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
-from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
+from stepcut.procedure.lesson import StepLabels, find_alike, nameless
 
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
@@ -173,7 +173,7 @@ def carry_names(
     for i, j in zip(*pair_steps(shared), strict=True):
         if before:
             names[free[j]] = given[old[i]]
-    return [name or unnamed(number) for number, name in enumerate(names)]
+    return [name or nameless(number) for number, name in enumerate(names)]
 
 
 def shared_rows(

@@ -24,10 +24,10 @@ from stepcut.order import (
     rank_orders,
     video_order,
 )
-from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
+from stepcut.procedure.corrections.document import Document, Stretches, document_of
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.procedure.words import middles, stretches_of
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 
 SAME_STEPS = ("rename", "colour", "confirm", "cut", "severity", "mistake")
