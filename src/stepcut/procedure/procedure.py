@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
-from stepcut.colours import colour, legend
+from stepcut.colours import colour
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
@@ -32,7 +31,7 @@ from stepcut.procedure.lesson import Given, find_labelled, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent
-from stepcut.timeline import Timeline, draw_axis
+from stepcut.timeline import Timeline
 
 Video = str | os.PathLike[str] | Array | Features
 
@@ -309,14 +308,10 @@ class Procedure(Record):
         return f"{self!r}\n{names}\n{self.orders}"
 
     def _repr_html_(self) -> str:
-        """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
-        chips = legend(self.colours)
-        end = max((timeline.end for timeline in self.timelines.values()), default=0.0)
-        bars = "".join(
-            f"<div>{escape(name)}</div>{timeline.to_svg(self.colours, end)}"
-            for name, timeline in self.timelines.items()
-        )
-        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}{draw_axis(end)}</div>"
+        """Draw the timelines of all videos in a notebook."""
+        from stepcut.show.bars import timelines_html
+
+        return timelines_html(repr(self), self.timelines, self.colours)
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
