@@ -6,8 +6,7 @@ from pathlib import Path
 
 from stepcut.cli.common import read_timelines
 from stepcut.evaluation.agreement import compare_annotations
-from stepcut.formats import write
-from stepcut.formats.kinds import format_to_write
+from stepcut.formats import format_to_write, write
 from stepcut.timeline import clock
 
 

@@ -10,13 +10,12 @@ from stepcut.cli.common import read_timelines, said
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.files.names import match_videos
-from stepcut.formats import FORMATS, losses, write, write_folder
-from stepcut.formats.kinds import format_to_write
+from stepcut.formats import FORMATS, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read everything in IN and write it to OUT; what the format cannot hold is said on standard error."""
+    """Read everything in SOURCE, write it to TARGET, and report what the format does not hold."""
     target = Path(args.target)
     into_folder = args.target.endswith(("/", "\\")) or os.path.isdir(target) or not target.suffix
     if into_folder and args.to is None:
@@ -36,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         write(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
-        for loss in losses(list(found.values()), name, args.rate):
-            say(f"{name}: {loss}.")
+        if lost := left_out(list(found.values()), name):
+            say(f"{FORMATS[name].title} does not hold {', '.join(lost)}.")
         print(
             f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr
         )
