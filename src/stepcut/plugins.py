@@ -55,9 +55,8 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
     if name in installed:
         return cast(T, installed[name].load())
     if not is_own(name):
-        raise OptionError(
-            unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class."
-        )
+        own = "Or give your own as package.module:Class."
+        raise unknown(kind, name, [*ours, *installed], hint=own)
     if (
         os.getcwd() not in sys.path
     ):  # a module that lies where the user is; last, so that it hides nothing installed

@@ -70,7 +70,7 @@ def answer(words: Sequence[str]) -> int:
         return 0
     name = words[1] if words[0] == "help" else words[0]
     if name not in COMMANDS:
-        say(unknown("command", name, COMMANDS))
+        say(str(unknown("command", name, COMMANDS)))
         return 2
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")

@@ -19,7 +19,7 @@ import re
 from importlib import resources
 from typing import Any, NoReturn
 
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import unknown
 
 
 def whole(text: str) -> int:
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """A value that is not in the list is answered with the nearest."""
         if action.choices is not None and value not in action.choices:
-            raise OptionError(unknown(action.dest, value, action.choices))
+            raise unknown(action.dest, value, action.choices)
 
 
 def read_words(name: str) -> str:

@@ -149,11 +149,9 @@ def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, i
     for ours, theirs in options.columns.items():
         name = "step" if ours == "label" else ours
         if name not in COLUMNS:
-            raise OptionError(f"columns: {unknown('column', ours, COLUMNS)}")
+            raise unknown("column", ours, COLUMNS, "columns")
         if simplify(theirs) not in names:
-            raise OptionError(
-                f"{path}: {unknown('column', theirs, [cell.strip() for cell in row.cells])}"
-            )
+            raise unknown("column", theirs, [cell.strip() for cell in row.cells], str(path))
         columns[name] = names.index(simplify(theirs))
     for column, known in COLUMNS.items():
         there = [names.index(name) for name in known if name in names]

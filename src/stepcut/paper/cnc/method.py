@@ -245,7 +245,7 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
                 f"{key}={value!r}: training has iterations; write train.iterations={value!r}."
             )
         if (key not in names) if dot else (name not in trained):
-            raise OptionError(unknown("setting", key, names if dot else [*trained, *names]))
+            raise unknown("setting", key, names if dot else [*trained, *names])
         (cut if group == "cut" else train)[name] = value
     return train, cut
 
