@@ -4,13 +4,14 @@ import argparse
 import os
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from stepcut.cli import say
 from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
-from stepcut.errors import OptionError
-from stepcut.features.find import count_videos
+from stepcut.errors import OptionError, StepcutError
+from stepcut.features.files import load_features
+from stepcut.features.find import count_videos, feature_files
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
@@ -21,6 +22,7 @@ from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
 from stepcut.procedure.many import learn_tasks
 from stepcut.progress import silent
+from stepcut.timeline import clock
 
 MANY = 40
 """Steps, beyond which somebody is warned."""
@@ -42,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
 def run_task(args: argparse.Namespace) -> int:
     """Learn one procedure; several processes started by torchrun learn it together."""
     chosen = settings(args)
+    if "rate" not in chosen and not args.quiet:
+        state_rate(args.videos)
     warn(args.videos, chosen.get("steps"), args.quiet)
     output = args.output or default_output(args.videos[0])
     with _together():
@@ -73,6 +77,18 @@ def run_task(args: argparse.Namespace) -> int:
         for name, reason in skipped.items():
             print(f"left out: {name}: {reason}")
     return 2 if skipped else 0
+
+
+def state_rate(places: Sequence[str]) -> None:
+    """Say which rate is assumed for feature files that do not have one."""
+    files = [file for place in places for file in feature_files(place)]
+    if first := next((file for file in files if file.suffix != ".safetensors"), None):
+        with suppress(StepcutError):  # a bad file is reported when all are read
+            seconds = load_features([first], 1)[0].duration
+            say(
+                f"assuming 1 row of features a second, so {first.name} lasts {clock(seconds)}; "
+                "give --rate N if it has another rate."
+            )
 
 
 def _together() -> AbstractContextManager[None]:
