@@ -128,6 +128,15 @@ def test_breakdowns_name_steps_and_videos() -> None:
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
 
 
+def test_a_placeholder_is_no_name() -> None:
+    true = one((0, 4, "Step_1"), (4, 10, "Step_2"))
+    found = one((0, 4, "step 1"), (4, 10, "step 2"))
+    assert evaluate(found, true, protocol="named").score.f1 == 0
+    assert evaluate(found, true).score.f1 == 100
+    assert evaluate(found, found, protocol="named").score.f1 == 100
+    assert evaluate(true, found, protocol="named").score.f1 == 100  # a person wrote Step_1
+
+
 def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
     order = ("serve", "taste", "pour")
     found = {

@@ -11,6 +11,7 @@ from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
 from stepcut.methods.segmenter import check_number
+from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.lengths import check_labels
 from stepcut.timeline import Timeline
 
@@ -35,7 +36,13 @@ class Pair:
     def by_name(self) -> list[NDArray[np.int64]]:
         """The found labels in the numbers of the true steps of the same name, from 0; other names come after them."""
         known = {plain(step): number for number, step in enumerate(self.steps)}
-        numbers = [known.get(plain(name), len(known) + i) for i, name in enumerate(self.clusters)]
+        # A placeholder such as `step 1` is no name, unless the truth has the very same one.
+        numbers = [
+            known.get(plain(name), len(known) + i)
+            if name in self.steps or not is_unnamed(name)
+            else len(known) + i
+            for i, name in enumerate(self.clusters)
+        ]
         translate = np.array([*numbers, -1], dtype=np.int64)
         return [translate[labels] for labels in self.pred]
 
