@@ -20,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
         )
     parts = [name for name in ("per_step", "per_video", "confusion") if getattr(args, name)]
     more = {name: getattr(table, name)() for name in parts}
+    if args.output:
+        table.save(args.output)
     if args.format == "json":  # one document, with the breakdowns inside
         record = json.loads(table.json())
         record.update({name: json.loads(part.json()) for name, part in more.items()})
