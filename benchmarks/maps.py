@@ -302,7 +302,6 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
     from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
-    from stepcut.methods.segmenters import SEGMENTERS
     from stepcut.paper.cnc.method import AS_PUBLISHED
 
     row, seed, k = cell
@@ -315,7 +314,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
         segmenter, settings = (
             ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
         )
-        maker: Any = SEGMENTERS[segmenter]
+        maker: Any = METHODS[segmenter]
         found = maker(steps=k, rate=RATE, seed=seed, **settings).fit_predict(given)
     elif row == "uniform":
         found = baseline("uniform", true, k)

@@ -19,10 +19,10 @@ import numpy as np
 
 from results_data import BUILT_ON, SHORT, Kept, Labels, Recipe, knots, recipes
 from stepcut.evaluation import score
-from stepcut.methods import CnC, StepCut
-from stepcut.methods.baselines.kmeans import find_means, smooth_embedding
+from stepcut.methods import METHODS, StepCut
+from stepcut.methods.baselines.kmeans import KMeans, find_means, smooth_embedding
 from stepcut.methods.segmenter import normalised_times
-from stepcut.methods.segmenters import SEGMENTERS, KMeans
+from stepcut.paper.cnc.method import CnC
 from stepcut.tables import Table
 from stepcut.toy import toy_features
 
@@ -49,7 +49,7 @@ def judge(cut: Labels, true: Labels) -> dict[str, float]:
 
 
 def baseline(name: str) -> Callable[[Recipe, int], Labels]:
-    return lambda recipe, seed: SEGMENTERS[name](steps=recipe.steps, seed=seed).fit_predict(
+    return lambda recipe, seed: METHODS[name](steps=recipe.steps, seed=seed).fit_predict(
         recipe.rows
     )
 

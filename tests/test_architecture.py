@@ -21,8 +21,8 @@ LAYERS = [
     {"evaluation"},
     {"show"},
     {"testing"},
-    {"paper"},
     {"cli", "__main__"},
+    {"paper"},
 ]
 """From the ground up: a folder may import from its own layer's other folders only as far as no circle of files arises,
 from every layer below, and from none above."""

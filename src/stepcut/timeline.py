@@ -268,7 +268,9 @@ class Timeline:
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
         if (odd := numbers[~whole]).size:
             raise OptionError(
-                f"labels: {odd[0]} is not the number of a step; give whole numbers, -1 for none."
+                f"labels: {odd[0]} is not the number of a step; give whole numbers, -1 for none.",
+                setting="labels",
+                value=odd[0].item(),
             )
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):

@@ -76,7 +76,8 @@ def test_different_rates_are_compared_in_seconds() -> None:
 
 
 def test_a_tick_is_what_stands_at_its_middle() -> None:
-    pair = put_on_one_clock(one((0.0, 0.26, "x")), one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
+    found = one((0.0, 0.26, "x"), duration=0.4)
+    pair = put_on_one_clock(found, one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
     assert pair.true[0][:4].tolist() == [1, 1, 1, 0]
 
 
@@ -125,6 +126,15 @@ def test_breakdowns_name_steps_and_videos() -> None:
     ]
     assert table.per_step().rows[0][0] == "background"
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
+
+
+def test_a_placeholder_is_no_name() -> None:
+    true = one((0, 4, "Step_1"), (4, 10, "Step_2"))
+    found = one((0, 4, "step 1"), (4, 10, "step 2"))
+    assert evaluate(found, true, protocol="named").score.f1 == 0
+    assert evaluate(found, true).score.f1 == 100
+    assert evaluate(found, found, protocol="named").score.f1 == 100
+    assert evaluate(true, found, protocol="named").score.f1 == 100  # a person wrote Step_1
 
 
 def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
@@ -217,7 +227,7 @@ def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
         )
         for name, graph in (("tea", edges), ("soup", None))
     ]
-    monkeypatch.setattr("stepcut.paper.datasets.load", lambda *_: tasks)
+    monkeypatch.setattr("stepcut.paper.datasets.DataSet.load", lambda *_: tasks)
     tea, soup = ({f"{name}{v}": t for v, t in truth(6).items()} for name in ("tea", "soup"))
     one = evaluate(tea, "captaincook4d:x")
     assert one.columns[-1] == "graph F1"
@@ -251,6 +261,13 @@ def one(*segments: tuple[float, float, str], duration: float | None = 10.0) -> d
     return {"a": Timeline([Segment(*s) for s in segments], duration=duration)}
 
 
+def two_halves(rows: int) -> np.ndarray:
+    """Features (rows, 8) of a video that does one step in its first half and another in its second."""
+    rng = np.random.default_rng(rows)
+    halves = np.arange(rows) * 2 // rows
+    return np.eye(2, 8)[halves] + 0.05 * rng.normal(size=(rows, 8))
+
+
 def notes(found: dict[str, Timeline], true: dict[str, Timeline]) -> str:
     return "\n".join(put_on_one_clock(found, true).notes)
 
@@ -275,17 +292,58 @@ def test_leftovers_are_named() -> None:
     assert "1 true timelines have no prediction and were left out: c." in text
 
 
-def test_truth_beyond_the_video_is_reported_and_counts_as_missed() -> None:
-    pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")))
-    assert "a: the truth has labels until 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
+def test_labels_beyond_the_end_of_the_video_are_refused() -> None:
+    with pytest.raises(AnnotationError, match="--ignore-lengths") as caught:
+        evaluate(one((0, 10, "x")), one((0, 12.5, "y"), duration=None))
+    assert caught.value.video == "a"
+    assert caught.value.setting is None
+
+
+def test_labels_a_little_beyond_the_end_are_warned_of() -> None:
+    assert "a: its labels end at 31.5 s, but the video ends at 30.0 s" in notes(
+        one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None)
+    )
+    assert not notes(one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None))
+
+
+def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored() -> None:
+    pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")), ignore_lengths=True)
+    assert "a: its labels end at 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
     assert pair.pred[0].tolist() == [0] * 20 + [-1] * 20
     assert (pair.true[0] == 1).all()
 
 
-def test_lengths_that_differ_are_reported() -> None:
-    assert "20.0 s long in the truth and 10.0 s" in notes(
-        one((0, 5, "x")), one((0, 5, "y"), duration=20.0)
-    )
+def test_a_length_that_the_labels_say_is_compared() -> None:
+    found, true = one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0)
+    assert "it lasts 20.0 s in the labels and 21.5 s" in notes(found, true)
+    with pytest.raises(AnnotationError) as caught:
+        evaluate(one((0, 5, "x"), duration=10.0), true)
+    assert caught.value.video == "a"
+
+
+@pytest.mark.parametrize("rate", [1, 4])
+def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -> None:
+    made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
+    true = {
+        name: Timeline([Segment(0, len(rows) / 4, "a"), Segment(len(rows) / 4, len(rows) / 2, "b")])
+        for name, rows in made.items()
+    }  # two rows a second
+    procedure = learn(made, steps=2, rate=rate)
+    with pytest.raises(AnnotationError) as caught:
+        evaluate(procedure, true)
+    assert (caught.value.setting, caught.value.value, caught.value.allowed) == ("rate", rate, 2)
+    assert evaluate(procedure, true, ignore_lengths=True).notes
+    right = learn(made, steps=2, rate=2)
+    assert not [note for note in evaluate(right, true).notes if "lasts" in note]
+
+
+def test_labels_of_the_first_part_alone_are_no_wrong_rate() -> None:
+    made = {f"v{number}": two_halves(40) for number in range(3)}
+    true = {
+        name: Timeline([Segment(0, 10, "a"), Segment(10, end, "b")])
+        for name, end in zip(made, (15, 30, 40), strict=True)
+    }
+    assert evaluate(learn(made, steps=2), true).score.f1 > 0
 
 
 def test_overlaps_and_early_starts_are_reported() -> None:

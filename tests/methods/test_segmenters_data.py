@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.methods.segmenters import ProCut, Uniform
+from stepcut.methods.baselines.trivial import Uniform
 from stepcut.paper.cnc.graph import chain, energy, expand
+from stepcut.paper.cnc.procut import ProCut
 
 
 @pytest.mark.data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepcut.methods.segmenters import OneCluster, Random, Uniform
+from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
 
 
 def test_uniform_cuts_into_equal_parts() -> None:

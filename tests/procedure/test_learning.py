@@ -11,7 +11,7 @@ import pytest
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
-from stepcut.methods.segmenters import KMeans
+from stepcut.methods.baselines.kmeans import KMeans
 from stepcut.progress import Event
 from stepcut.toy import toy_features
 

@@ -206,7 +206,7 @@ def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
         "pour/contact-sheet.jpg", "pour/v2-01.jpg", "pour/v2-01.mp4", "pour/v3-01.jpg", "pour/v3-01.mp4",
         "time-budget.csv",
     ]  # fmt: skip
-    assert "v3,pour,1.5,1,30.0" in (out / "time-budget.csv").read_text()
+    assert "v3,pour,1,1.5,1.5,,30.0" in (out / "time-budget.csv").read_text()
     list(write_clips(timelines, videos, out, step="pour"))
     assert (out / "pour" / "grid.mp4").exists()
 

@@ -4,7 +4,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from stepcut.cli.common import read_timelines
+from stepcut.cli.common import read_timelines, show_table
 from stepcut.evaluation.agreement import compare_annotations
 from stepcut.formats import format_to_write, write
 from stepcut.timeline import clock
@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     table, apart = compare_annotations(first, second, args.tolerance)
     if args.output:
         write(args.output, list(apart.values()))
-    print(table.format(args.format).rstrip("\n"))
+    show_table(table, args.format, args.table)
     if args.format == "text":
         # What is shorter than the times that are shown is rounding, as of a format that counts frames.
         told = {

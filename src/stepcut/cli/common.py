@@ -23,6 +23,7 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.many import ask, open_once
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
+from stepcut.tables import Table
 from stepcut.timeline import Timeline
 
 SPEC = {
@@ -163,6 +164,13 @@ def ask_procedure(
         if not isinstance(error, StepcutError):
             raise error  # a fault of ours, once the other videos are done
     return done, bool(errors)
+
+
+def show_table(table: Table, form: str, output: str | None) -> None:
+    """Print a table in a form, and write it to `output` in the form of its suffix."""
+    if output:  # first, in case that the reader of what is printed goes away
+        table.save(output)
+    print(table.format(form).rstrip("\n"))
 
 
 def find_moved(

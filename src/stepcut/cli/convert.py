@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.video is not None:
         chosen = match_videos([args.video], found).get(args.video)
         if chosen is None:
-            raise OptionError(unknown("video", args.video, found))
+            raise unknown("video", args.video, found)
         found = {chosen: found[chosen]}
     if into_folder:
         write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)

@@ -15,9 +15,13 @@ def run(args: argparse.Namespace) -> int:
     found = named_rows(args.found) or (args.found[0] if len(args.found) == 1 else args.found)
     settings = (args.protocol, args.seeds, args.background, args.clock, args.seed)
     with open_engine(args) as engine:
-        table = evaluate(found, args.truth, *settings, engine=engine)
+        table = evaluate(
+            found, args.truth, *settings, engine=engine, ignore_lengths=args.ignore_lengths
+        )
     parts = [name for name in ("per_step", "per_video", "confusion") if getattr(args, name)]
     more = {name: getattr(table, name)() for name in parts}
+    if args.output:
+        table.save(args.output)
     if args.format == "json":  # one document, with the breakdowns inside
         record = json.loads(table.json())
         record.update({name: json.loads(part.json()) for name, part in more.items()})

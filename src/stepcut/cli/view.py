@@ -43,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
     if args.at and shown is None:
-        raise OptionError(
-            f"--at {args.at!r}: {unknown('video', wanted, names)} Write VIDEO@SECONDS."
-        )
+        raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
     running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
     address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")

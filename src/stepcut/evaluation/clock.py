@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,13 @@ from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
 from stepcut.methods.segmenter import check_number
+from stepcut.procedure.corrections.document import is_unnamed
+from stepcut.procedure.lengths import check_labels
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0
 """Ticks a second at which found and true timelines are compared, whatever rates they come from. At 2 a second the
 published random row comes out; more ticks draw `random` anew more often, and its figures fall."""
-SLACK = 1.0
-"""Seconds by which lengths may differ before it is said."""
 
 
 @dataclass
@@ -35,7 +36,13 @@ class Pair:
     def by_name(self) -> list[NDArray[np.int64]]:
         """The found labels in the numbers of the true steps of the same name, from 0; other names come after them."""
         known = {plain(step): number for number, step in enumerate(self.steps)}
-        numbers = [known.get(plain(name), len(known) + i) for i, name in enumerate(self.clusters)]
+        # A placeholder such as `step 1` is no name, unless the truth has the very same one.
+        numbers = [
+            known.get(plain(name), len(known) + i)
+            if name in self.steps or not is_unnamed(name)
+            else len(known) + i
+            for i, name in enumerate(self.clusters)
+        ]
         translate = np.array([*numbers, -1], dtype=np.int64)
         return [translate[labels] for labels in self.pred]
 
@@ -46,12 +53,14 @@ def put_on_one_clock(
     clock: float = CLOCK,
     all_found: Sequence[str] = (),
     drop: bool = False,
+    given_rate: Fraction | None = None,
+    ignore_lengths: bool = False,
 ) -> Pair:
     """Sample `found` and `true` at the middle of every tick, `clock` a second, from 0 to the later of the two ends.
 
     What the prediction does not reach counts as "no step", what the truth does not cover as background. `all_found`
     names found steps that no timeline may hold, so that K is right. `drop`: videos of true background alone are left
-    out.
+    out. `given_rate` and `ignore_lengths`: as `rate` and `ignore` of `check_labels`.
     """
     check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
@@ -68,6 +77,8 @@ def put_on_one_clock(
             f"{len(clusters)} in all; K = {len(clusters)} was taken."
         )
     pair = Pair([], [], [], clusters, steps, notes)
+    lengths = {ours: true[theirs] for ours, theirs in names}
+    notes += check_labels(found, lengths, given_rate, ignore_lengths)
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
         notes += look_at(ours, prediction, truth)
@@ -156,20 +167,8 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
 
 
 def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
-    """What is odd about a `video`, as `found` and as `true`: labels outside it, overlaps, lengths that differ."""
+    """Warnings about a `video`: true segments before its start, segments that overlap."""
     notes = []
-    last = max((segment.end for segment in true), default=0.0)
-    if found.duration is not None and last > found.duration + SLACK:
-        what = f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s"
-        notes.append(f"{what}; what lies beyond counts as missed.")
-    elif (
-        found.duration is not None
-        and true.duration is not None
-        and abs(true.duration - found.duration) > SLACK
-    ):
-        notes.append(
-            f"{video}: it is {true.duration:.1f} s long in the truth and {found.duration:.1f} s in the prediction."
-        )
     if early := [segment for segment in true if segment.start < 0]:
         notes.append(
             f"{video}: {len(early)} true segments start before 0 s; that part was left out."

@@ -8,12 +8,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepcut.errors import AnnotationError, OptionError, as_items, choose
+from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import (
     NO_VIDEO,
@@ -25,24 +26,26 @@ from stepcut.evaluation.compare import (
 )
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
+from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import SEEDS, check_number
+from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.storage import read_outline
+from stepcut.rate import as_rate
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.paper.datasets import Task
     from stepcut.parallel.contract import Engine
     from stepcut.procedure.procedure import Procedure
 
     Edges = Iterable[tuple[str, str]] | None
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
-    Truth = Task | Mapping[str, Timeline] | str | os.PathLike[str]
+    Truth = Any | Mapping[str, Timeline] | str | os.PathLike[str]
 
 
 @dataclass(repr=False)
@@ -119,6 +122,7 @@ def evaluate(
     seed: int = 0,
     graph: Iterable[tuple[str, str]] | None = None,
     engine: Engine | None = None,
+    ignore_lengths: bool = False,
 ) -> Evaluation:
     """Score a procedure (or timelines by any other program) against true timelines.
 
@@ -134,6 +138,7 @@ def evaluate(
     graph              the true edges (before, after) between step names, where known; left out, that of the one task
                        whose videos are scored, where its data set knows it
     engine             whose workers score; left out, this process does
+    ignore_lengths     warn, instead of raising an error, where the lengths of labels and videos differ by over 10 %
     """
     check_number("seeds", seeds, 1, 10_000, whole=True)
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
@@ -160,7 +165,10 @@ def evaluate(
     for name, row in opened.items():
         drop = background == "drop"
         found[name] = [
-            put_on_one_clock(next(timelines), scored_truth, clock, one.steps, drop) for one in row
+            put_on_one_clock(
+                next(timelines), scored_truth, clock, one.steps, drop, one.rate, ignore_lengths
+            )
+            for one in row
         ]
         left_out += _look_at_row(row, found[name])
     first = next(iter(found))
@@ -269,7 +277,9 @@ class Opened(NamedTuple):
     """The names of all steps, those of no timeline too."""
     seed: str
     labelled: set[str]
-    """The videos of which a person said something."""
+    """The videos that a person annotated."""
+    rate: Fraction | None = None
+    """Rows a second of features, where a person gave it."""
 
 
 def _open_row(given: Any) -> list[Opened]:
@@ -331,19 +341,18 @@ def _open(found: Any) -> Opened:
             f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video."
         )
     seed = str(found.config.get("seed", "unknown"))
-    return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
+    labelled = {*found.given, *found.document.known}
+    given = found.config.get("backbone", {}).get("name") == VECTORS
+    rate = as_rate(found.config["rate"], "rate") if given else None
+    return Opened(found.timelines, found.steps, seed, labelled, rate)
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
     """The timelines of `truth` by video, a word for where they come from, and true graphs by video, where known."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
-        from stepcut.paper.datasets import DATASETS, load
-
         kind, _, root = truth.partition(":")
-        choose("data set", kind, DATASETS)
-        videos = [
-            (task, name, each) for task in load(kind, root) for name, each in task.timelines.items()
-        ]
+        tasks: Any = find("dataset", kind, setting="data set").load(root)
+        videos = [(task, name, each) for task in tasks for name, each in task.timelines.items()]
         # Two tasks may have videos of one name.
         names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
         known = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}

@@ -273,7 +273,7 @@ def read(
     if video is not None:
         chosen = match_videos([str(video)], names, OptionError).get(str(video))
         if chosen is None or names.count(chosen) > 1:
-            raise OptionError(f"{path}: {unknown('video', video, names)}")
+            raise unknown("video", video, names, str(path))
         return timelines[names.index(chosen)]
     if len(timelines) != 1:
         more = ", ..." if len(names) > 5 else ""

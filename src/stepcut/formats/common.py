@@ -111,7 +111,9 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     pairs = [word.partition("=") for word in columns.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
         raise OptionError(
-            f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label."
+            f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label.",
+            setting="columns",
+            value=columns,
         )
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
@@ -122,7 +124,7 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
 def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
     """Refuse the label file at `path`: what is wrong, in which line, and what to do."""
     where = f"{path}, line {line}" if line is not None else f"{path}"
-    raise AnnotationError(f"{where}: {what}. {advice}.")
+    raise AnnotationError(f"{where}: {what}. {advice}.", path=path, line=line)
 
 
 @contextmanager
@@ -133,14 +135,15 @@ def refusals(path: Path, what: str) -> Iterator[None]:
     except (AnnotationError, OptionError) as error:
         if str(path) in str(error):
             raise
-        raise AnnotationError(f"{path}: {error}") from error
+        raise AnnotationError(f"{path}: {error}", path=path) from error
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         told = f"{type(error).__name__} {str(error)[:200]}"
         raise AnnotationError(
-            f"{path}: it does not make sense as {what}: {told}. Write it again."
+            f"{path}: it does not make sense as {what}: {told}. Write it again.", path=path
         ) from error
     except RecursionError as error:
-        raise AnnotationError(f"{path}: it is nested too deep. Write it again.") from error
+        told = "it is nested too deep. Write it again."
+        raise AnnotationError(f"{path}: {told}", path=path) from error
 
 
 # ---------------------------------------------------------------------------------------- text
@@ -200,7 +203,9 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
             if encoding:
                 raise OptionError(
                     f"encoding={encoding!r} is unknown; give utf-8, cp1252, cp1251, shift_jis, "
-                    "gb18030 or another that Python knows."
+                    "gb18030 or another that Python knows.",
+                    setting="encoding",
+                    value=encoding,
                 ) from None
         else:
             if text is not None:

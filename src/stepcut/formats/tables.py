@@ -144,10 +144,10 @@ def header_columns(rows: Sequence[Row], path: Path, options: Options = NONE) -> 
     for ours, theirs in options.columns.items():
         name = "step" if ours == "label" else ours
         if name not in COLUMNS:
-            raise OptionError(f"columns: {unknown('column', ours, COLUMNS)}")
+            raise unknown("column", ours, COLUMNS, "columns")
         if simplify(theirs) not in names:
             there = [cell.strip() for cell in header.cells]
-            raise OptionError(f"{path}: {unknown('column', theirs, there)}")
+            raise unknown("column", theirs, there, str(path))
         columns[name] = names.index(simplify(theirs))
     for column, known in COLUMNS.items():
         place = next((names.index(name) for name in known.split() if name in names), None)

@@ -18,36 +18,34 @@ as they were chosen) and `curve_` (the loss of training). `__init__` only stores
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepcut.methods.contract import OPEN, Choice, Method, Online, Window, leave_out
 from stepcut.methods.stepcut.method import StepCut
-from stepcut.plugins import Lazy
+from stepcut.plugins import WING, Lazy
 from stepcut.timeline import BACKGROUND
 
-if TYPE_CHECKING:
-    from stepcut.paper.cnc.method import CnC as CnC
-
-METHODS: Mapping[str, type[Method]] = Lazy(
-    {"stepcut": "stepcut.methods.stepcut.method:StepCut", "cnc": "stepcut.paper.cnc.method:CnC"}
+METHODS: Mapping[str, Any] = Lazy(
+    {
+        "stepcut": "stepcut.methods.stepcut.method:StepCut",
+        "kmeans": "stepcut.methods.baselines.kmeans:KMeans",
+        "asot": "stepcut.methods.baselines.asot:Asot",
+        "random": "stepcut.methods.baselines.trivial:Random",
+        "uniform": "stepcut.methods.baselines.trivial:Uniform",
+        "one-cluster": "stepcut.methods.baselines.trivial:OneCluster",
+        **WING["method"],
+    }
 )
-"""The methods by name; the paper's loads torch, so it is imported when it is asked for."""
+"""The methods by name, each imported when it is asked for: ours, then those of the paper."""
 
 __all__ = [
     "BACKGROUND",
     "METHODS",
     "OPEN",
     "Choice",
-    "CnC",
     "Method",
     "Online",
     "StepCut",
     "Window",
     "leave_out",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "CnC":
-        raise AttributeError(f"module 'stepcut.methods' has no attribute {name!r}")
-    return METHODS["cnc"]

@@ -203,6 +203,11 @@ class Method(Protocol):
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self: ...
 
+    @classmethod
+    def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings as the command line has them, `{"group.name": value}` among them, as `__init__` takes them."""
+        return dict(settings)
+
 
 def complete(method: Method) -> Method:
     """The same method; what only some methods learn (`left_out_`, `choice_` ...) is None where it is absent."""
@@ -225,7 +230,7 @@ def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
     known = list(inspect.signature(maker).parameters)
     for name in settings:
         if name not in known:
-            raise OptionError(unknown("setting", name, known))
+            raise unknown("setting", name, known)
     return maker(**settings)
 
 

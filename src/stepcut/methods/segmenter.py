@@ -81,7 +81,13 @@ def check_number(
     kind = "whole number" if whole else "number"
     least = f"above {low:g}" if above else f"of at least {low:g}"
     most = f" and at most {high if whole else format(high, 'g')}" if high < math.inf else ""
-    raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
+    wanted = f"a {kind} {least}{most}"
+    raise OptionError(
+        f"{name}={value!r} is not allowed; give {wanted}.",
+        setting=name,
+        value=value,
+        allowed=wanted,
+    )
 
 
 @dataclass(eq=False, repr=False)

@@ -146,9 +146,7 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):
         return int(step)
-    raise OptionError(
-        unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}."
-    )
+    raise unknown("step", step, steps, hint=f"Or give a number from 0 to {len(steps) - 1}.")
 
 
 def counted(videos: int) -> str:

@@ -22,10 +22,11 @@ from stepcut.methods import METHODS
 from stepcut.methods.contract import VERBS, Method, StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.segmenter import check_limits
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine, first_process_first, is_first_process
+from stepcut.parallel.contract import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.lengths import check_features
 from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
 from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
@@ -118,10 +119,11 @@ def learn(
         )
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
-    with open_engine(engine, workers, address) as where, first_process_first():
+    with open_engine(engine, workers, address) as where:
         features, failures = read_source(
             source, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
+    check_features(features, find_places(source))
     if known is not None and steps == "auto":
         steps = len(known)
     check_amount(features, steps)
@@ -158,7 +160,7 @@ def learn(
     procedure = Procedure.grown(
         fit(features, made, config, names, lesson, None, known, namer, progress, checkpoint)
     )
-    if output is not None and is_first_process():
+    if output is not None:
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure

@@ -124,7 +124,9 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
     found = match_videos(wanted, samples)
     if lost := [name for name in wanted if name not in found]:
         known = unknown("video", lost[0], samples)
-        raise AnnotationError(f"a video that is not here: {known} Is it one of another task?")
+        raise AnnotationError(
+            f"a video that is not here: {known} Is it one of another task?", video=lost[0]
+        )
     return found
 
 

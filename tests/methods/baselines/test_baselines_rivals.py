@@ -9,15 +9,15 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.baselines.asot import around, transport
+from stepcut.methods.baselines.asot import Asot, around, transport
 from stepcut.methods.baselines.kmeans import (
+    KMeans,
     append_time,
-    choose_subset,
     clock_cost,
     find_means,
     time_order,
 )
-from stepcut.methods.segmenters import Asot, KMeans, Subset
+from stepcut.paper.cnc.subset import Subset, choose_subset
 
 
 def test_the_choice_of_a_subset_by_hand() -> None:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
+from stepcut.methods import BACKGROUND, OPEN, StepCut
 from stepcut.methods.stepcut import teaching
 from stepcut.methods.stepcut.slow_features import SHRINK, centre
 from stepcut.methods.stepcut.taught import cut_mixture, motion
@@ -19,6 +19,7 @@ from stepcut.methods.stepcut.teaching import (
     match_found,
     read_lesson,
 )
+from stepcut.paper.cnc.method import CnC
 from stepcut.toy import STEPS, toy_features
 
 RATE = 2.0

@@ -10,8 +10,9 @@ import pytest
 
 import stepcut as sc
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.methods import CnC
-from stepcut.methods.segmenters import KMeans, ProCut
+from stepcut.methods.baselines.kmeans import KMeans
+from stepcut.paper.cnc.method import CnC
+from stepcut.paper.cnc.procut import ProCut
 
 QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
-from stepcut.methods.segmenters import KMeans, ProCut
+from stepcut.methods.baselines.kmeans import KMeans
 from stepcut.paper.cnc.graph import chain, energy, window_links
+from stepcut.paper.cnc.procut import ProCut
 
 
 def kitchen(rate: int, seed: int = 0, noise: float = 0.9) -> list[Any]:

@@ -1,5 +1,5 @@
-"""k-means over the frames of all videos ("HC" in the paper), subset selection ("SS"), the training-free row of every
-table, and what all that learn a centre per step share: rows prepared alike, steps in the order of time, a prior.
+"""k-means over the frames of all videos ("HC" in the paper), the training-free row of every table, and what all that
+learn a centre per step share: rows prepared alike, steps in the order of time, a prior.
 
 The temporal prior: videos of one task tend to do the same steps at the same time; 0 is off. It has two forms, both a
 clock mixed into the features: a cost per frame and step once steps are numbered in time (`clock_cost`), and the time
@@ -17,16 +17,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import as_vectors, squared_distances, strongest_directions, unit
+from stepcut.methods.arithmetic import (
+    FUZZIFIER,
+    as_vectors,
+    fuzzy_shares,
+    squared_distances,
+    strongest_directions,
+    unit,
+)
 from stepcut.methods.segmenter import (
     Labels,
     Rows,
     Segmenter,
-    check_number,
     limited,
     normalised_times,
 )
-from stepcut.paper.cnc.fuzzy import FUZZIFIER, memberships
 
 SECONDS = 12.0
 """Standard deviation of the Gaussian over time in the smooth embedding."""
@@ -116,41 +121,10 @@ class KMeans(CentreSegmenter):
         return append_time(prepared, float(self.clock_)) if self.clock_ > 0 else prepared
 
     def _probabilities(self, rows: NDArray[Any]) -> Rows:
-        return memberships(self._prepare(rows), self.centres_, FUZZIFIER, overwrite=True)
-
-
-@dataclass(eq=False, repr=False)
-class Subset(KMeans):
-    """k-means to `states` states (10 per step where not given), then the greedy choice of `steps` of them."""
-
-    restarts: int = limited(1, 1, 10_000, whole=True)
-    states: int | None = None
-
-    def check_settings(self) -> None:
-        super().check_settings()
-        if self.states is not None:
-            check_number("states", self.states, self.steps, whole=True)
-
-    def _choose_centres(self, rows: Rows) -> Rows:
-        wanted = 10 * self.steps if self.states is None else self.states
-        states = find_means(rows, min(wanted, len(rows)), self.seed, self.restarts)
-        return states[choose_subset(np.sqrt(squared_distances(states, rows)), self.steps)]
-
-
-def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
-    """The greedy choice of k of M states that best stand for all frames: `apart (M, T)` are distances.
-
-    A frame is served by its nearest chosen state. Each choice takes the state with the highest facility-location gain,
-    sum_t max(0, served_t - apart[s, t]), the lowest number on a tie.
-    """
-    served = apart.max(axis=0)  # as if by a state farther away than any
-    chosen: list[int] = []
-    for _ in range(k):
-        gains = np.array([np.maximum(served - row, 0).sum() for row in apart])
-        gains[chosen] = -1
-        chosen.append(int(gains.argmax()))
-        served = np.minimum(served, apart[chosen[-1]])
-    return chosen
+        # Around the middle of the centres: far from the origin, float32 would lose what tells frames apart.
+        middle = self.centres_.mean(axis=0)
+        apart = squared_distances(self._prepare(rows) - middle, self.centres_ - middle)
+        return fuzzy_shares(apart.T, FUZZIFIER).T
 
 
 def clock_cost(frames: int, steps: int) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, unknown
+from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import (
     Array,
@@ -26,7 +27,6 @@ from stepcut.methods.contract import (
     plain_numbers,
 )
 from stepcut.methods.segmenter import Segmenter, check_fitted, check_limits, check_number
-from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
@@ -45,6 +45,8 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
 VERBS_OF_A_CUT = ("fit", "predict", "probabilities", "settings", "state", "restore")
+SEGMENTERS = ("procut", "kmeans", "subset", "asot")
+"""The methods that the tables of the paper cut embeddings with."""
 LOSS_SETTINGS = (
     "weight",
     "temperature",
@@ -62,7 +64,7 @@ class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
     `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
-    embedding; `segmenter` a name from `stepcut.methods.segmenters`, `package.module:Class`, or an object of your own.
+    embedding; `segmenter` a name from `stepcut.methods`, `package.module:Class`, or an object of your own.
     `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
     text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
     """
@@ -119,14 +121,14 @@ class CnC(Method):
 
     def _make_segmenter(self) -> Segmenter:
         if not isinstance(self.segmenter, str):
-            check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, SEGMENTERS)
+            check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, METHODS)
             own = copy.copy(
                 cast(Segmenter, self.segmenter)
             )  # it stays as it was given, and cuts what it is asked to
             own.steps, own.rate = as_whole_count(self.steps, "cnc"), self.rate
             return own
-        maker = find("segmenter", self.segmenter, SEGMENTERS)
-        check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, SEGMENTERS)
+        maker: type[Segmenter] = find("method", self.segmenter, METHODS, "segmenter")
+        check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, METHODS)
         named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
         published = {
@@ -174,9 +176,7 @@ class CnC(Method):
         own = not isinstance(self.segmenter, str)
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
-            "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS)
-            if own
-            else self.segmenter,
+            "segmenter": name_of("method", self.segmenter, METHODS) if own else self.segmenter,
             # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
             "train": {
                 key: value
@@ -202,13 +202,26 @@ class CnC(Method):
         }
 
     @classmethod
+    def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """`train.`, `loss.` and `cut.` settings in their groups."""
+        plain = {name: value for name, value in settings.items() if "." not in name}
+        segmenter = plain.get("segmenter", cls.segmenter)
+        grouped = {name: value for name, value in settings.items() if "." in name}
+        for group, given in zip(
+            ("train", "cut"), group_settings(grouped, [segmenter]), strict=True
+        ):
+            if given:
+                plain[group] = {**(plain.get(group) or {}), **given}
+        return plain
+
+    @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
         method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
-        kind = find_saved("segmenter", settings["segmenter"], SEGMENTERS)
+        kind = find_saved("method", settings["segmenter"], METHODS, "segmenter")
         kept = state.get("segmenter")  # version 0.1.0 did not have it
         cut = method._make_segmenter().settings() if kept is None else json.loads(kept.tobytes())
         method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
@@ -220,10 +233,12 @@ class CnC(Method):
         return method
 
 
-def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def group_settings(
+    settings: Mapping[str, Any], segmenters: Sequence[str] = SEGMENTERS
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings of the embedder, and those of the segmenter, from `{"group.name": value}`.
 
-    `cut.` are settings of segmenters, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
+    `cut.` are settings of the `segmenters`, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
     unknown one is answered with the nearest name.
     """
     trained = [
@@ -231,7 +246,8 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
         for each in fields(EMBEDDERS["cnc"])
         if each.name not in ("loss", "rate", "seed", "backbone")
     ]
-    cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}
+    kinds: list[Any] = [find("method", name, METHODS, "segmenter") for name in segmenters]
+    cuts = {name for kind in kinds for name in inspect.signature(kind).parameters}
     names = [
         *(f"cut.{name}" for name in sorted(cuts - {"steps", "rate", "seed"})),
         *(f"{'loss' if name in LOSS_SETTINGS else 'train'}.{name}" for name in trained),
@@ -245,7 +261,7 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
                 f"{key}={value!r}: training has iterations; write train.iterations={value!r}."
             )
         if (key not in names) if dot else (name not in trained):
-            raise OptionError(unknown("setting", key, names if dot else [*trained, *names]))
+            raise unknown("setting", key, names if dot else [*trained, *names])
         (cut if group == "cut" else train)[name] = value
     return train, cut
 

@@ -6,10 +6,11 @@ E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t !
 from dataclasses import dataclass
 
 from stepcut.errors import choose
+from stepcut.methods.arithmetic import FUZZIFIER
 from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost
 from stepcut.methods.contract import Array
 from stepcut.methods.segmenter import Labels, Rows, limited
-from stepcut.paper.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
+from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
 
 SMOOTHNESS = 2.0

@@ -1,15 +1,9 @@
-"""Segmenters by name, from embeddings to steps, and the three rows of every table that look at no video.
-
-All keep the contract of `segmenter.py`.
-"""
+"""The three rows of every table that look at no video: random, uniform, one cluster."""
 
 import numpy as np
 
-from stepcut.methods.baselines.asot import Asot
-from stepcut.methods.baselines.kmeans import KMeans, Subset
 from stepcut.methods.contract import Array
 from stepcut.methods.segmenter import Labels, Rows, Segmenter, equal_parts, fingerprint, one_hot
-from stepcut.paper.cnc.procut import ProCut
 
 
 class Baseline(Segmenter):
@@ -45,26 +39,3 @@ class OneCluster(Baseline):
 
     def _cut(self, rows: Array) -> Labels:
         return np.zeros(len(rows), dtype=np.int64)
-
-
-SEGMENTERS: dict[str, type[Segmenter]] = {
-    "procut": ProCut,
-    "kmeans": KMeans,
-    "subset": Subset,
-    "asot": Asot,
-    "random": Random,
-    "uniform": Uniform,
-    "one-cluster": OneCluster,
-}
-
-__all__ = [
-    "SEGMENTERS",
-    "Asot",
-    "KMeans",
-    "OneCluster",
-    "ProCut",
-    "Random",
-    "Segmenter",
-    "Subset",
-    "Uniform",
-]
