@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from stepcut.cli.common import read_timelines, show_table
+from stepcut.cli.common import label_options, read_timelines, show_table
 from stepcut.evaluation.budget import time_budget
 from stepcut.features.find import unique_names
 
@@ -12,7 +12,7 @@ from stepcut.features.find import unique_names
 def run(args: argparse.Namespace) -> int:
     """Print the table, and write it where asked."""
     groups = {
-        name: read_timelines(place, rate=args.rate, annotator=args.annotator, confirmed=True)
+        name: read_timelines(place, annotator=args.annotator, confirmed=True, **label_options(args))
         for name, place in zip(group_names(args.labels), args.labels, strict=True)
     }
     table = time_budget(groups, per_video=args.per_video)

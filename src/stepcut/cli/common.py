@@ -188,6 +188,11 @@ def find_moved(
     return {**known, **there}
 
 
+def label_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return how label files are read, as `read_folder` takes it: the options that were given."""
+    return said(args, "rate", "columns", "encoding")
+
+
 def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:
     """Video name -> timeline, from label files, read `how` `read_folder` is told, or from a learned procedure, whose
     timelines know their video files."""

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from stepcut.cli import say
-from stepcut.cli.common import read_timelines, said
+from stepcut.cli.common import label_options, read_timelines, said
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.files.names import match_videos
@@ -24,7 +24,8 @@ def run(args: argparse.Namespace) -> int:
         )
     name = args.to or format_to_write(target)
     check_place(target, into_folder)
-    found = read_timelines(args.source, args.from_, **said(args, "rate", "annotator", "columns"))
+    how = {**label_options(args), **said(args, "annotator")}
+    found = read_timelines(args.source, args.from_, **how)
     if args.video is not None:
         chosen = match_videos([args.video], found).get(args.video)
         if chosen is None:

@@ -13,6 +13,7 @@ from stepcut.features.files import load_features
 from stepcut.features.find import count_videos, feature_files
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
+from stepcut.formats import read_folder
 from stepcut.methods import METHODS
 from stepcut.methods.contract import as_step_count
 from stepcut.plugins import find
@@ -139,6 +140,13 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     chosen.update(
         said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed")
     )
+    how = said(args, "label_rate", "columns", "encoding")
+    if how and not args.labels:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
+        raise OptionError(f"{given}: for label files, and none were given. Add --labels DIR.")
+    if how:
+        how["rate"] = how.pop("label_rate", None)
+        chosen["labels"] = read_folder(args.labels, confirmed=True, **how)
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))

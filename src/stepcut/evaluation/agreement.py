@@ -14,9 +14,8 @@ from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names
 from stepcut.files.names import match_videos, plain
 from stepcut.methods.segmenter import check_number
-from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.tables import Cell, Table
-from stepcut.timeline import BACKGROUND, Segment, Timeline
+from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 
 NOTHING = "(no step)"
 

@@ -11,9 +11,8 @@ from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
 from stepcut.methods.segmenter import check_number
-from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.lengths import check_labels
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed
 
 CLOCK = 2.0
 """Ticks a second at which found and true timelines are compared, whatever rates they come from. At 2 a second the

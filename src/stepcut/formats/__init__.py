@@ -53,6 +53,7 @@ from stepcut.formats.common import (
     shown_videos,
     touching,
     trimmed,
+    warn_once,
     where_present,
 )
 from stepcut.formats.transcripts import read_transcripts
@@ -307,9 +308,7 @@ def read_all(
     if form.read is None:
         fail(place, f"the format {form.name!r} is only written", "Read what it was made from")
     if options.columns and form.name not in ("csv", "tsv"):
-        raise OptionError(
-            f"{place}: columns={columns!r} is for tables, and this is {form.title}. Leave it out."
-        )
+        warn_once(place.parent, f"columns are those of tables; {form.title} has none")
     with refusals(place, form.title):
         content = form.parse(text, place)
         # The reader of EgoProceL names the line that is wrong.

@@ -54,8 +54,8 @@ class Options:
         if self.rate is None:
             raise AnnotationError(
                 f"{what}: this format counts frames and no frame rate is known. Give it: rate=30 "
-                "in Python, --rate 30 on the command line (30000/1001 for 29.97). Where a command "
-                "has no --rate: stepcut convert LABELS FOLDER --to json --rate 30."
+                "in Python, --rate 30 on the command line (30000/1001 for 29.97; with stepcut learn: "
+                "--label-rate 30)."
             )
         return self.rate
 
@@ -217,18 +217,19 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
         advice = "Give it: encoding='gb18030' in Python, --encoding gb18030 on the command line"
         fail(path or "text", "is not UTF-8 and its encoding is not clear", advice)
     if path is not None:
-        _report(path.parent, guess)
+        advice = "If names look wrong, add --encoding NAME."
+        warn_once(path.parent, f"label files are not UTF-8; read as {guess}. {advice}")
     return data.decode(guess)
 
 
 def _guess(data: bytes) -> str | None:
-    """Guess the encoding of text that is not UTF-8, by the words that have non-ASCII bytes.
+    """Guess the encoding of text that is not UTF-8, by the words that have non-ASCII letters.
 
-    Western words have a few such letters between ASCII ones; in Russian and Japanese nearly all
-    are. Japanese has kana in it, and Russian capitals only where words begin.
+    Western words have a few such letters between ASCII ones, or are one letter; in Russian and
+    Japanese nearly all are. Japanese has kana in it, and Russian capitals where words begin.
     """
-    words = re.findall(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*", data)
-    letters = b"".join(words)
+    words = re.findall(rb"[A-Za-z\x80-\xff]{2,}", data)
+    letters = b"".join(word for word in words if not word.isascii())
     high = sum(byte >= 0x80 for byte in letters)
     try:
         japanese = data.decode("cp932")
@@ -236,7 +237,7 @@ def _guess(data: bytes) -> str | None:
         japanese = ""
     if re.search("[\u3041-\u30fa]", japanese) and not re.search("[\uff61-\uff9f]", japanese):
         return "cp932"
-    if 2 * high <= len(letters) or high == 1:
+    if 2 * high <= len(letters):
         return "latin-1" if re.search(rb"[\x81\x8d\x8f\x90\x9d]", data) else "cp1252"
     russian = re.findall(r"[^\x00-\x7f]+", data.decode("cp1251", errors="replace"))
     word = re.compile("[«„“—– ]*([А-ЯЁ]?[а-яё]+|[А-ЯЁ]+)?[»”“…—– ]*")
@@ -244,13 +245,9 @@ def _guess(data: bytes) -> str | None:
 
 
 @functools.cache
-def _report(folder: Path, encoding: str) -> None:
-    """Report a guess once for each folder."""
-    log.warning(
-        "%s: label files are not UTF-8; read as %s. If names look wrong, add --encoding NAME.",
-        folder,
-        encoding,
-    )
+def warn_once(folder: Path, what: str) -> None:
+    """Warn once of what is true of many files in a `folder`."""
+    log.warning("%s: %s", folder, what)
 
 
 def parse_json(text: str, path: Path) -> Any:
