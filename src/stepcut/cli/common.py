@@ -81,7 +81,9 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise OptionError(
-                f"{word!r} has no '='; write it as NAME=VALUE, for example train.iterations=200."
+                f"--set {word}: write it as NAME=VALUE, for example --set background=1.",
+                setting="set",
+                value=word,
             )
         settings[name] = read_value(value)
     return settings

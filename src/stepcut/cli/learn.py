@@ -15,7 +15,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS
-from stepcut.methods.contract import as_step_count
+from stepcut.methods.contract import StepCount, as_step_count
 from stepcut.plugins import find
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
@@ -133,10 +133,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     if args.steps is not None:
-        low, dash, high = args.steps.partition("-")
-        chosen["steps"] = as_step_count(
-            [read_value(low), read_value(high)] if dash and low else read_value(args.steps)
-        )
+        chosen["steps"] = read_steps(args.steps)
     chosen.update(
         said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed")
     )
@@ -157,6 +154,22 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         maker: Any = find("method", chosen.get("method", "stepcut"), METHODS)
         chosen = maker.arrange(chosen)
     return {**chosen, "strict": args.strict}
+
+
+def read_steps(text: str) -> StepCount:
+    """The number of steps that `-k` asks for.
+
+    >>> read_steps("7"), read_steps("8-14"), read_steps("auto")
+    (7, (8, 14), 'auto')
+    """
+    low, dash, high = text.partition("-")
+    try:
+        return as_step_count([read_value(low), read_value(high)] if dash else read_value(text))
+    except OptionError as error:
+        allowed = "a number such as -k 7, a range such as -k 8-14, or -k auto"
+        raise OptionError(
+            f"-k {text}: give {allowed}.", setting="steps", value=text, allowed=allowed
+        ) from error
 
 
 def default_output(first: str) -> str:

@@ -140,7 +140,7 @@ FORMATS: dict[str, Format] = {
                subtitles.write_audacity, "clicks", unit=1_000_000),
         Format("mstcn", "MS-TCN frames", ".txt", mstcn.read, mstcn.write, "duration steps empty",
                one_word, frames=True),
-        _Lines("frame-ranges", "lines of first frame, last frame and label", ".txt",
+        _Lines("frame-ranges", "Frame ranges: first frame, last frame, label", ".txt",
                subtitles.read_ranges, subtitles.write_ranges, frames=True),
         _Lines("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, "clicks empty",
                unit=MILLI),
@@ -426,7 +426,8 @@ def write(
         form.write(place, written, options)
     points = sum(len(each.clicks) for each in timelines)
     if points and "clicks" not in form.keeps.split():
-        log.warning("%s: %d clicks are left out, which %s cannot hold", place, points, form.title)
+        what = "1 click is" if points == 1 else f"{points} clicks are"
+        log.warning("%s: %s left out, which format %r cannot hold", place, what, form.name)
 
 
 def _as_written(timeline: Timeline, form: Format) -> Timeline:

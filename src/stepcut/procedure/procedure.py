@@ -100,7 +100,7 @@ class Procedure(Record):
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
         said = lesson(self, labels, None if steps is None else int(steps))
-        features = self._find_features(source, progress)
+        features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(said.names)}
         place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
@@ -153,7 +153,7 @@ class Procedure(Record):
         source  where the features are, when this program cannot find them; as for `teach`
         """
         check_number("n", n, 0, whole=True)
-        features = self._find_features(source, silent)
+        features = self.learned_features(source)
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.
         done = [
@@ -164,8 +164,28 @@ class Procedure(Record):
         told = suggest(self.method.embed([one.rows for one in features]), done, int(n))
         return [(names[place], reason) for place, reason in told]
 
-    def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
-        """The features of the videos that this was learned from, in their order."""
+    def learned_features(
+        self, source: Source | None = None, progress: Hook = silent
+    ) -> list[Features]:
+        """Read the features that this was learned from again.
+
+        Parameters
+        ----------
+        source
+            The videos or feature files; left out, where they were.
+        progress
+            Hears how far the work is.
+
+        Returns
+        -------
+        list of Features
+            In the order of `timelines`.
+
+        Raises
+        ------
+        OptionError
+            They are not there, have changed, or were arrays.
+        """
         if source is None and self.at_hand:
             return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]

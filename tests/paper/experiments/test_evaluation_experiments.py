@@ -539,7 +539,7 @@ def test_the_command_runs_keeps_and_makes_again(
     )  # before any work
     assert "did you mean 'strict'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
-    assert "'updates' has no '='; write it as NAME=VALUE" in capsys.readouterr().err
+    assert "--set updates: write it as NAME=VALUE" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "cut.smothness=5"]) == 2
     assert "did you mean 'cut.smoothness'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "smoothness=5"]) == 2
