@@ -34,6 +34,14 @@ def test_figures_of_groups() -> None:
     assert table.rows[4][:5] == ["b", "stir", 0, 0, 0]
 
 
+def test_clicks_count_and_take_no_time() -> None:
+    tapped = Timeline([Segment(0, 4, "pour"), Segment(5, 5, "pour"), Segment(6, 6, "tap")], 8.0)
+    rows = time_budget({"": {"v": tapped}}).rows
+    assert rows[0][2:5] == [2, 4, 4]
+    assert rows[1][2:5] == [1, 0, None]
+    assert rows[2][3] == 4
+
+
 def test_overlaps_count_once_for_the_time_without_a_step() -> None:
     both = Timeline([Segment(0, 6, "pour"), Segment(2, 8, "stir"), Segment(3, 4, "pour")], 10.0)
     rows = time_budget({"": {"v": both}}).rows

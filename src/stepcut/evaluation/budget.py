@@ -32,7 +32,7 @@ def time_budget(
     Returns
     -------
     Table
-        `count` segments of a step, their `total`, `mean` and standard deviation (`SD`) in seconds,
+        `count` segments and clicks of a step, the segments' `total`, `mean` and standard deviation (`SD`) in seconds,
         and their `share` of the time of the videos in percent. The share of `(no step)` is given
         where all lengths are known.
 
@@ -78,11 +78,12 @@ def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tupl
     """For each step its figures over these timelines, and those of the time without a step."""
     whole = sum(timeline.end for timeline in timelines)
     for step in steps:
-        spent = [one.duration for timeline in timelines for one in timeline if one.step == step]
+        done = [one for timeline in timelines for one in timeline if one.step == step]
+        spent = [one.duration for one in done if not one.is_click]
         total = float(sum(spent))
         mean = float(np.mean(spent)) if spent else None
         spread = float(np.std(spent, ddof=1)) if len(spent) > 1 else None
-        yield step, [len(spent), total, mean, spread, 100 * total / whole if whole else None]
+        yield step, [len(done), total, mean, spread, 100 * total / whole if whole else None]
     if all(timeline.duration is not None for timeline in timelines) and whole:
         idle = whole - sum(_covered(timeline) for timeline in timelines)
         yield NO_STEP, [None, idle, None, None, 100 * idle / whole]
