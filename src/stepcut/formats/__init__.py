@@ -164,29 +164,25 @@ _NO_LABELS = re.compile(
 )
 
 
-def find_format(path: Path, text: str, options: Options) -> Format:
-    """Find the format of the file at `path` by its suffix and its `text`.
+def _recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
+    """Find the format of a file by its suffix and its `text`, and parse it.
 
     Where `options` name the columns of a table, it is a plain table, not one of another program.
     """
     suffix = path.suffix.lower()
     if suffix == ".txt":
-        return FORMATS[_text_format(path, text, options)]
+        form = FORMATS[_text_format(path, text, options)]
+        return form, form.parse(text, path)
     kind = FORMATS[format_to_write(path)]
+    content = kind.parse(text, path)
     alike = [form for form in FORMATS.values() if form.matches and form.parse == kind.parse]
     if kind.parse == tables.parse_rows:
-        other = [] if options.columns else [f for f in alike if f.suffix in (suffix, ".tsv")]
-        rows = tables.parse_rows(text, path)
-        return next((form for form in other if form.matches and form.matches(rows)), kind)
-    if kind.parse == parse_json:
-        record = parse_json(text, path)
-        found = next((form for form in alike if form.matches and form.matches(record)), None)
-        if found is None:
-            names = ", ".join(form.name for form in alike)
-            advice = f"Known are {names} (docs/formats.md)"
-            fail(path, "is JSON of no kind that is known here", advice)
-        return found
-    return kind
+        alike = [f for f in alike if f.suffix in (suffix, ".tsv") and not options.columns]
+    found = next((form for form in alike if form.matches and form.matches(content)), None)
+    if found is None and kind.parse == parse_json:
+        advice = f"Known are {', '.join(form.name for form in alike)} (docs/formats.md)"
+        fail(path, "is JSON of no kind that is known here", advice)
+    return found or kind, content
 
 
 def format_to_write(path: Path) -> str:
@@ -303,18 +299,19 @@ def read_all(
     place = Path(path_text(path))
     named = choose("format", format, FORMATS) if format else None
     text = read_text(place, encoding)
-    with refusals(place, "a label file"):
-        form = named or find_format(place, text, options)
+    with refusals(place, named.title if named else "a label file"):
+        form, content = (
+            (named, named.parse(text, place)) if named else _recognise(place, text, options)
+        )
+        # The reader of EgoProceL names the line that is wrong.
+        if form.matches and form.name != "egoprocel" and not form.matches(content):
+            what = f"is not {form.title}: its names or its shape are others"
+            fail(place, what, "Is it another format?")
     if form.read is None:
         fail(place, f"the format {form.name!r} is only written", "Read what it was made from")
     if options.columns and form.name not in ("csv", "tsv"):
         warn_once(place.parent, f"columns are those of tables; {form.title} has none")
     with refusals(place, form.title):
-        content = form.parse(text, place)
-        # The reader of EgoProceL names the line that is wrong.
-        if form.matches and form.name != "egoprocel" and not form.matches(content):
-            what = f"is not {form.title}: its names or its shape are others"
-            fail(place, what, "Is it another format?")
         timelines = form.read(content, place, options)
     unit = options.rate or form.unit
     if form.unit == MILLI:  # which wants a length, so a click lasts a millisecond
