@@ -324,7 +324,7 @@ class Procedure(Record):
         )
 
     def __str__(self) -> str:
-        names = "\n".join(f"  {number}  {name}" for number, name in enumerate(self.steps))
+        names = "\n".join(f"  {name}" for name in self.steps)
         return f"{self!r}\n{names}\n{self.orders}"
 
     def _repr_html_(self) -> str:

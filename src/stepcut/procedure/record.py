@@ -228,7 +228,7 @@ class Record(Outline):
             version=__version__,
             count=len(self.steps),
             amount=len(self.timelines),
-            steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
+            steps="\n".join(f"{k}. {name}" for k, name in enumerate(self.steps, start=1)),
             videos="\n".join(
                 f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
             ),
