@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
-from stepcut.methods.segmenter import check_number
 from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.lengths import check_labels
 from stepcut.timeline import Timeline

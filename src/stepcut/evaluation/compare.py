@@ -29,7 +29,7 @@ def baseline(
     videos = [
         np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)
     ]
-    labels: list[NDArray[np.int64]] = METHODS[row](steps=steps, seed=seed).fit_predict(videos)
+    labels: list[NDArray[np.int64]] = METHODS[row](steps=steps, seed=seed).fit(videos).labels_
     return labels
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepcut.checks import SEEDS, check_number
 from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import (
@@ -30,7 +31,6 @@ from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
-from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.storage import read_outline
