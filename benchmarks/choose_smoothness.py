@@ -54,7 +54,7 @@ def main() -> None:
                 labels = ProCut.restore(settings, learned.state()).predict(task.rows)
                 found[m, smoothness, task.group].append(score(labels, task.true).f1)
         for name in RIVALS:
-            labels = METHODS[name](steps=steps).fit_predict(task.rows)
+            labels = METHODS[name](steps=steps).fit(task.rows).labels_
             rivals[name, task.group].append(score(labels, task.true).f1)
 
     groups = sorted({task.group for task in tasks})

@@ -46,7 +46,7 @@ def main() -> None:
     task = toy_tasks(options.seed + 1, noise=NOISE)[options.seed]
     bars = [("true steps", task.true[0] - 1, "")]
     for name, kind in METHODS.items():
-        labels = kind(steps=len(task.steps), seed=options.seed).fit_predict(task.rows)
+        labels = kind(steps=len(task.steps), seed=options.seed).fit(task.rows).labels_
         result = score(labels, task.true)
         # A cluster takes the colour of the step it is matched with; one that matches none is grey.
         names = np.array([result.matching.get(k, 0) - 1 for k in range(len(task.steps))])

@@ -315,11 +315,11 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
             ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
         )
         maker: Any = METHODS[segmenter]
-        found = maker(steps=k, rate=RATE, seed=seed, **settings).fit_predict(given)
+        found = maker(steps=k, rate=RATE, seed=seed, **settings).fit(given).labels_
     elif row == "uniform":
         found = baseline("uniform", true, k)
     elif row.startswith("smooth"):
-        found = KMeans(k, RATE, seed, normalise=False).fit_predict(smooth_embedding(given, RATE))
+        found = KMeans(k, RATE, seed, normalise=False).fit(smooth_embedding(given, RATE)).labels_
     else:
         method: Any = METHODS[row.split(",")[0]]
         found = method(steps=k, rate=RATE, seed=seed).fit(given).labels_

@@ -106,7 +106,7 @@ def measure(recipe: Recipe) -> dict[str, Any]:
             if (step := int(cut[first])) >= 0:
                 right = float((true[first:last] == result.matching.get(step, -1)).mean())
                 segments.append([float(shares[first:last, step].mean()), float(right > 0.5)])
-    clock = METHODS["uniform"](steps=recipe.steps).fit_predict(recipe.rows)
+    clock = METHODS["uniform"](steps=recipe.steps).fit(recipe.rows).labels_
     figures = {name: getattr(quality, name) for name in FIGURES}
     return {"F1": result.f1, "uniform": score(clock, recipe.true).f1, "grade": quality.grade, "segments": segments,
             **figures}  # fmt: skip

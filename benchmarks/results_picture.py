@@ -41,7 +41,7 @@ def main() -> None:
         if recipe.key not in SHOWN:
             continue
         found = renamed(method()(recipe, 0), recipe)
-        uniform = renamed(METHODS["uniform"](steps=recipe.steps).fit_predict(recipe.rows), recipe)
+        uniform = renamed(METHODS["uniform"](steps=recipe.steps).fit(recipe.rows).labels_, recipe)
         own = [named_f1([cut], [true]) for cut, true in zip(found, recipe.true, strict=True)]
         middle = int(np.argsort(own)[len(own) // 2])
         lines.append(

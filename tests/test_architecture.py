@@ -10,7 +10,7 @@ import stepcut
 ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
-    {"errors", "version", "plugins"},
+    {"errors", "version", "plugins", "checks"},
     {"progress", "tables", "colours", "jit", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},

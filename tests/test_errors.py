@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepcut import errors
-from stepcut.methods.segmenter import check_number
+from stepcut.checks import check_number
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)

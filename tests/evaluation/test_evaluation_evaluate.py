@@ -57,8 +57,8 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
     assert "protocol strict, K = 3, 4 videos, data given " in table.caption
     assert "random: 0 to 4" in table.caption
     assert isinstance(table.rows[1][1], Spread)
-    assert table.notes[0].startswith("This is ")
-    assert " above uniform (100.0 against " in table.notes[0]
+    assert table.notes[0].startswith("F1 is ")
+    assert " above the uniform baseline (100.0 against " in table.notes[0]
     assert len(table.notes) == 1
     assert repr(table) == f"<Evaluation of 4 rows and 12 columns: {table.caption}>"
 
@@ -93,13 +93,13 @@ def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
     assert table.rows[0][1] == pytest.approx(table.rows[2][1], abs=0.5)
 
 
-def test_worse_than_a_clock_is_said() -> None:
+def test_worse_than_the_uniform_baseline_is_said() -> None:
     true = truth()
     one = {
         name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c"))
         for name, t in true.items()
     }
-    assert " below uniform" in evaluate(one, true).notes[0]
+    assert " below the uniform baseline" in evaluate(one, true).notes[0]
 
 
 def test_several_seeds_give_mean_and_deviation() -> None:
@@ -115,6 +115,14 @@ def test_several_seeds_give_mean_and_deviation() -> None:
     assert cell.sd > 0
     with pytest.raises(OptionError, match=r"K = \[3, 4\] steps"):
         evaluate([true, {"v0": Timeline([Segment(0, 1, "x")], steps=("x", *STEPS))}], true)
+
+
+def test_breakdowns_have_the_uniform_baseline_beside_every_figure() -> None:
+    true = truth()
+    table = evaluate(renamed(true), true)
+    uniform = table.scores["uniform"][0]
+    assert table.per_video().column("uniform F1") == [each.f1 for each in uniform.per_video]
+    assert table.per_step().column("uniform F1") == [each.f1 for each in uniform.per_step]
 
 
 def test_breakdowns_name_steps_and_videos() -> None:
@@ -182,8 +190,8 @@ def test_a_graph_is_compared_after_reduction() -> None:
     ("graph", "words"),
     [
         ([("pour", "stir", "serve")], r"graph holds \('pour', 'stir', 'serve'\)"),
-        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "graph runs in a circle: .*stir"),
-        ([("pour", "pour")], "graph runs in a circle: pour"),
+        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "graph has a cycle: .*stir"),
+        ([("pour", "pour")], "graph has a cycle: pour"),
     ],
 )
 def test_a_graph_that_is_none_is_refused(graph: Any, words: str) -> None:
@@ -276,7 +284,7 @@ def test_no_matching_names_lists_both_sides() -> None:
     true = {f"clip{i}": t for i, t in enumerate(truth().values())}
     with pytest.raises(
         AnnotationError,
-        match="predicted are v0, v1, v2, v3; the truth is of clip0, clip1, clip2, clip3",
+        match="predicted are v0, v1, v2, v3; annotated are clip0, clip1, clip2, clip3",
     ):
         evaluate(truth(), true)
 
@@ -288,8 +296,8 @@ def test_names_match_without_suffix_folder_and_case() -> None:
 
 def test_leftovers_are_named() -> None:
     text = notes({**one((0, 5, "x")), "b": Timeline()}, {**one((0, 5, "y")), "c": Timeline()})
-    assert "1 predicted videos have no truth and were left out: b." in text
-    assert "1 true timelines have no prediction and were left out: c." in text
+    assert "1 predicted videos have no annotation and were left out: b." in text
+    assert "1 annotated videos have no prediction and were left out: c." in text
 
 
 def test_labels_beyond_the_end_of_the_video_are_refused() -> None:
@@ -359,7 +367,7 @@ def test_names_that_differ_in_case_or_spaces_are_one_step_and_said() -> None:
     pair = put_on_one_clock(one((0, 5, "x")), one((0, 2, "Add  jam"), (3, 4, "add jam ")))
     assert pair.steps == ["Add  jam"]
     assert (
-        "'Add  jam', 'add jam ' differ only in case or spaces and were taken as one"
+        "'Add  jam', 'add jam ' differ only in case, spaces or underscores and are taken as one"
         in pair.notes[0]
     )
 
@@ -368,7 +376,7 @@ def test_an_empty_video_is_left_out_and_said() -> None:
     found = {**one((0, 5, "x")), "b": Timeline(steps=["x"])}
     pair = put_on_one_clock(found, {**one((0, 5, "y")), "b": Timeline(duration=0)})
     assert pair.videos == ["a"]
-    assert "b: it is empty (0 s), so it was left out." in pair.notes
+    assert "b: it is empty (0 s) and was left out." in pair.notes
     with pytest.raises(AnnotationError, match="none of the videos has any length"):
         put_on_one_clock({"b": Timeline()}, {"b": Timeline()})
 
@@ -376,7 +384,7 @@ def test_an_empty_video_is_left_out_and_said() -> None:
 def test_k_that_differs_between_videos_is_said() -> None:
     found = {"a": one((0, 5, "x"))["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
     assert (
-        "K differs between videos: the predictions name 1 to 2 steps per video and 2 in all"
+        "K differs between videos: the predictions have 1 to 2 steps per video and 2 in all"
         in notes(found, found)
     )
 
@@ -422,7 +430,7 @@ def test_wrong_settings(options: dict, words: str) -> None:
 def test_videos_without_truth_are_named_in_natural_order() -> None:
     extra = {name: Timeline(duration=1) for name in ("v10", "²", "v9")}
     notes = evaluate({**truth(), **extra}, truth()).notes
-    assert "3 predicted videos have no truth and were left out: v9, v10, ²." in notes
+    assert "3 predicted videos have no annotation and were left out: v9, v10, ²." in notes
 
 
 @pytest.mark.parametrize(
@@ -444,7 +452,7 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
         (
             {"random": [truth()]},
             truth(),
-            "row is called 'random', as a baseline .* Give it another name",
+            "row is called 'random', which is the name of a baseline",
         ),
     ],
 )
@@ -567,7 +575,7 @@ def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -
     found = renamed(true)
     table = evaluate({"one": found, "other": found}, true, background="drop")
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
-    assert "v4: it is background alone, so it was left out." in table.notes
+    assert "v4: it has background only and was left out." in table.notes
     assert (
         table.rows
         == evaluate(

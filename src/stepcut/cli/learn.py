@@ -15,7 +15,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS
-from stepcut.methods.contract import StepCount, as_step_count
+from stepcut.methods.inputs import StepCount, as_step_count
 from stepcut.plugins import find
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn

@@ -98,3 +98,18 @@ def as_vectors(rows: NDArray[Any]) -> NDArray[np.float32]:
     """One vector per frame: maps (T, C, h, w) become their mean over places, (T, C)."""
     vectors = np.asarray(rows, dtype=np.float32)
     return vectors if vectors.ndim == 2 else vectors.mean(axis=tuple(range(2, vectors.ndim)))
+
+
+def normalised_times(frames: int) -> NDArray[np.float64]:
+    """The middle of each frame in [0, 1], where 1 is the end of the video."""
+    return (np.arange(frames) + 0.5) / frames
+
+
+def equal_parts(frames: int, count: int) -> NDArray[np.int64]:
+    """A video of so many `frames` in `count` parts of equal length."""
+    return np.arange(frames) * count // max(frames, 1)
+
+
+def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> NDArray[np.float32]:
+    """All of a frame's share to its label: (T, steps)."""
+    return np.asarray(np.eye(steps, dtype=np.float32)[labels])

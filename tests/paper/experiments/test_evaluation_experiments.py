@@ -89,7 +89,9 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     ]
     assert table.column("row")[:5] == ["random", "uniform", "one-cluster", "kmeans", "smooth"]
     assert results.mean("kmeans").mean > results.mean("uniform").mean
-    assert any(note.startswith("kmeans: ") and "above uniform" in note for note in table.notes)
+    assert any(
+        note.startswith("kmeans: ") and "above the uniform baseline" in note for note in table.notes
+    )
     assert (
         "protocol strict, K = true number, data folder (2 tasks, 6 videos), features eyes"
         in table.caption

@@ -12,26 +12,23 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import limited
 from stepcut.methods.arithmetic import (
     FUZZIFIER,
     as_vectors,
     fuzzy_shares,
+    normalised_times,
     squared_distances,
     strongest_directions,
     unit,
 )
-from stepcut.methods.segmenter import (
-    Labels,
-    Rows,
-    Segmenter,
-    limited,
-    normalised_times,
-)
+from stepcut.methods.inputs import Labels, Rows
+from stepcut.methods.method import Method
 
 SECONDS = 12.0
 """Standard deviation of the Gaussian over time in the smooth embedding."""
@@ -63,20 +60,20 @@ def _threads() -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class CentreSegmenter(Segmenter):
+class CentreMethod(Method):
     """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first, so only directions count."""
-
-    LEARNED: ClassVar[tuple[str, ...]] = ("centres_",)
 
     normalise: bool = True
     prior: float = limited(0.0, 0)
 
-    def _learn(self, videos: list[NDArray[Any]]) -> None:
+    def learn(self, videos: list[NDArray[Any]]) -> None:
         self.centres_ = self._find_centres(videos)
         # The numbers that clustering gives are arbitrary; time gives them a meaning, and the prior its order.
         plain = copy.copy(self)
         plain.prior = 0.0
-        self.centres_ = self.centres_[time_order([plain._cut(rows) for rows in videos], self.steps)]
+        self.centres_ = self.centres_[
+            time_order([plain.segment(rows) for rows in videos], self.count)
+        ]
 
     @abstractmethod
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
@@ -92,14 +89,12 @@ class CentreSegmenter(Segmenter):
 
 
 @dataclass(eq=False, repr=False)
-class KMeans(CentreSegmenter):
+class KMeans(CentreMethod):
     """k-means, the best of `restarts` starts; every frame goes to its nearest centre.
 
     `prior` appends the normalised time, times `prior` and the RMS length of a frame, as one more dimension; 0 is off.
     Memberships are those of fuzzy c-means around the same centres.
     """
-
-    LEARNED: ClassVar[tuple[str, ...]] = ("centres_", "clock_")
 
     restarts: int = limited(10, 1, 10_000, whole=True)
 
@@ -114,13 +109,13 @@ class KMeans(CentreSegmenter):
 
     def _choose_centres(self, rows: Rows) -> Rows:
         """(steps, d) from all frames of all videos."""
-        return find_means(rows, self.steps, self.seed, self.restarts)
+        return find_means(rows, self.count, self.seed, self.restarts)
 
     def _prepare(self, rows: NDArray[Any]) -> Rows:
         prepared = super()._prepare(rows)
         return append_time(prepared, float(self.clock_)) if self.clock_ > 0 else prepared
 
-    def _probabilities(self, rows: NDArray[Any]) -> Rows:
+    def shares(self, rows: NDArray[Any]) -> Rows:
         # Around the middle of the centres: far from the origin, float32 would lose what tells frames apart.
         middle = self.centres_.mean(axis=0)
         apart = squared_distances(self._prepare(rows) - middle, self.centres_ - middle)

@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
+from stepcut.methods.inputs import check_videos, fingerprint
 from stepcut.paper.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.paper.cnc.network import (
     Encoder,

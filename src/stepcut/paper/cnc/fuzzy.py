@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import FeatureError
 from stepcut.features.contract import check_rows
 from stepcut.methods.arithmetic import FUZZIFIER, TINY, fuzzy_shares
-from stepcut.methods.segmenter import Rows, check_number
+from stepcut.methods.inputs import Rows
 
 CHUNK = 4096
 """Frames handled together, so that what is computed of them stays in the cache."""

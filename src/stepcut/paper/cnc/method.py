@@ -8,25 +8,26 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import OptionError, unknown
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import (
+from stepcut.methods.constraints import Constraints
+from stepcut.methods.inputs import (
     Array,
-    Curve,
     Labels,
-    Method,
-    as_whole_count,
     build,
+    check_fitted,
     part,
     plain_numbers,
 )
-from stepcut.methods.segmenter import Segmenter, check_fitted, check_limits, check_number
+from stepcut.methods.learned import Curve
+from stepcut.methods.method import NEEDED, Method, adapt
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
@@ -44,7 +45,6 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 """The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
-VERBS_OF_A_CUT = ("fit", "predict", "probabilities", "settings", "state", "restore")
 SEGMENTERS = ("procut", "kmeans", "subset", "asot")
 """The methods that the tables of the paper cut embeddings with."""
 LOSS_SETTINGS = (
@@ -59,7 +59,7 @@ LOSS_SETTINGS = (
 """The settings of an embedder that are those of its loss."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
@@ -69,9 +69,8 @@ class CnC(Method):
     text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
     """
 
-    steps: int | str = 7
-    rate: float = 1.0
-    seed: int = 0
+    orders_by_mean: ClassVar[bool] = True
+
     loss: str = "tc3i"
     dim: int = 128
     segmenter: Any = "procut"
@@ -82,26 +81,21 @@ class CnC(Method):
     def fit(
         self,
         features: Sequence[Array],
+        constraints: Constraints | None = None,
         progress: Hook = silent,
         checkpoint: Path | None = None,
-        labels: Sequence[Labels | None] | None = None,
     ) -> Self:
-        """Train the embedder, then cluster and cut all videos together. It takes no `labels`."""
-        if labels is not None:
-            raise OptionError(
-                "method='cnc' does not learn from labels; leave them out, or use method='stepcut'."
-            )
-        as_whole_count(self.steps, "cnc")
-        check_limits(self)
+        """Train the embedder, then cluster and cut all videos together. It learns from no constraints."""
+        self.check_settings(constraints)
         self.segmenter_ = self._make_segmenter()
-        if isinstance(self.segmenter_, Segmenter):
+        if isinstance(self.segmenter_, Method):
             self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)
-        self.labels_ = self.segmenter_.fit(embeddings).predict(embeddings)
-        self.steps_ = self.segmenter_.steps
+        self.labels_ = self.segmenter_.fit(embeddings).labels_
+        self.steps_ = self.segmenter_.steps_
         self.centres_, self.scale_ = _measure(embeddings, self.labels_, self.steps_)
         return self
 
@@ -119,17 +113,15 @@ class CnC(Method):
         published = {"temperature": 1 / dim, **AS_PUBLISHED["train"]} if self.as_published else {}
         return build(EMBEDDERS["cnc"], {**named, **published, **given})
 
-    def _make_segmenter(self) -> Segmenter:
+    def _make_segmenter(self) -> Method:
         if not isinstance(self.segmenter, str):
-            check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, METHODS)
-            own = copy.copy(
-                cast(Segmenter, self.segmenter)
-            )  # it stays as it was given, and cuts what it is asked to
-            own.steps, own.rate = as_whole_count(self.steps, "cnc"), self.rate
+            check_part("segmenter", self.segmenter, self.segmenter, NEEDED, METHODS)
+            own = adapt(copy.copy(self.segmenter))  # it stays as it was given
+            own.steps, own.rate = self.count, self.rate
             return own
-        maker: type[Segmenter] = find("method", self.segmenter, METHODS, "segmenter")
-        check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, METHODS)
-        named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
+        maker: type[Method] = find("method", self.segmenter, METHODS, "segmenter")
+        check_part("segmenter", self.segmenter, maker, NEEDED, METHODS)
+        named = {"steps": self.count, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
         published = {
             name: value
@@ -195,7 +187,11 @@ class CnC(Method):
             "curve": np.array(curve.values, dtype=np.float64),
             "segmenter": _json_array(self.segmenter_.settings()),
             **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
-            **{f"segmenter.{key}": array for key, array in self.segmenter_.state().items()},
+            **{
+                f"segmenter.{key}": array
+                for key, array in self.segmenter_.state().items()
+                if not key.startswith("labels.")  # they are those of the method
+            },
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             "centres": self.centres_,
             "scale": np.array(self.scale_),

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number, limited
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.kmeans import KMeans, find_means
-from stepcut.methods.segmenter import Rows, check_number, limited
+from stepcut.methods.constraints import Constraints
+from stepcut.methods.inputs import Rows
 
 
 @dataclass(eq=False, repr=False)
@@ -17,15 +19,15 @@ class Subset(KMeans):
     restarts: int = limited(1, 1, 10_000, whole=True)
     states: int | None = None
 
-    def check_settings(self) -> None:
-        super().check_settings()
+    def check_settings(self, constraints: Constraints | None = None) -> None:
+        super().check_settings(constraints)
         if self.states is not None:
-            check_number("states", self.states, self.steps, whole=True)
+            check_number("states", self.states, self.count, whole=True)
 
     def _choose_centres(self, rows: Rows) -> Rows:
-        wanted = 10 * self.steps if self.states is None else self.states
+        wanted = 10 * self.count if self.states is None else self.states
         states = find_means(rows, min(wanted, len(rows)), self.seed, self.restarts)
-        return states[choose_subset(np.sqrt(squared_distances(states, rows)), self.steps)]
+        return states[choose_subset(np.sqrt(squared_distances(states, rows)), self.count)]
 
 
 def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:

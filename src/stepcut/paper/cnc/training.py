@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from stepcut.errors import OptionError, TrainingError
 from stepcut.files.atomic import whole_file
-from stepcut.methods.contract import Curve, part
+from stepcut.methods.inputs import part
+from stepcut.methods.learned import Curve
 from stepcut.paper.cnc.sampling import Batch
 from stepcut.progress import Hook, Stage
 
