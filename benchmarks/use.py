@@ -114,8 +114,8 @@ def next_table(tasks: Sequence[Task]) -> Table:
 
 def check_table(results: Sequence[dict[str, Any]]) -> Table:
     """What is found of planted deviations, and what was forecast when the procedure was learned."""
-    kinds = {"normal": "", "half": "half of the video", "third": "", "step out": "one step left out",
-             "exchange": "two steps exchanged"}  # fmt: skip
+    kinds = {"normal": "", "half": "missing half", "third": "", "step out": "missing step",
+             "exchange": "exchanged steps"}  # fmt: skip
     rows: list[list[Cell]] = []
     shown = [r for r in results if r["planted"] and not r["how"].startswith("all")]
     within: list[bool] = []

@@ -75,7 +75,6 @@ class Learned:
             probabilities=self.method.probabilities(rows),
             left_out=left_out,
             embeddings=self.method.embed(rows),
-            recut=lambda place, kept: self._cut(rows[place][kept]),
             videos=[str(place) for place in range(len(rows))],
         )
 

@@ -25,8 +25,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or fills the user's cache."""
+    """No test reads or fills the user's cache or state."""
     folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("STEPCUT_STATE", str(folder / "state"))
     monkeypatch.setenv("STEPCUT_CACHE", str(folder))
     return folder
 

@@ -17,6 +17,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
+from stepcut.checking.presence import Presence, learn_presence, step_evidence
 from stepcut.checking.report import Report
 from stepcut.checking.score import (
     BELIEVED,
@@ -56,10 +57,10 @@ def test_a_normal_video_is_fine(tiny_task: Kitchen, rng: np.random.Generator) ->
     assert report.ok
     assert report.findings == []
     assert 0 <= report.score <= 1
-    assert str(report).startswith("new.mp4: fine, within what normal videos show.")
-    assert [(step.name, step.seen, step.share_of_videos) for step in report.steps] == [
+    assert str(report).startswith("new.mp4: no deviation found. A missing step would be found in ")
+    assert {(step.name, step.seen, step.share_of_videos) for step in report.steps} == {
         (n, "seen", 1.0) for n in STEPS
-    ]
+    }
 
 
 def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
@@ -72,7 +73,8 @@ def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
     # It was due once the bread was cut, and when serving began, it was too late.
     assert finding.start == np.flatnonzero(labels == 0)[-1] + 1
     assert finding.end == np.flatnonzero(labels == 3)[0]
-    assert finding.reason == "spread jam was not done; 24 of 24 videos do it, before serve"
+    assert finding.reason.startswith("spread jam was not seen (probability ")
+    assert finding.reason.endswith("%); 24 of 24 videos do it, before serve")
     assert finding.confidence > 0.9
     assert not report.ok
 
@@ -194,19 +196,6 @@ def test_an_optional_step_may_be_done_less_often(
     assert not check_labels(labels, 1.0, wishes, shares(labels)).missed
 
 
-def test_expectations_from_before_times_were_counted_tell_nothing_of_fewer(
-    rounds: Expectations, rng: np.random.Generator
-) -> None:
-    record = rounds.to_json()
-    old = Expectations.from_json(
-        record | {"never": {k: v for k, v in record["never"].items() if k != "fewer"}}
-    )
-    labels = film(LESS, rng)
-    new = Expectations.from_json(record)
-    assert check_labels(labels, 1.0, new, shares(labels)).missed
-    assert not check_labels(labels, 1.0, old, shares(labels)).missed
-
-
 def test_the_time_of_a_step_in_several_parts_is_that_of_all_of_them(tiny_task: Kitchen) -> None:
     report = checked(tiny_task, np.repeat([0, 1, 2, 1, 3], [20, 60, 20, 60, 20]))
     (finding,) = [finding for finding in report.unusual if finding.step is not None]
@@ -250,92 +239,55 @@ def by_way(amounts: list[dict[str, float]]) -> dict[str, list[float]]:
     return {way: [one[way] for one in amounts] for way in BELIEVED}
 
 
-@pytest.mark.parametrize("decide", [False, True])
-def test_totals_beside_a_new_video_are_those_of_scales_without_their_own(decide: bool) -> None:
+def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> None:
     rng = np.random.default_rng(0)
     amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
     new = {way: float(rng.normal() * 5) for way in BELIEVED}
     slow = [
         total_worth(
             worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))),
-            decide,
         )
         for place, one in enumerate(amounts)
     ]
-    np.testing.assert_allclose(
-        total_worth(worths_beside(by_way(amounts), new), decide), slow, atol=1e-9
-    )
+    np.testing.assert_allclose(total_worth(worths_beside(by_way(amounts), new)), slow, atol=1e-9)
 
 
-def test_a_step_left_out_is_not_made_up_for_where_steps_may_decide() -> None:
-    worth = dict.fromkeys(BELIEVED, 0.0) | {
-        "missed": 3.0,
-        "length": -1.0,
-        "timing": -1.0,
-        "misordered": -1.0,
-    }
-    assert total_worth(worth, steps_decide=False) == 0.0
-    assert total_worth(worth, steps_decide=True) == pytest.approx(3 * 7**0.5)
-    both = worth | {"misordered": 2.0}  # whichever of them say most together
-    assert total_worth(both, steps_decide=True) == pytest.approx(5 * 3.5**0.5)
-    assert total_worth(both | {"faint": 3.0}, steps_decide=True) == pytest.approx(
-        8 * (7 / 3) ** 0.5
-    )
-    short = worth | {"missed": -1.0, "length": 4.0}
-    assert total_worth(short, steps_decide=True) == total_worth(short, steps_decide=False) == 1.0
-
-
-def test_steps_decide_where_more_is_found_so() -> None:
+def test_a_missing_step_is_found_where_lengths_say_little() -> None:
     """Steps last as long as they like, and are always the same: lengths and times say little, the steps all."""
     rng = np.random.default_rng(0)
     videos = [np.repeat(np.arange(6), rng.integers(3, 60, 6)) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0)
-    assert expectations.steps_decide
-    assert expectations.detects["one step left out"] > 0.9
-    assert Expectations.from_json(json.loads(json.dumps(expectations.to_json()))).steps_decide
+    assert expectations.detects["missing step"] > 0.9
     usual = np.repeat(np.arange(6), 25)
     assert check_labels(usual, 1.0, expectations).ok
     assert not check_labels(usual[usual != 3], 1.0, expectations).ok
 
 
-@pytest.mark.parametrize("decide", [False, True])
-def test_a_normal_video_is_called_wrong_as_often_as_is_promised(decide: bool) -> None:
+def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
     """Whatever the distribution: the amounts of n + 1 videos are drawn alike, with tails as heavy as can be."""
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(2000):
         drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
         known = by_way(drawn[:4])
-        total = total_worth(worths(drawn[4], learn_scales(known)), decide)
-        wrong += total > find_limit(total_worth(worths_beside(known, drawn[4]), decide), 0.05)
+        total = total_worth(worths(drawn[4], learn_scales(known)))
+        wrong += total > find_limit(total_worth(worths_beside(known, drawn[4])), 0.05)
     assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
 
 
 def test_changed_videos_are_rows_left_out_or_rearranged(tiny_task: Kitchen) -> None:
     labels = np.array([-1, 0, 0, 1, 1, -1, 2, 2, 3, 3])
     changed = plant(labels, tiny_task.expectations.usual.graph)
-    assert [labels[rows].tolist() for rows in changed["half of the video"]] == [[-1, 0, 0, 1, 1]]
-    assert [sorted(set(labels[rows])) for rows in changed["one step left out"]] == [
+    assert [labels[rows].tolist() for rows in changed["missing half"]] == [[-1, 0, 0, 1, 1]]
+    assert [sorted(set(labels[rows])) for rows in changed["missing step"]] == [
         [-1, 1, 2, 3],
         [-1, 0, 1, 3],
         [-1, 0, 1, 2],
     ]
     before = tiny_task.expectations.usual.graph.edges
-    for rows in changed["two steps exchanged"]:
+    for rows in changed["exchanged steps"]:
         assert sorted(rows) == list(range(10))
         done = [int(step) for step in labels[rows] if step >= 0]
         assert any(done.index(b) < done.index(a) for a, b in before)
-
-
-def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
-    """A cut that sees every step whatever was left out finds nothing, and the forecast says so."""
-    rng = np.random.default_rng(3)
-    labels = [film([0, 1, 2, 3], rng) for _ in range(12)]
-    kept_labels = learn_expectations(labels, 1.0).detects["one step left out"]
-    blind = learn_expectations(
-        labels, 1.0, recut=lambda place, _: (labels[place], None, None, None)
-    )
-    assert kept_labels > 0.8
-    assert blind.detects["one step left out"] < 0.2
 
 
 @pytest.fixture(scope="module")
@@ -394,9 +346,9 @@ def test_half_a_video_is_found_and_the_forecast_says_so() -> None:
     procedure = learn(videos[:10], steps=6, restarts=4)
     halves = [procedure.check(video[: len(video) // 2]) for video in videos[10:]]
     assert not any(report.ok or report.other_task for report in halves)
-    assert procedure.expectations.detects["half of the video"] > 0.9
+    assert procedure.expectations.detects["missing half"] > 0.9
     assert procedure.expectations.forecast.startswith(
-        "With 10 videos, a check finds about: one step left out "
+        "Expected detection rate with 10 videos: missing step "
     )
 
 
@@ -407,7 +359,7 @@ def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
     shown = [
         observe(np.repeat(order, 10), 1.0) for order in (*orders, [1, 0, 2, 3, 4], [3, 4, 0, 1, 2])
     ]
-    usual = learn_usual(shown[:4])
+    usual = learn_usual(shown[:4], Presence())
     assert [usual.exchangeable[0, other] for other in (1, 4, 2)] == [1, 0.5, 0]
     bound, free = (
         min(find_signs(video, usual), key=lambda sign: sign.chance) for video in shown[4:]
@@ -427,7 +379,7 @@ def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
     out as any exchange, but it is no error, and with the limit that it set few exchanges would be found."""
     videos, timelines = toy_features(videos=22, seed=103, duration=120, skip=0.0, repeat=0.0)
     procedure = learn(videos[:16], steps=6, restarts=4)
-    assert procedure.expectations.detects["two steps exchanged"] > 0.8
+    assert procedure.expectations.detects["exchanged steps"] > 0.8
     for rows, timeline in zip(videos[16:], timelines[16:], strict=True):
         bread, butter = (
             next(part for part in timeline if part.step == name)
@@ -445,13 +397,11 @@ def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(
     few = learn_expectations([film([0, 2, 3], rng) for _ in range(12)], 1.0)
     report = check_labels(film([0, 2, 3], rng), 1.0, few, names=STEPS)
     assert report.ok
-    assert [(one.step, one.seen, one.share_of_videos) for one in report.steps][1] == (
-        1,
-        "not seen",
-        0.0,
-    )
+    (never,) = [one for one in report.steps if one.step == 1]
+    assert (never.seen, never.share_of_videos) == ("not seen", 0.0)
     assert len(report.steps) == len(STEPS)
-    assert check_labels(film([0, 1, 2, 3], rng), 1.0, few, names=STEPS).steps[1].seen == "seen"
+    whole = check_labels(film([0, 1, 2, 3], rng), 1.0, few, names=STEPS)
+    assert {one.seen for one in whole.steps} == {"seen"}
     alarm = check_labels(
         film([0, 2, 3], rng),
         1.0,
@@ -459,9 +409,8 @@ def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(
         names=STEPS,
     )
     assert not alarm.ok
-    assert (
-        alarm.missed[0].reason == "spread jam was not done, and is critical; 0 of 12 videos do it"
-    )
+    assert alarm.missed[0].reason.startswith("spread jam was not seen")
+    assert alarm.missed[0].reason.endswith(", and is critical; 0 of 12 videos do it")
 
 
 def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator) -> None:
@@ -512,7 +461,7 @@ def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
 
 def test_a_video_of_two_frames(tiny_task: Kitchen) -> None:
     report = checked(tiny_task, np.array([0, 0]))
-    assert [finding.step for finding in report.missed] == [1, 2, 3]
+    assert {finding.step for finding in report.missed} >= {1, 2, 3}
     assert all(0 <= finding.start <= 2 for finding in report.findings)
 
 
@@ -533,7 +482,8 @@ def test_a_step_that_shows_in_the_probabilities_is_not_called_missed(
     seen[40:50] = [0.02, 0.94, 0.02, 0.02]  # the cut overlooked it, the probabilities did not
     report = check_labels(labels, 1.0, tiny_task.expectations, seen, np.ones(len(labels)), STEPS)
     assert report.missed == []
-    assert report.steps[1].seen == "doubtful"
+    (found,) = [one for one in report.steps if one.step == 1]
+    assert (found.times, found.seen) == ((), "seen")
 
 
 def test_learned_from_one_order_only_every_other_order_is_wrong(rng: np.random.Generator) -> None:
@@ -572,7 +522,7 @@ def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Gener
     report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
     said = "With 8 videos the rate of false alarms cannot be set below 11% (5% was asked for); learn from more videos."
     assert report.note == said
-    assert str(report).startswith("new.mp4: fine, ")
+    assert str(report).startswith("new.mp4: no deviation found")
     assert str(report).endswith(f"({said})")
     assert said in report._repr_html_()
     record = report.to_json()
@@ -653,15 +603,10 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
         == without
     )
     with pytest.raises(
-        ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"
+        ProcedureError, match=r"cannot be read .* check.json is damaged.* Learn the procedure again"
     ):
         Expectations.from_json({key: record[key] for key in record if key != "scales"})
     amounts = record["amounts"]
-    earlier = {
-        key: {way: record[key][way] for way in BELIEVED if way != "faint"}
-        for key in ("amounts", "scales")
-    }
-    assert Expectations.from_json(record | earlier).amounts["length"] == tuple(amounts["length"])
     for damaged in (
         {way: amounts[way] for way in amounts if way != "length"},
         amounts | {"haste": amounts["length"]},
@@ -684,21 +629,6 @@ def test_steps_that_nobody_does_are_damage(tiny_task: Kitchen) -> None:
         ProcedureError, match=r"paces has a step that the graph has not.*check.json is damaged"
     ):
         Expectations.from_json(record | {"paces": [*record["paces"], [9, 1.0, 0.5, 3]]})
-
-
-def test_expectations_of_version_0_1_0_still_load(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
-    record = tiny_task.expectations.to_json()
-    old = {
-        key: record[key]
-        for key in ("graph", "paces", "length", "false_alarms", "promised", "alarmed")
-    }
-    limits = dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 4.0)
-    old |= {"peaks": [[0, 0.9]], "strange": None, "strange_whole": None, "limits": limits}
-    expectations = Expectations.from_json(old)
-    assert check_labels(film([0, 1, 2, 3], rng), 1.0, expectations).ok
-    assert not check_labels(film([3], rng), 1.0, expectations).ok
 
 
 def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
@@ -768,54 +698,6 @@ def test_the_limit_is_exceeded_as_often_as_promised(videos: int, asked: float) -
     assert np.mean(over) == pytest.approx(promised_rate(videos, asked), abs=0.03)
 
 
-def test_clarity_is_how_much_the_rows_of_a_step_prefer_it(rng: np.random.Generator) -> None:
-    probabilities = rng.dirichlet(np.full(4, 0.3), size=30)
-    slow = np.ones(4)
-    for row in probabilities:
-        second, first = np.argsort(row)[-2:]
-        slow[first] += np.log(row[first] / max(row[second], 1e-6)) / 2.0
-    np.testing.assert_allclose(
-        observe(probabilities.argmax(axis=1), 2.0, probabilities).clarity, slow
-    )
-    assert observe(np.zeros(3), 1.0, np.ones((3, 1))).clarity == [
-        1.0
-    ]  # one step has no other to be told from
-    assert observe(np.zeros(3), 1.0).clarity is None
-
-
-def test_a_step_that_hardly_shows_is_named(tiny_task: Kitchen, rng: np.random.Generator) -> None:
-    """The cut finds every step for as long as usual, but one of them is hardly told from the others."""
-    cut = film([0, 2, 1, 3], rng)
-    clear = shares(cut)
-    faint = np.where((cut == 1)[:, None], 0.25 + 0.01 * (np.arange(4) == 1), clear)
-    reports = [
-        check_labels(cut, 1.0, tiny_task.expectations, some, np.ones(len(cut)), STEPS, "new.mp4")
-        for some in (clear, faint)
-    ]
-    assert reports[0].ok
-    assert reports[0].score < reports[1].score
-    assert not reports[1].ok
-    (finding,) = [one for one in reports[1].findings if "clearly" in one.reason]
-    assert (finding.kind, finding.step) == ("unusual", 1)
-    assert cut[int(finding.start)] == 1
-    optional = replace(tiny_task.expectations, severity=Severity(optional=frozenset({1})))
-    assert check_labels(cut, 1.0, optional, faint, np.ones(len(cut)), STEPS, "new.mp4").ok
-
-
-def test_how_clearly_steps_show_is_told_by_videos_that_were_left_out(
-    rng: np.random.Generator,
-) -> None:
-    cuts = [film([0, 1, 2, 3], rng) for _ in range(8)]
-    clear, dim = [shares(cut) for cut in cuts], [0.5 * shares(cut) + 0.125 for cut in cuts]
-    known = learn_expectations(
-        cuts, 1.0, probabilities=clear, left_out=LeftOut(cuts, dim, [None] * 8)
-    )
-    assert max(max(peaks) for peaks in known.usual.peaks.values()) < 0.7
-    plain = learn_expectations(cuts, 1.0, probabilities=clear).usual
-    assert min(min(peaks) for peaks in plain.peaks.values()) > 0.9
-    assert all(known.usual.clarity[step].middle < plain.clarity[step].middle for step in range(4))
-
-
 def test_a_report_as_a_table_has_a_row_for_every_step(
     tiny_task: Kitchen, rng: np.random.Generator
 ) -> None:
@@ -825,13 +707,110 @@ def test_a_report_as_a_table_has_a_row_for_every_step(
     assert list(frame.columns) == [
         "video",
         "step",
+        "probability",
         "seen",
         "times",
         "seconds",
         "share_of_videos",
         "findings",
     ]
-    assert frame["step"].tolist() == list(STEPS)
+    assert sorted(frame["step"]) == sorted(STEPS)
+    assert frame["probability"].is_monotonic_increasing
     missed = frame[frame["step"] == "spread jam"].iloc[0]
     assert (missed["seen"], missed["times"], missed["findings"]) == ("not seen", 0, "missed")
     assert frame["seconds"].sum() == pytest.approx((labels >= 0).sum())
+
+
+def test_a_probability_is_right_as_often_as_it_says() -> None:
+    """Evidence that overlaps: of steps with a probability of p, about a share p were done."""
+    rng = np.random.default_rng(4)
+    usual = rng.normal(2.5, 0.5, size=6)
+    done, absent = (mean + rng.normal(0, 0.8, size=(40, 6)) for mean in (usual, usual - 1.2))
+    done[:, 5] = absent[:, 5] = np.nan  # nobody does it
+    model = learn_presence(done, absent)
+    new = usual + rng.normal(0, 0.8, size=(4000, 6)), usual - 1.2 + rng.normal(0, 0.8, (4000, 6))
+    shares, truth = [], []
+    for true, rows in zip((1, 0), new, strict=True):
+        for row in rows:
+            shares += model.probabilities(row)[:5].tolist()
+            truth += [true] * 5
+    level = np.digitize(shares, [0.2, 0.4, 0.6, 0.8])
+    for one in range(5):
+        inside = level == one
+        assert np.mean(np.array(shares)[inside]) == pytest.approx(
+            np.mean(np.array(truth)[inside]), abs=0.08
+        )
+
+
+def test_evidence_is_how_long_a_step_shows_clearly() -> None:
+    rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
+    np.testing.assert_allclose(step_evidence(rows, 2.0), np.log([1.625, 1.625]))
+    assert observe(np.array([0, 0, -1, 1]), 1.0).evidence.tolist() == np.log([3.0, 2.0]).tolist()
+
+
+def test_a_step_that_is_hard_to_see_is_never_certain() -> None:
+    """The probability of a step that looks the same whether or not it is done stays at one half."""
+    rng = np.random.default_rng(5)
+    same = rng.normal(2.0, 0.5, size=(30, 2))
+    model = learn_presence(same, same + rng.normal(0, 0.5, size=(30, 2)))
+    assert np.abs(model.probabilities(np.array([0.0, 4.0])) - 0.5).max() < 0.25
+
+
+def test_steps_are_sorted_and_the_word_follows_from_the_probability(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
+    report = checked(tiny_task, film([0, 2, 3], rng))
+    likely = [one.probability for one in report.steps]
+    assert likely == sorted(likely)
+    assert (report.steps[0].step, report.steps[0].seen) == (1, "not seen")
+    record = report.to_json()["steps"][0]
+    assert (record["step"], record["seen"]) == (1, "not seen")
+    assert record["probability"] < 0.25
+
+
+def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(
+    rng: np.random.Generator,
+) -> None:
+    orders = [[0, 1, 2, 3], [0, 2, 3], [0, 1, 2, 3], [0, 1, 3]] * 4
+    usual = learn_expectations([film(order, rng) for order in orders], 1.0)
+    labels = film([0, 2, 3], rng)
+    assert check_labels(labels, 1.0, usual).ok
+    told = check_labels(labels, 1.0, usual, alarm_at=0.9)
+    assert (told.ok, told.verdict, told.exit_code) == (False, "deviations", 1)
+    assert [finding.step for finding in told.missed] == [1]
+    for limit, fine in ((0.5, False), (1.0, True)):
+        own = replace(usual, severity=parse_severity({"alarm_at": {"spread jam": limit}}, STEPS))
+        assert check_labels(labels, 1.0, own, alarm_at=0.9).ok is fine
+    optional = replace(usual, severity=Severity(optional=frozenset({1})))
+    assert check_labels(labels, 1.0, optional, alarm_at=0.9).ok
+    kept = own.severity.moved(STEPS, ["wash", "spread jam"])
+    assert (kept.to_json()["alarm_at"], kept.alarm_limit(0, 0.9)) == ({"1": 1.0}, 0.9)
+    with pytest.raises(OptionError, match="alarm_at=2"):
+        check_labels(labels, 1.0, usual, alarm_at=2)
+
+
+def test_what_cannot_be_found_is_inconclusive(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    labels = film([0, 1, 2, 3], rng)
+    blind = replace(tiny_task.expectations, detects={"missing step": 0.11, "missing half": 0.97})
+    told = [
+        check_labels(labels, 1.0, blind, shares(labels), names=STEPS, min_detection=least)
+        for least in (None, 0.1, 0.5)
+    ]
+    assert [one.verdict for one in told] == ["fine", "fine", "inconclusive"]
+    assert [one.exit_code for one in told] == [0, 0, 4]
+    power = "A missing step would be found in 11 % of cases, half a missing video in 97 %."
+    for one in told:
+        assert power in str(one)
+        assert power in one._repr_html_()
+        assert one.to_json()["power"] == power
+        assert one.to_json()["detection"] == {"missing step": 0.11, "missing half": 0.97}
+    wrong = film([0, 3], rng)
+    alarm = check_labels(wrong, 1.0, blind, shares(wrong), names=STEPS, min_detection=0.5)
+    assert alarm.verdict == "deviations"
+    assert power in str(alarm)
+    unknown = check_labels(
+        labels, 1.0, replace(blind, detects={}), shares(labels), min_detection=0.5
+    )
+    assert unknown.verdict == "inconclusive"
+    with pytest.raises(OptionError, match="min_detection=0"):
+        check_labels(labels, 1.0, blind, min_detection=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,38 @@ def feature_file(folder: Path, order: list[int]) -> str:
 
 def test_check_exits_with_0_when_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
-    assert "fine, within what normal videos show" in capsys.readouterr().out
+    assert "no deviation found" in capsys.readouterr().out
 
 
 def test_check_exits_with_1_on_deviations_and_says_which(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]) == 1
-    assert "spread jam was not done" in capsys.readouterr().out
+    assert "spread jam was not seen" in capsys.readouterr().out
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3]), "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
     assert record["missed"][0]["name"] == "spread jam"
-    assert [step["seen"] for step in record["steps"]] == ["seen", "not seen", "seen", "seen"]
+    assert [step["seen"] for step in record["steps"]] == ["not seen", "seen", "seen", "seen"]
+
+
+def test_check_exits_with_4_where_too_little_would_be_found(
+    tiny_task: Kitchen,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    power = {"missing step": 0.4, "missing half": 0.9}
+    blind = replace(tiny_task.procedure.learned_expectations, detects=power)
+    monkeypatch.setattr(tiny_task.procedure, "learned_expectations", blind)
+    words = ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]
+    assert main([*words, "--min-detection", "0.3"]) == 0
+    assert main([*words, "--min-detection", "0.5", "--json"]) == 4
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (record["verdict"], record["ok"], record["detection"]) == ("inconclusive", True, power)
+    wrong = ["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]
+    assert main([*wrong, "--min-detection", "0.5", "--alarm-at", "0.9"]) == 1
+    assert main([*words, "--min-detection", "5"]) == 2
+    assert "--min-detection=5" in capsys.readouterr().err
 
 
 def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,3 +157,13 @@ def test_taught_steps_are_graded_by_left_out_labels_against_equal_parts_in_their
     assert "100%" in poor.reason
     assert fair.grade == "good"
     assert "label" in grade_taught(None, labels[:1], 3).reason.lower()
+
+
+@pytest.mark.parametrize("wrong", [-2, 3])
+def test_a_hierarchy_refuses_numbers_that_are_not_steps(wrong: int) -> None:
+    rng = np.random.default_rng(0)
+    labels = [np.repeat([0, 1, 2], 4), np.repeat([0, 1, 2], 5)]
+    tree = build_hierarchy([rng.normal(size=(len(one), 3)) for one in labels], labels, list("abc"))
+    assert set(tree.labels(np.array([-1, 0, 1, 2]), 2).tolist()) == {-1, 0, 1}
+    with pytest.raises(OptionError, match=f"step {wrong}"):
+        tree.labels(np.array([0, wrong]), 2)

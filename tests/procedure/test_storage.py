@@ -25,7 +25,6 @@ from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.edits import Edits
 from stepcut.toy import toy_features
 
-OLD = Path(__file__).parent / "old"
 QUICK: dict[str, Any] = {"restarts": 2}
 
 
@@ -452,23 +451,6 @@ def test_what_cannot_be_written_is_found_before_the_work(
 
 
 # ---------------------------------------------------------------------- folders of other versions, damaged, foreign
-
-
-@pytest.mark.parametrize(("method", "ends"), [("default", [12, 24, 36]), ("cnc", [12, 23, 36])])
-def test_a_procedure_of_version_0_1_0_loads(method: str, ends: list[int], tmp_path: Path) -> None:
-    procedure = sc.load(OLD / method)
-    assert [segment.end for segment in procedure.segment(OLD / "new.npy")] == ends
-    procedure.save(tmp_path / "new.proc")
-    assert sc.load(tmp_path / "new.proc") == procedure
-
-
-def test_corrections_of_version_0_1_0_are_kept(tmp_path: Path) -> None:
-    place = Path(shutil.copytree(OLD / "default", tmp_path / "old.proc"))
-    procedure = sc.load(place)
-    assert procedure.timelines["v0"].segments[0].end == 10.0
-    assert procedure.steps[0] == "pour"
-    procedure.rename({1: "stir"}).save(place)
-    assert sc.load(place).timelines["v0"].segments[0].end == 10.0
 
 
 def mutated(data: bytes, random: np.random.Generator) -> bytes:

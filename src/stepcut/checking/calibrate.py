@@ -1,7 +1,7 @@
-"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may stray.
+"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may differ from that.
 
-How many of the deviations that are planted in them the limit finds says, before any video is checked, what a check will
-be able to tell with these videos.
+How many of the deviations that are made in them the limit finds says, before any video is checked, what a check will
+be able to find with these videos.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe, some_of
+from stepcut.checking.presence import learn_presence
 from stepcut.checking.score import (
     BELIEVED,
     Planted,
@@ -27,18 +28,18 @@ from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.methods.learned import LeftOut
-from stepcut.methods.stepcut.found import FOLDS
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND, runs
 
 Rows = NDArray[np.int64]
-Recut = Callable[[int, Rows], tuple[Labels, Floats | None, Floats | None, Floats | None]]
-"""From the place of a video and some of its rows to steps, probabilities, novelty and embedding of the video of these."""
 
-WITHOUT_STEP = "one step left out"
+MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchanged steps"
+"""The deviations that are made in videos to see what a check finds."""
 SOME = 3
 """How many steps, and how many pairs, of one video are tried."""
+GROUPS = 8
+"""Into how many groups videos are put that are judged by the others, where the method does not say so."""
 
 
 def check_false_alarms(share: float) -> None:
@@ -58,20 +59,29 @@ def learn_expectations(
     false_alarms: float = 0.05,
     embeddings: Sequence[Floats] | None = None,
     left_out: LeftOut | None = None,
-    recut: Recut | None = None,
     videos: Sequence[str] = (),
 ) -> Expectations:
-    """Learn what is usual in videos, and how far a normal one may stray from it, by the labels (T,) and probabilities
-    (T, K) of their rows, `rate` a second.
+    """Learn what is usual in videos, and how far a normal one may differ from it.
 
-    novelty       (T,) per video, where it is not that of `left_out`
-    false_alarms  the share of normal videos that may be called wrong; with n videos at least 1 / (n + 1)
-    embeddings    (T, p) per video; without them another task is not told
-    left_out      the same, as if each video were new: a new one is cut a little worse than those learned from, shows
-                  steps less clearly, and is judged as these are, by the `labels` of the others; what looks alike in a
-                  space that was made for it is no measure of new ones
-    recut         cuts some rows of a video as a new one, to tell what will be found; without it they keep their labels
-    videos        the name of each video; without them none can be said to hold a mistake
+    Parameters
+    ----------
+    labels
+        The step of each row of each video, (T,).
+    rate
+        Rows a second.
+    probabilities
+        (T, K) per video; without them the labels are taken as certain.
+    novelty
+        (T,) per video, where it is not that of `left_out`.
+    false_alarms
+        The share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1).
+    embeddings
+        (T, p) per video; without them another task is not noticed.
+    left_out
+        The same, as a model sees each video that has not learned from it: a new video is segmented a little worse
+        than those learned from, and is compared with videos in the same situation.
+    videos
+        The name of each video; without them none can be marked as having a mistake.
     """
     check_false_alarms(false_alarms)
     if not len(labels):
@@ -81,20 +91,35 @@ def learn_expectations(
     nothing: list[Any] = [None] * len(labels)
     as_found: Any = (labels, probabilities or nothing, novelty or nothing)
     as_new = left_out or LeftOut(*as_found)
-    parts = ([rate] * len(labels), novelty or as_new.novelty, embeddings or nothing)
-    learned, shown = (
-        [
-            observe(cut, per, share, *rest)
-            for cut, share, per, *rest in zip(given, seen, *parts, strict=True)
-        ]
-        for given, seen, *_ in (as_found, as_new)
-    )
+    strange, embedded_rows = novelty or as_new.novelty, embeddings or nothing
     learned = [
-        one._replace(peaks=new.peaks, clarity=new.clarity)
-        for one, new in zip(learned, shown, strict=True)
+        observe(cut, rate, share, *rest)
+        for cut, share, *rest in zip(
+            labels, probabilities or nothing, strange, embedded_rows, strict=True
+        )
     ]
-    usual = learn_usual(learned)
-    fold_of = as_new.groups or [place % FOLDS for place in range(len(shown))]
+    shown = [
+        observe(cut, rate, share, *rest)
+        for cut, share, *rest in zip(
+            as_new.labels, as_new.probabilities, strange, embedded_rows, strict=True
+        )
+    ]
+
+    def look(place: int, kept: Rows) -> Observed:
+        """What the video of these rows shows, as a new one."""
+        parts = (
+            as_new.labels[place],
+            as_new.probabilities[place],
+            strange[place],
+            embedded_rows[place],
+        )
+        cut, *others = (None if one is None else np.asarray(one)[kept] for one in parts)
+        assert cut is not None
+        return observe(cut, rate, *others)
+
+    done, absent = _evidence(labels, learned, shown, look)
+    usual = learn_usual(learned, learn_presence(done, absent))
+    fold_of = as_new.groups or [place % GROUPS for place in range(len(shown))]
     folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []  # nothing can be left out of one
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
@@ -109,10 +134,11 @@ def learn_expectations(
         laid = set(some_of(places, MOST))  # beside which a video is laid
         part = [learned[place]._replace(outline=None) for place in places if place not in laid]
         part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
-        others[fold] = learn_usual(part, order=False)
+        presence = learn_presence(done[places], absent[places])
+        others[fold] = learn_usual(part, presence, order=False)
 
     def judged(place: int, video: Observed, kept: Rows | None = None) -> dict[str, float]:
-        """How far a video, or some rows of it, strays by what the others say."""
+        """How far a video, or some rows of it, differs from the others."""
         fold = fold_of[place]
         known, seen = (
             (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
@@ -126,27 +152,19 @@ def learn_expectations(
         return Expectations(
             usual, scales, {}, limit, false_alarms, promised_rate(0, false_alarms), 0.0
         )
-
-    def look(place: int, kept: Rows) -> Observed:
-        """What the video of these rows shows, as a new one."""
-        parts = (
-            (np.asarray(as_new.labels[place])[kept], None, None, None)
-            if recut is None
-            else recut(place, kept)
-        )
-        return observe(parts[0], rate, *parts[1:])
-
-    shortened: list[list[Observed]] = []
+    shortened: list[list[Floats]] = []
     changed: dict[str, list[tuple[int, dict[str, float]]]] = {}
-    for place, cut in enumerate(as_new.labels):
+    for place, cut in enumerate(labels):
         for kind, every in plant(cut, usual.graph).items():
             made = [look(place, kept) for kept in every]
             pairs = zip(made, every, strict=True)
             changed.setdefault(kind, []).extend(
                 (place, judged(place, video, kept)) for video, kept in pairs
             )
-            if kind == WITHOUT_STEP:
-                shortened.append(made)
+            if kind == MISSING_STEP and as_new.looks and as_new.embed:
+                shortened.append([as_new.embed(fold_of[place], place, kept) for kept in every])
+            elif kind == MISSING_STEP:
+                shortened.append([one.embedding for one in made if one.embedding is not None])
     planted = {kind: Planted.gather(each) for kind, each in changed.items()}
     return Expectations(
         usual=usual,
@@ -157,10 +175,29 @@ def learn_expectations(
     )
 
 
-def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
-    """The rows of changed videos, by what was changed; what is left of each is cut anew, as a new video is.
+def _evidence(
+    labels: Sequence[Labels],
+    learned: Sequence[Observed],
+    shown: Sequence[Observed],
+    look: Callable[[int, Rows], Observed],
+) -> tuple[Floats, Floats]:
+    """The evidence (N, K) for each step that a video does, as it is and with the rows of the step removed."""
+    count = 1 + max((one.step for video in learned for one in video.occurrences), default=-1)
+    done, absent = (np.full((len(labels), count), np.nan) for _ in range(2))
+    for place, video in enumerate(learned):
+        for step in {one.step for one in video.occurrences}:
+            evidence = shown[place].evidence
+            done[place, step] = evidence[step] if step < len(evidence) else 0.0
+            kept = np.flatnonzero(np.asarray(labels[place]) != step)
+            rest = look(place, kept).evidence
+            absent[place, step] = rest[step] if step < len(rest) else 0.0
+    return done, absent
 
-    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is no deviation.
+
+def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
+    """The rows of changed videos, by what was changed.
+
+    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is not a deviation.
     """
     numbers = np.asarray(labels, dtype=np.int64)
     every = np.arange(len(numbers))
@@ -176,9 +213,9 @@ def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
         for (_, a, b), (_, c, d) in pairs
     ]
     return {
-        WITHOUT_STEP: [
+        MISSING_STEP: [
             every[numbers != step] for step in some_of(list(steps), SOME) if len(steps) > 1
         ],
-        "half of the video": [every[: len(every) // 2]] if len(every) > 1 else [],
-        "two steps exchanged": some_of(exchanged, SOME),
+        MISSING_HALF: [every[: len(every) // 2]] if len(every) > 1 else [],
+        EXCHANGED: some_of(exchanged, SOME),
     }

@@ -9,21 +9,18 @@ from stepcut.checking.evidence import (
     Sign,
     beside,
     find_apart,
-    find_faint,
     find_signs,
     find_untimely,
-    likeness,
 )
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe
+from stepcut.checking.presence import word_for
 from stepcut.checking.report import Finding, Report, StepSeen
+from stepcut.checking.severity import check_share
 from stepcut.order.orders import Labels, counted, name_of
 
 NOTABLE = 0.05
-"""In a video that is called wrong, a sign with a smaller chance than this is worth a line; the strongest always is."""
-DIM, CLEAR = 0.01, 0.25
-"""A step in the cut that is less clear than in this share of the videos that do it is doubtful; so is one that is not
-in the cut and yet clearer than in that share of them."""
+"""In a video that raises an alarm, a sign with a smaller chance than this is worth a line."""
 
 
 def check_labels(
@@ -36,33 +33,53 @@ def check_labels(
     video: str = "",
     embedding: Floats | None = None,
     seconds: float | None = None,
+    alarm_at: float | None = None,
+    min_detection: float | None = None,
 ) -> Report:
-    """Compare the cut of one video, `labels` (T,) of its rows, `rate` a second, with what is expected; `names` are
-    those of the steps, and `video` its own.
+    """Compare the segmentation of one video with what is expected.
 
-    probabilities   (T, K); without them a step that is not in the cut is never doubtful
-    novelty       (T,); without it nothing is said of unknown stretches
-    embedding     (T, p); without it another task is not told
-    seconds       of the video, where its end is known more finely than by rows
+    Parameters
+    ----------
+    labels
+        The step of each row, (T,).
+    rate
+        Rows a second.
+    expectations
+        What normal videos look like.
+    probabilities
+        (T, K); without them the labels are taken as certain.
+    novelty
+        (T,); without it nothing is said of unknown stretches.
+    names
+        Of the steps.
+    video
+        Its name.
+    embedding
+        (T, p); without it another task is not noticed.
+    seconds
+        Of the video, where its end is known more finely than by rows.
+    alarm_at
+        Raise an alarm for each step that is missing with at least this probability, whatever the rest of the video.
+    min_detection
+        Where no deviation is found, and fewer missing steps than this share would be, the video is inconclusive.
     """
+    check_share("alarm_at", alarm_at)
+    check_share("min_detection", min_detection)
     shown = observe(labels, rate, probabilities, novelty, embedding)
     signs = find_signs(shown, expectations.usual, expectations.severity)
     worth, score = expectations.judge(shown, signs)
     distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
-    steps = _steps(shown, expectations, names, length)
-    critical = tuple(
-        one.name
+    steps = _steps(shown, expectations, names, length, alarm_at)
+    alarms = tuple(one.name for one in steps if 1 - one.probability >= one.alarm_at)
+    known = {sign.step for sign in signs if sign.kind == "missed"}
+    signs += [  # of steps that no video learned from does, or that are optional
+        Sign("missed", 1.0, 0.0, shown.seconds, one.step, measure=one.probability)
         for one in steps
-        if one.step in expectations.severity.critical and one.seen == "not seen"
-    )
-    told = {sign.step for sign in signs if sign.kind == "missed"}
-    absent = [
-        one.step for one in steps if one.name in critical and one.step not in told
-    ]  # in no video learned from
-    signs += [Sign("missed", 1.0, 0.0, shown.seconds, step) for step in absent]
+        if one.name in alarms and one.step not in known
+    ]
     loud: list[Sign] = []
-    if score > 1 or critical or distance > 1:
+    if score > 1 or alarms or distance > 1:
         exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
         if not exchanged and worth["timing"] == max(worth.values()):
             chance = float(ndtr(-worth["timing"]))
@@ -72,20 +89,16 @@ def check_labels(
         ranked = sorted(
             signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance)
         )
-        always = [
+        unseen = {one.step for one in steps if one.seen == "not seen" or one.name in alarms}
+        loud = [
             s
             for s in ranked
-            if s.kind == "missed" and not s.how and s.step in expectations.severity.critical
+            if (s.step in unseen if s.kind == "missed" and not s.how else s.chance < NOTABLE)
         ]
-        loud = [s for s in ranked if s.chance < NOTABLE or s in always]
         if not any(s.step is not None or s.kind == "unknown" for s in loud):  # nothing says where
-            faint, apart = (
-                float(ndtr(-way)) for way in (worth["faint"], max(worth["apart"], worth["unlike"]))
-            )
-            subtle = find_faint(shown, expectations.usual, faint, expectations.severity)
-            subtle = sorted([*subtle, *find_apart(shown, along, apart)], key=lambda s: s.chance)[:1]
-            loud += [s for s in subtle if s.chance < NOTABLE]
-            loud = loud or sorted([*ranked[:1], *subtle], key=lambda s: s.chance)[:1]
+            apart = float(ndtr(-worth["apart"]))
+            subtle = [s for s in find_apart(shown, along, apart) if s.chance < NOTABLE]
+            loud = (loud + subtle) or ranked[:1]
     return Report(
         video=video,
         seconds=length,
@@ -96,7 +109,9 @@ def check_labels(
         false_alarms=expectations.false_alarms,
         promised=expectations.promised,
         learned=expectations.normal,
-        critical=critical,
+        alarms=alarms,
+        detection=expectations.detects,
+        min_detection=min_detection,
     )
 
 
@@ -119,27 +134,26 @@ def _apart(sign: Sign, along: Floats, seconds: float) -> float:
 
 
 def _steps(
-    shown: Observed, expectations: Expectations, names: Sequence[str], length: float
+    shown: Observed,
+    expectations: Expectations,
+    names: Sequence[str],
+    length: float,
+    alarm_at: float | None,
 ) -> list[StepSeen]:
-    """What was seen of every step, also of those that the cut finds in none of the videos learned from."""
-    usual, found = expectations.usual, []
-    for step in sorted({*usual.graph.steps, *range(len(names)), *expectations.severity.critical}):
+    """How likely every step was done, the least likely first."""
+    usual, severity, found = expectations.usual, expectations.severity, []
+    likely = usual.presence.probabilities(shown.evidence)
+    for step in sorted({*usual.graph.steps, *range(len(names)), *severity.critical}):
         times = tuple(
             (min(one.start, length), min(one.end, length))
             for one in shown.occurrences
             if one.step == step
         )
-        alike = likeness(shown, step, usual)
-        seen = "seen" if times else "not seen"
-        if (
-            shown.peaks is not None
-            and usual.peaks.get(step)
-            and (alike < DIM if times else alike > CLEAR)
-        ):
-            seen = "doubtful"
+        probability = float(likely[step]) if step < len(likely) else float(bool(times))
         share = usual.graph.occurs.get(step, 0) / usual.graph.videos
-        found.append(StepSeen(step, name_of(step, names), seen, times, share))
-    return found
+        limit = severity.alarm_limit(step, alarm_at)
+        found.append(StepSeen(step, name_of(step, names), probability, times, share, limit))
+    return sorted(found, key=lambda one: one.probability)
 
 
 def _finding(
@@ -160,7 +174,7 @@ def _reason(
     if sign.kind == "unknown":
         return f"{sign.end - sign.start:.0f} s match no known step"
     if sign.how == "apart":
-        return "the video goes otherwise than those learned from, most of all here"
+        return "the video differs most from those learned from here"
     if sign.step is None:
         middle = _seconds(math.exp(usual.length.middle))
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
@@ -170,7 +184,9 @@ def _reason(
         return f"{name} was done {often}; {more} of {counted(graph.videos)} do it more often"
     if sign.kind == "missed":
         critical = ", and is critical" if sign.step in expectations.severity.critical else ""
-        reason = f"{name} was not done{critical}; {graph.occurs.get(sign.step, 0)} of {counted(graph.videos)} do it"
+        share = f"{graph.occurs.get(sign.step, 0)} of {counted(graph.videos)} do it"
+        likely = f"{word_for(sign.measure)} (probability {100 * sign.measure:.0f} %)"
+        reason = f"{name} was {likely}{critical}; {share}"
         later = [
             d.step
             for d in shown.occurrences
@@ -190,8 +206,6 @@ def _reason(
     if sign.kind == "extra":
         fewer = sum(times < sign.measure for times in graph.times[sign.step])
         return f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
-    if sign.how == "faint":
-        return f"{name} shows less clearly than is usual"
     middle = _seconds(math.exp(usual.paces[sign.step].middle))
     parts = sum(one.step == sign.step for one in shown.occurrences)
     split = f" in {parts} parts" if parts > 1 else ""

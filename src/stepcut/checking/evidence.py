@@ -15,6 +15,8 @@ from stepcut.order.orders import grouped
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 """What a report tells apart."""
+LEAST = 1e-6
+"""No chance counts as less than this."""
 
 
 class Sign(NamedTuple):
@@ -29,9 +31,9 @@ class Sign(NamedTuple):
     """The steps that it was exchanged with."""
     how: str = ""
     """Missed: fewer where it is done, but less often than is usual. Misordered: done too early (before what must
-    precede it) or too late. Unusual: short, long, faint or apart."""
+    precede it) or too late. Unusual: short, long or apart."""
     measure: float = 0.0
-    """Seconds spent, or times done."""
+    """Seconds spent, or times done; of a step that is missed, the probability that it was done."""
     weight: float = 1.0
     """By how much it counts. Misordered: in what share of videos the steps could have been exchanged."""
 
@@ -53,13 +55,12 @@ def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) 
 def measure(
     video: Observed, signs: Sequence[Sign], usual: Usual, severity: Severity | None = None
 ) -> dict[str, float]:
-    """How far a video strays in each way, 0 or so in a usual one.
+    """How far a video differs in each way, 0 or so in a usual one.
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
-    `missed`: the sum of -ln of the chances; `faint`: the same, of the chances that a step shows no more clearly than it
-    does here; the other kinds: the same, by their weight, beyond what one step of all shows by chance; `apart`: ln of
-    how far it is apart from the others when it is laid beside them; `unlike`: the sum of -ln of the chances to be as
-    far apart where the others do each step.
+    `missed`: the sum over steps of -ln of the chance of as little evidence in a normal video, and of being done fewer
+    times; the other kinds: the sum of -ln of the chances, by their weight, beyond what one step of all shows by
+    chance; `apart`: ln of how far it is apart from the others when it is laid beside them.
     By the `severity`, free steps may come at any time, and length and times are those of the video with the optional
     steps that it leaves out.
     """
@@ -69,14 +70,8 @@ def measure(
     amounts = {
         "length": -math.log(max(seconds, 1e-3)),
         "timing": float(np.mean(away)) if away else 0.0,
+        "apart": beside(video, usual, wishes).apart,
     }
-    amounts["faint"] = -sum(map(math.log, _no_clearer(video, usual, wishes).values()))
-    laid = beside(video, usual, wishes)
-    known = {step: scale for step, scale in usual.unlike.items() if step in laid.steps}
-    amounts["apart"] = laid.apart
-    amounts["unlike"] = -sum(
-        math.log(1 - scale.less(laid.steps[step])) for step, scale in known.items()
-    )
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
         nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
@@ -95,19 +90,6 @@ def find_untimely(video: Observed, usual: Usual, chance: float, severity: Severi
     return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
 
-def find_faint(video: Observed, usual: Usual, chance: float, severity: Severity) -> list[Sign]:
-    """Of the steps in the cut, the one that shows least clearly; `chance`: of steps that show no more than these."""
-    done = {one.step for one in video.occurrences}
-    faint = {
-        step: less for step, less in _no_clearer(video, usual, severity).items() if step in done
-    }
-    if not faint:
-        return []
-    step = min(faint, key=lambda one: faint[one])
-    one = max((one for one in video.occurrences if one.step == step), key=lambda part: part.spent)
-    return [Sign("unusual", chance, one.start, one.end, step, how="faint")]
-
-
 def find_apart(video: Observed, along: Floats, chance: float) -> list[Sign]:
     """The stretch in which a video is least like the others; `along` (N,): how far each of its slices is apart from
     them, `chance`: of a video as far apart as this."""
@@ -124,14 +106,6 @@ def beside(video: Observed, usual: Usual, severity: Severity) -> Beside:
     if video.outline is None:
         return ALONE
     return lay_beside(video.outline, usual.outlines, severity.optional, severity.free)
-
-
-def _no_clearer(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:
-    """The chance of each step, but optional ones, to show no more clearly in a normal video than in this one."""
-    if video.clarity is None:
-        return {}
-    asked = {step: scale for step, scale in usual.clarity.items() if step not in wishes.optional}
-    return {step: scale.less(float(video.clarity[step])) for step, scale in asked.items()}
 
 
 def _lateness(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:
@@ -170,35 +144,30 @@ def restored(video: Observed, usual: Usual, optional: Collection[int]) -> Observ
     return video
 
 
-def likeness(video: Observed, step: int, usual: Usual) -> float:
-    """How clearly a step shows at its best moment: the share of the videos that do it in which it was no clearer."""
-    if video.peaks is None or not usual.peaks.get(step):
-        return 0.0
-    known = usual.peaks[step]
-    return sum(peak <= float(video.peaks[step]) + 1e-9 for peak in known) / len(known)
-
-
 def _missed(
     video: Observed, first: dict[int, Occurrence], usual: Usual, wishes: Severity
 ) -> list[Sign]:
-    """A step that is not there. It was due before the first step that it must precede, and after the last one before
-    that which must precede it.
+    """Every step by how likely it is missing, though normal videos do it: chance = 1 - P(usually done) P(not done).
 
-    A moment that looks like the step, though it was cut otherwise, takes away from the evidence.
+    A step that is not in the segmentation was due before the first step that it must precede, and after the last one
+    before that which must precede it.
     """
     signs, graph = [], usual.graph
+    done = usual.presence.probabilities(video.evidence)
     for step in graph.steps:
-        if step in first or step in wishes.optional:
+        if step in wishes.optional:
             continue
-        later = [first[other].start for other in graph.after(step) if other in first]
-        due = min(later, default=video.seconds)
-        earlier = [
-            one.end
-            for one in video.occurrences
-            if one.step in graph.before(step) and one.end <= due
-        ]
-        chance = usual.missing(step) ** (1 - likeness(video, step, usual))
-        signs.append(Sign("missed", chance, max(earlier, default=0.0), due, step))
+        likely = float(done[step]) if step < len(done) else float(step in first)
+        chance = 1 - (1 - usual.missing(step)) * (1 - likely)
+        if step in first:
+            start, end = first[step].start, first[step].end
+        else:
+            later = [first[other].start for other in graph.after(step) if other in first]
+            end = min(later, default=video.seconds)
+            before = graph.before(step)
+            earlier = [o.end for o in video.occurrences if o.step in before and o.end <= end]
+            start = max(earlier, default=0.0)
+        signs.append(Sign("missed", max(chance, LEAST), start, end, step, measure=likely))
     return signs
 
 

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, measure
 from stepcut.checking.observe import Observed
+from stepcut.checking.presence import Presence
 from stepcut.checking.score import (
     BELIEVED,
     Planted,
@@ -27,8 +28,6 @@ from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted
 
-LATER = frozenset({"faint", "apart", "unlike"})
-"""The ways of straying that earlier files do not have."""
 LARGEST = 1e6
 """No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
 
@@ -53,10 +52,8 @@ class Expectations:
     """The share of the videos learned from beyond the limit, each judged by what the others say."""
     task: TaskModel = field(default_factory=lambda: TaskModel.from_json(None))
     detects: dict[str, float] = field(default_factory=dict)
-    """What share of deviations would be found: `one step left out`, `half of the video`, `two steps exchanged`."""
+    """What share of deviations would be found: `missing step`, `missing half`, `exchanged steps`."""
     severity: Severity = field(default_factory=Severity)
-    steps_decide: bool = False
-    """Whether steps left out or exchanged may decide alone, as more is found so: see `score.py`."""
     videos: tuple[str, ...] = ()
     """The names of the videos that `amounts` are of: those that count as normal."""
     planted: dict[str, Planted] = field(default_factory=dict)
@@ -73,10 +70,8 @@ class Expectations:
         total, limit = sum(worth.values()), self.limit
         if self.amounts:
             beside = worths_beside(self.amounts, new)
-            limit = find_limit(total_worth(beside, self.steps_decide), self.false_alarms)
-        return worth, float(
-            (1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit)
-        )
+            limit = find_limit(total_worth(beside), self.false_alarms)
+        return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth) > limit))
 
     def without(self, mistakes: Collection[str]) -> Self:
         """The same, where a person says that the videos `mistakes` hold mistakes: they are no normal ones, so they do
@@ -103,25 +98,23 @@ class Expectations:
     @property
     def oddest(self) -> list[str]:
         """The names of the videos that count as normal, those that stray most first."""
-        totals = (
-            total_worth(worths(self.amounts, self.scales), self.steps_decide) if self.videos else []
-        )
+        totals = total_worth(worths(self.amounts, self.scales)) if self.videos else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
 
     @property
     def forecast(self) -> str:
         """What a check will be able to find with these videos, in one sentence; an estimate from changed videos."""
         if not self.detects:
-            return "What a check will find was not measured; learn again, from two videos or more, to know."
-        said = f"With {counted(self.normal)}, a check finds about: {self._found} of the time"
+            return "The detection rate of a check is not known: it needs two videos or more."
+        said = f"Expected detection rate with {counted(self.normal)}: {self._found}."
         if self.promised <= self.false_alarms:
-            return f"{said}."
+            return said
         enough = (
             math.ceil(1 / self.false_alarms) - 1
         )  # the fewest n with 1 / (n + 1) no more than what is asked for
         return (
-            f"{said}, and calls up to {self.promised:.0%} of normal videos wrong; {enough} videos would do for "
-            f"{self.false_alarms:.0%}."
+            f"{said} False alarms: up to {100 * self.promised:.0f} % of normal videos; {enough} videos are "
+            f"needed for {100 * self.false_alarms:.0f} %."
         )
 
     @property
@@ -144,15 +137,16 @@ class Expectations:
         first, *others = self.oddest[:3]
         less = self.without([first])._found
         return (
-            f"{first} strays most from the others, then {' and '.join(others)}. Where one of them holds a mistake or "
-            f"shows something else, say so, and it counts as normal no more: without {first}, {less}."
+            f"{first} differs most from the others, then {' and '.join(others)}. Exclude a recording that contains a "
+            f"mistake from the reference set; without {first}: {less}."
         )
 
     @property
     def _found(self) -> str:
         between = self.ranges
         return ", ".join(
-            f"{kind} {share:.0%} ({between[kind][0]:.0%} to {between[kind][1]:.0%})"
+            f"{kind} {100 * share:.0f} % "
+            f"(90 % interval {100 * between[kind][0]:.0f}–{100 * between[kind][1]:.0f} %)"
             for kind, share in self.detects.items()
         )
 
@@ -163,15 +157,13 @@ class Expectations:
             "paces": [[step, *pace] for step, pace in sorted(self.usual.paces.items())],
             "length": list(self.usual.length),
             "never": self.usual.never,
-            "peaks": [[step, list(known)] for step, known in sorted(self.usual.peaks.items())],
             "times": [[step, time] for step, time in sorted(self.usual.times.items())],
             "new": None if math.isinf(self.usual.new) else self.usual.new,
             "stretch": list(self.usual.stretch),
-            "clarity": [[step, *scale] for step, scale in sorted(self.usual.clarity.items())],
             "exchangeable": [
                 [*pair, share] for pair, share in sorted(self.usual.exchangeable.items())
             ],
-            "unlike": [[step, *scale] for step, scale in sorted(self.usual.unlike.items())],
+            "presence": self.usual.presence.to_json(),
             "outlines": [one.to_json() for one in self.usual.outlines],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
             "amounts": {way: list(values) for way, values in self.amounts.items()},
@@ -181,7 +173,6 @@ class Expectations:
             "alarmed": self.alarmed,
             "task": self.task.to_json() if len(self.task.centres) else None,
             "detects": self.detects,
-            "steps_decide": self.steps_decide,
             "videos": list(self.videos),
             "planted": {
                 kind: {"of": changed.of, **changed.amounts}
@@ -192,82 +183,61 @@ class Expectations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again; also what version 0.1.0 gave, which had a limit for each kind."""
+        """What `to_json` gave, read again; of version 0.2.0, what a normal video looks like and no limits."""
         try:
-            old = "limits" in record
-            new = record["strange"] if old else record["new"]
-            length = _read_scale(*record["length"])
+            if "clarity" in record:
+                nothing: dict[str, Any] = {
+                    "amounts": {},
+                    "planted": {},
+                    "detects": {},
+                    "videos": [],
+                }
+                record = {**record, **nothing, "presence": Presence().to_json()}
+            new = record["new"]
             usual = Usual(
                 graph=ProcedureGraph.from_json(record["graph"]),
                 paces={step: _read_scale(*pace) for step, *pace in record["paces"]},
-                length=length,
-                never=dict.fromkeys(("missed", "misordered", "extra"), 0.01)
-                if old
-                else dict(record["never"]),
-                peaks={step: (known,) if old else tuple(known) for step, known in record["peaks"]},
-                times={} if old else {step: float(time) for step, time in record["times"]},
+                length=_read_scale(*record["length"]),
+                never=dict(record["never"]),
+                times={step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
-                stretch=Scale(math.log(5.0), 1.0, 0) if old else _read_scale(*record["stretch"]),
-                clarity={step: _read_scale(*scale) for step, *scale in record.get("clarity", ())},
-                exchangeable={
-                    (a, b): float(share) for a, b, share in record.get("exchangeable", ())
-                },
-                unlike={step: _read_scale(*scale) for step, *scale in record.get("unlike", ())},
-                outlines=tuple(map(Outline.from_json, record.get("outlines", ()))),
+                stretch=_read_scale(*record["stretch"]),
+                exchangeable={(a, b): float(share) for a, b, share in record["exchangeable"]},
+                outlines=tuple(map(Outline.from_json, record["outlines"])),
+                presence=Presence.from_json(record["presence"]),
             )
-            scales = {
-                name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()
-            }
-            scales["length"] = Scale(-length.middle, length.spread, length.videos)
-            if not old:
-                scales = {
-                    name: _read_scale(*record["scales"].get(name, scales[name]))
-                    for name in BELIEVED
-                }
-            asked, amounts = record["false_alarms"], _read_amounts(record.get("amounts") or {})
-            task, names = (
-                TaskModel.from_json(record.get("task")),
-                tuple(map(str, record.get("videos", ()))),
-            )
-            if (
-                len(
-                    {
-                        rows.shape[1]
-                        for rows in (task.centres, *(one.rows for one in usual.outlines))
-                        if len(rows)
-                    }
-                )
-                > 1
-            ):
+            scales = {way: _read_scale(*record["scales"][way]) for way in BELIEVED}
+            amounts = _read_amounts(record["amounts"])
+            task, names = TaskModel.from_json(record["task"]), tuple(map(str, record["videos"]))
+            drawn = [
+                rows for rows in (task.centres, *(o.rows for o in usual.outlines)) if len(rows)
+            ]
+            if len({rows.shape[1] for rows in drawn}) > 1:
                 raise ValueError("what steps and videos look like has rows of several lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):
                 raise ValueError("paces has a step that the graph has not")
-            detects = {str(kind): float(share) for kind, share in record.get("detects", {}).items()}
+            detects = {str(kind): float(share) for kind, share in record["detects"].items()}
             if not all(0 <= share <= 1 for share in detects.values()):
-                raise ValueError("detects has a number that is no share")
+                raise ValueError("detects has a number that is not a share")
             if names and len(names) != len(amounts.get("length", ())):
                 raise ValueError("videos has not one name for each of its amounts")
             return cls(
                 usual,
                 scales,
                 amounts,
-                float(-ndtri(asked)) if old else float(record["limit"]),
-                asked,
-                record.get("promised", asked),
+                float(record["limit"]),
+                record["false_alarms"],
+                record["promised"],
                 record["alarmed"],
                 task,
                 detects,
-                steps_decide=bool(record.get("steps_decide", False)),
                 videos=names,
-                planted={
-                    kind: _read_planted(one, amounts)
-                    for kind, one in record.get("planted", {}).items()
-                },
+                planted={k: _read_planted(one, amounts) for k, one in record["planted"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ProcedureError(
                 f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
-                "check.json is damaged. Learn the procedure again."
+                "check.json is damaged, or older than version 0.3.0. Learn the procedure again."
             ) from error
 
 
@@ -289,10 +259,6 @@ def _read_scale(middle: float, spread: float, videos: int) -> Scale:
 
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     amounts = {way: tuple(map(float, values)) for way, values in record.items()}
-    if (
-        BELIEVED.keys() - LATER <= amounts.keys() <= BELIEVED.keys()
-    ):  # perhaps written before all ways were known
-        amounts = {way: amounts.get(way, (0.0,) * len(amounts["length"])) for way in BELIEVED}
     if amounts and (
         amounts.keys() != BELIEVED.keys()
         or len({len(values) for values in amounts.values()} | {0}) != 2

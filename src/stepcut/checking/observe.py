@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checking.presence import step_evidence
 from stepcut.checking.warping import Outline, outline
 from stepcut.errors import OptionError
 from stepcut.order.learn import Occurrence, find_occurrences
@@ -15,9 +16,7 @@ Floats = NDArray[np.floating[Any]]
 T = TypeVar("T")
 
 SMOOTHING = 4.0
-"""Seconds over which probabilities and novelty are averaged."""
-LEAST = 1e-6
-"""No membership counts as less than this."""
+"""Seconds over which novelty is averaged."""
 
 
 class Observed(NamedTuple):
@@ -28,10 +27,8 @@ class Observed(NamedTuple):
     rate: float
     novelty: Floats | None = None
     """(T,), smoothed."""
-    peaks: Floats | None = None
-    """(K,): the smoothed membership of each step at its clearest moment."""
-    clarity: Floats | None = None
-    """(K,): how clearly each step shows, see `observe`."""
+    evidence: Floats = np.zeros(0)
+    """(K,): how long each step shows clearly, see `presence`."""
     embedding: Floats | None = None
     """(T, p): where each frame lies."""
     prototypes: dict[int, Floats] | None = None
@@ -49,10 +46,7 @@ def observe(
 ) -> Observed:
     """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and embedding (T, p).
 
-    How clearly a step k shows, wherever that is and whatever the cut makes of it, is told by the rows t that belong to
-    it most, and by how much they prefer it to the next step:
-
-        1 + sum over t of  ln(m_tk / m_tj) / rate,   k and j the first and second of the probabilities m_t
+    Without probabilities the labels are taken as certain.
     """
     for name, rows in {
         "probabilities": probabilities,
@@ -64,11 +58,12 @@ def observe(
                 f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label."
             )
     numbers = np.asarray(labels, dtype=np.int64)
-    peaks = clarity = prototypes = sure = slices = None
+    prototypes = sure = slices = None
     if probabilities is not None and len(probabilities):
         sure = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
-        peaks = np.stack([smooth(column, rate).max() for column in np.asarray(probabilities).T])
-        clarity = 1 + _preferred(np.asarray(probabilities)) / rate
+        evidence = step_evidence(probabilities, rate)
+    else:
+        evidence = np.log1p(np.bincount(numbers[numbers >= 0]) / rate)
     if embedding is not None and len(embedding):
         embedding = np.asarray(embedding, dtype=np.float64)
         prototypes = {
@@ -80,22 +75,11 @@ def observe(
         len(numbers) / rate,
         rate,
         None if novelty is None else smooth(np.asarray(novelty), rate),
-        peaks,
-        clarity,
+        evidence,
         embedding if prototypes is not None else None,
         prototypes,
         slices,
     )
-
-
-def _preferred(probabilities: Floats) -> Floats:
-    """The sum over rows of ln of first over second membership, for the step that is first: (K,) from (T, K)."""
-    logs = np.log(np.maximum(probabilities, LEAST))
-    total = np.zeros(logs.shape[1])
-    if len(total) > 1:
-        ranked = np.sort(logs, axis=1)
-        np.add.at(total, logs.argmax(axis=1), ranked[:, -1] - ranked[:, -2])
-    return total
 
 
 def smooth(values: Floats, rate: float) -> Floats:

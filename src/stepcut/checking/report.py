@@ -1,13 +1,18 @@
 """Report: what a check found in one video, for people, programs and notebooks."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
 from stepcut.checking.evidence import KINDS
+from stepcut.checking.presence import word_for
 from stepcut.order.orders import counted
 from stepcut.tables import data_frame
 from stepcut.timeline import clock
+
+EXIT_CODES = {"fine": 0, "deviations": 1, "error": 2, "another task": 3, "inconclusive": 4}
+"""The exit code of each verdict on a video."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +46,30 @@ class StepSeen:
 
     step: int
     name: str
-    seen: str
-    """`seen`, `not seen`, or `doubtful` (the cut and the looks of the frames disagree)."""
+    probability: float
+    """How likely it was done, at even odds beforehand; calibrated on videos that were left out of learning."""
     times: tuple[tuple[float, float], ...]
-    """When it was done, (start, end) in seconds."""
+    """When it was done, (start, end) in seconds, by the segmentation."""
     share_of_videos: float
-    """In how many of the videos learned from it is found, 0 to 1; without labels each is cut as if it were new."""
+    """In how many of the videos learned from it is found, 0 to 1; without labels each is segmented as if it were new."""
+    alarm_at: float
+    """From which probability of being missing it raises an alarm by itself; above 1: never."""
+
+    @property
+    def seen(self) -> str:
+        """The probability in a word: `seen`, `not sure` or `not seen`."""
+        return word_for(self.probability)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
-        times = [[round(start, 3), round(end, 3)] for start, end in self.times]
-        return {**asdict(self), "times": times, "share_of_videos": round(self.share_of_videos, 4)}
+        return {
+            "step": self.step,
+            "name": self.name,
+            "probability": round(self.probability, 4),
+            "seen": self.seen,
+            "times": [[round(start, 3), round(end, 3)] for start, end in self.times],
+            "share_of_videos": round(self.share_of_videos, 4),
+        }
 
     def __str__(self) -> str:
         return self._line(self.name)
@@ -63,7 +81,7 @@ class StepSeen:
 
     def _line(self, name: str) -> str:
         when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
-        return f"{self.seen:<9} {name}  {when}  (found in {self.share_of_videos:.0%} of the videos)"
+        return f"{self.seen:<8} {self.probability:>4.0%}  {name}  {when}"
 
 
 @dataclass(frozen=True)
@@ -86,13 +104,28 @@ class Report:
     """The share that the limit is set for; more than was asked for where the videos were too few to tell."""
     learned: int = 0
     """How many of the videos that the procedure was learned from count as normal: what is promised rests on these."""
-    critical: tuple[str, ...] = ()
-    """Critical steps that were not seen: an alarm whatever the score."""
+    alarms: tuple[str, ...] = ()
+    """Steps that raise an alarm by themselves, as they are critical or beyond `alarm_at`, whatever the score."""
+    detection: Mapping[str, float] = field(default_factory=dict)
+    """What share of deviations this procedure would find: `missing step`, `missing half`, `exchanged steps`."""
+    min_detection: float | None = None
+    """Where no deviation is found and `missing step` is less likely to be found than this, it is inconclusive."""
 
     @property
     def ok(self) -> bool:
-        """Whether the video is as normal videos are."""
-        return self.score <= 1 and not self.other_task and not self.critical
+        """Whether no deviation was found."""
+        return self.score <= 1 and not self.other_task and not self.alarms
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether no deviation was found by a check that would not find enough of them."""
+        least = self.min_detection
+        return self.ok and least is not None and self.detection.get("missing step", 0.0) < least
+
+    @property
+    def power(self) -> str:
+        """What this procedure can find, in a sentence."""
+        return describe_power(self.detection)
 
     @property
     def other_task(self) -> bool:
@@ -100,9 +133,16 @@ class Report:
         return self.task_distance > 1
 
     @property
+    def verdict(self) -> str:
+        """`fine`, `inconclusive`, `deviations` or `another task`."""
+        if self.other_task:
+            return "another task"
+        return "deviations" if not self.ok else "inconclusive" if self.inconclusive else "fine"
+
+    @property
     def exit_code(self) -> int:
-        """0 fine, 1 deviations, 3 another task."""
-        return 3 if self.other_task else 0 if self.ok else 1
+        """That of `stepcut check`, see `EXIT_CODES`."""
+        return EXIT_CODES[self.verdict]
 
     @property
     def missed(self) -> list[Finding]:
@@ -135,12 +175,15 @@ class Report:
         name = self.video or "this video"
         if self.other_task:
             return f"{name}: this is not the task that was learned."
-        unseen = [
-            step.name for step in self.steps if step.seen != "seen" and step.share_of_videos > 0.5
-        ]
         if self.ok:
-            within = f"; not clearly seen: {', '.join(unseen)}" if unseen else ""
-            return f"{name}: fine, within what normal videos show{within}."
+            found = (
+                "inconclusive, no deviation found" if self.inconclusive else "no deviation found"
+            )
+            unseen = [
+                s.name for s in self.steps if s.seen == "not seen" and s.share_of_videos > 0.5
+            ]
+            within = f"; not seen: {', '.join(unseen)}" if unseen else ""
+            return f"{name}: {found}{within}. {self.power}"
         counts = [f"{len(self._of(kind))} {kind}" for kind in KINDS if self._of(kind)]
         return f"{name}: {', '.join(counts)}."
 
@@ -159,6 +202,7 @@ class Report:
         return {
             "video": self.video,
             "seconds": round(self.seconds, 3),
+            "verdict": self.verdict,
             "ok": self.ok,
             "score": round(self.score, 4),
             "summary": self.summary,
@@ -167,13 +211,24 @@ class Report:
             "false_alarms": self.false_alarms,
             "promised": round(self.promised, 4),
             "note": self.note,
+            "detection": {kind: round(share, 4) for kind, share in self.detection.items()},
+            "power": self.power,
             "steps": [step.to_json() for step in self.steps],
             **{kind: [finding.to_json() for finding in self._of(kind)] for kind in KINDS},
         }
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with a row per step: video, step, seen, times, seconds, share_of_videos, findings."""
-        columns = ("video", "step", "seen", "times", "seconds", "share_of_videos", "findings")
+        """A pandas DataFrame with a row per step, the least likely first."""
+        columns = (
+            "video",
+            "step",
+            "probability",
+            "seen",
+            "times",
+            "seconds",
+            "share_of_videos",
+            "findings",
+        )
         rows = []
         for one in self.steps:
             kinds = ", ".join(finding.kind for finding in self.findings if finding.step == one.step)
@@ -182,6 +237,7 @@ class Report:
                 (
                     self.video,
                     one.name,
+                    one.probability,
                     one.seen,
                     len(one.times),
                     seconds,
@@ -195,10 +251,10 @@ class Report:
         return f"<Report {self.summary}>"
 
     def __str__(self) -> str:
-        note = [f"  ({self.note})"] if self.note else []
-        return "\n".join(
-            [self.summary, *(f"  {part}" for part in (*self.findings, *self.steps)), *note]
-        )
+        parts = [*self.findings, *self.steps]
+        parts += [] if self.ok else [self.power]  # else the summary has it
+        parts += [f"({self.note})"] if self.note else []
+        return "\n".join([self.summary, *(f"  {part}" for part in parts)])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -208,8 +264,22 @@ class Report:
         head = "<tr><th>time</th><th>what</th><th>why</th><th>sure</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
         steps = "".join(f"<li>{step._repr_html_()}</li>" for step in self.steps)
-        note = f"<p>{self.note}</p>" if self.note else ""
+        said = [text for text in ("" if self.ok else self.power, self.note) if text]
+        note = "".join(f"<p>{text}</p>" for text in said)
         return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 
     def _of(self, kind: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.kind == kind]
+
+
+def describe_power(detection: Mapping[str, float]) -> str:
+    """What a check can find, in a sentence, from the share of each kind of deviation that it would find.
+
+    >>> describe_power({"missing step": 0.11, "missing half": 0.97})
+    'A missing step would be found in 11 % of cases, half a missing video in 97 %.'
+    """
+    if "missing step" not in detection:
+        return "What it would find is not known: the procedure was learned from too few videos."
+    step, half = detection["missing step"], detection.get("missing half")
+    more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
+    return f"A missing step would be found in {100 * step:.0f} % of cases{more}."

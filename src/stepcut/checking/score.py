@@ -4,21 +4,13 @@ In every way g a video strays by an amount x_g (`evidence.measure`). Each of the
 what the others say; with m and s the mean and spread of these amounts, s drawn towards what is believed beforehand,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of max(z_g, -1) over length, missed, faint, timing, misordered, apart, unlike
+    total = sum of w_g max(z_g, -1) over length, missed, timing, misordered, apart
             + sum of max(z_g - z*, 0) over the other ways
 
-and where that finds more, by more than a standard error over the videos, of the deviations that are planted in those
-learned from (`calibrate.plant`), because the cut shows steps surely enough,
-
-    total = the greatest of this and  sqrt(7/j) times the sum of the j greatest of max(z_g, -1), j = 1, 2, 3,
-            over missed, faint and misordered
-
-so that a video that takes its usual time cannot make up for a step left out; a sum of seven has sqrt(7) times the
-spread of one way, a sum of j sqrt(j) times.
-
-Whoever errs leaves out a step or hardly does it, hurries, does things at another time or in another order, and the
-whole looks otherwise: these count always. Repeating, dawdling and doing something new are what careful people do as
-well: they count by what they exceed z*, which one video of n + 1 exceeds by chance. No weight is chosen.
+with w_g = 2 for missing steps, by their probabilities, and 1 otherwise. Whoever errs skips a step, hurries, does things
+at another time or in another order, and the whole looks different: these count always. Repeating, taking long and doing
+something new are what careful people do as well: they count by what they exceed z*, which one video of n + 1 exceeds by
+chance.
 
 The limit is distribution-free: put a new normal video among the n that were learned from, and let m and s of each of
 the n + 1 be those of the n others. Then all are treated alike, and the total of the new one is among the k highest of
@@ -26,7 +18,6 @@ the n + 1 with chance k / (n + 1). So it is called wrong if it is among the `rat
 1 / (n + 1) can be promised.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -42,16 +33,12 @@ BELIEVED = {
     "length": 0.25,
     "timing": 0.05,
     "apart": 0.15,
-    **dict.fromkeys(
-        ("missed", "faint", "unlike", "misordered", "extra", "unusual", "unknown"), 1.0
-    ),
+    **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0),
 }
 """The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
 video, a seventh of how far it is apart, and for -ln of chances 1, as chances have that are right."""
-ALWAYS = ("length", "missed", "faint", "timing", "misordered", "apart", "unlike")
-"""The ways that count always; the others only beyond what is met by chance."""
-OF_STEPS = ("missed", "faint", "misordered")
-"""Those that say of a step that it is not there or not in its place."""
+ALWAYS = {"length": 1, "missed": 2, "timing": 1, "misordered": 1, "apart": 1}
+"""The ways that count always, and how much; the others only beyond what is met by chance."""
 
 
 def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
@@ -66,22 +53,16 @@ def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str,
         score = scale.normal_score(amounts[way])
         by_chance = -float(ndtri(1 / (scale.videos + 1)))
         found[way] = (
-            np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+            ALWAYS[way] * np.maximum(score, -1.0)
+            if way in ALWAYS
+            else np.maximum(score - by_chance, 0.0)
         )
     return found
 
 
-def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
-    """The total of what each way adds (numbers, or arrays with one for each video); `steps_decide`: see above."""
-    whole = sum(worth.values())
-    if not steps_decide:
-        return whole
-    greatest = np.sort([worth[way] for way in OF_STEPS], axis=0)[::-1]
-    alone = [
-        math.sqrt(len(ALWAYS) / count) * greatest[:count].sum(axis=0)
-        for count in range(1, len(OF_STEPS) + 1)
-    ]
-    return np.maximum(whole, np.max(alone, axis=0))
+def total_worth(worth: Mapping[str, Any]) -> Any:
+    """The total of what each way adds: numbers, or arrays with one for each video."""
+    return sum(worth.values())
 
 
 def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
@@ -146,38 +127,29 @@ class Planted:
 def is_found(
     planted: Planted, amounts: Mapping[str, Any], false_alarms: float
 ) -> NDArray[np.bool_]:
-    """Whether each changed video would be called wrong, in the place of the one that it was made of, (m, 2): where all
-    evidence is summed, and where steps may decide alone. `amounts`: by how much the videos learned from stray."""
-    found = np.zeros((len(planted.of), 2), dtype=bool)
+    """Whether each changed video would raise an alarm, in the place of the one that it was made of, (m,); `amounts`: by
+    how much the videos learned from differ."""
+    found = np.zeros(len(planted.of), dtype=bool)
     alone_there = len(next(iter(amounts.values()))) < 2  # nothing is left to compare with
     for place in () if alone_there else sorted(set(planted.of)):
         rest: dict[str, Floats] = {way: np.delete(values, place) for way, values in amounts.items()}
         scales = learn_scales(rest)
         for row in (row for row, video in enumerate(planted.of) if video == place):
             new = {way: values[row] for way, values in planted.amounts.items()}
-            worth, beside = worths(new, scales), worths_beside(rest, new)
-            for alone in (False, True):
-                limit = find_limit(total_worth(beside, alone), false_alarms)
-                found[row, int(alone)] = total_worth(worth, alone) > limit
+            limit = find_limit(total_worth(worths_beside(rest, new)), false_alarms)
+            found[row] = total_worth(worths(new, scales)) > limit
     return found
 
 
 def set_limits(
     amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float
 ) -> dict[str, Any]:
-    """What follows from how far normal videos stray, their `amounts`: the scales, whether steps may decide alone, the
-    limit, what it promises, and what will be found of deviations, by those `planted`."""
+    """What follows from how far normal videos differ, their `amounts`: the scales, the limit, what it promises, and
+    what will be found of deviations, by those `planted`."""
     scales = learn_scales(amounts)
-    found = {kind: is_found(changed, amounts, false_alarms) for kind, changed in planted.items()}
-    gains = np.zeros(
-        len(amounts["length"])
-    )  # how many more are found of each video where steps may decide alone
-    for kind, told in found.items():
-        np.add.at(gains, np.array(planted[kind].of, dtype=int), told[:, 1].astype(int) - told[:, 0])
-    # By more than one standard error: of few videos, more may be found by chance.
-    decide = len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
-    totals = total_worth(worths(amounts, scales), decide)
+    totals = total_worth(worths(amounts, scales))
     limit = find_limit(totals, false_alarms)
+    found = {kind: is_found(changed, amounts, false_alarms) for kind, changed in planted.items()}
     return {
         "amounts": amounts,
         "planted": planted,
@@ -185,8 +157,5 @@ def set_limits(
         "limit": limit,
         "promised": promised_rate(len(totals), false_alarms),
         "alarmed": float(np.mean(totals > limit)),
-        "detects": {
-            kind: float(np.mean(told[:, int(decide)])) for kind, told in found.items() if len(told)
-        },
-        "steps_decide": decide,
+        "detects": {kind: float(np.mean(told)) for kind, told in found.items() if len(told)},
     }

@@ -1,17 +1,19 @@
 """Severity: what a user says of the steps: which are optional, which critical, which free in order."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stepcut.checking.presence import UNSEEN
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import Address
 from stepcut.files.atomic import read_json
 from stepcut.files.names import spell
 
 FILE = "severity.json"
-"""Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...], "free": [...]}`."""
+"""Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...], "free": [...],
+"alarm_at": {"wash hands": 0.9}}`."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,42 @@ class Severity:
     """Not seeing it is always an alarm."""
     free: frozenset[int] = frozenset()
     """It may be done at any time."""
+    alarm_at: Mapping[int, float] = field(default_factory=dict)
+    """From which probability of being missing a step raises an alarm."""
 
-    def to_json(self) -> dict[str, list[int]]:
+    def alarm_limit(self, step: int, alarm_at: float | None) -> float:
+        """From which probability of being missing a `step` raises an alarm: its own limit, that of critical steps, or
+        `alarm_at`, the limit of all others; 2 where it never does."""
+        if step in self.alarm_at:
+            return self.alarm_at[step]
+        if step in self.optional or (alarm_at is None and step not in self.critical):
+            return NEVER
+        return min(1 - UNSEEN if step in self.critical else NEVER, alarm_at or NEVER)
+
+    def moved(self, names: Sequence[str], others: Sequence[str]) -> "Severity":
+        """The same for the steps of these `names` in another list of steps, `others`."""
+        place = {n: others.index(name) for n, name in enumerate(names) if name in others}
+        kinds = {
+            key: frozenset(place[n] for n in getattr(self, key) if n in place) for key in KINDS
+        }
+        limits = {place[n]: share for n, share in self.alarm_at.items() if n in place}
+        return Severity(**kinds, alarm_at=limits)
+
+    def to_json(self) -> dict[str, Any]:
         """What the file holds: numbers, which stay when names change."""
-        return {key: sorted(steps) for key, steps in asdict(self).items()}
+        limits = {"alarm_at": {str(s): share for s, share in sorted(self.alarm_at.items())}}
+        kept = {key: sorted(getattr(self, key)) for key in KINDS}
+        return kept | (limits if self.alarm_at else {})
 
 
-KINDS = tuple(each.name for each in fields(Severity))
+KINDS = ("optional", "critical", "free")
+NEVER = 2.0
+
+
+def check_share(setting: str, share: Any) -> None:
+    """Refuse what is not a share from 0 to 1."""
+    if share is not None and (not isinstance(share, int | float) or not 0 < share <= 1):
+        raise OptionError(f"{setting}={share!r}; give a share above 0, up to 1, say 0.9.")
 
 
 def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
@@ -57,10 +88,17 @@ def parse_severity(
             f"{where}: it holds {type(record).__name__}; give an object with {', '.join(KINDS)}."
         )
     for key, value in record.items():
-        if key not in KINDS:
-            raise unknown("key", key, KINDS, where)
-        if not isinstance(value, list):
+        if key not in (*KINDS, "alarm_at"):
+            raise unknown("key", key, (*KINDS, "alarm_at"), where)
+        if key in KINDS and not isinstance(value, list):
             raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
+    limits = record.get("alarm_at", {})
+    if not isinstance(limits, Mapping):
+        raise OptionError(
+            f"{where}: alarm_at is {limits!r}; give an object of step names and shares."
+        )
+    for step, share in limits.items():
+        check_share(f"{where}: alarm_at of {step!r}", share)
     chosen = {
         key: frozenset(_number(step, names, where, learned) for step in record.get(key, ()))
         for key in KINDS
@@ -69,13 +107,16 @@ def parse_severity(
         raise OptionError(
             f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two."
         )
-    return Severity(**chosen)
+    alarm_at = {_number(step, names, where, learned): float(at) for step, at in limits.items()}
+    return Severity(**chosen, alarm_at=alarm_at)
 
 
 def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str]) -> int:
     for known in (names, learned):
         if isinstance(step, str) and (written := spell([step], known)[step]) in known:
             return list(known).index(written)
+    if isinstance(step, str) and step.isdecimal():
+        step = int(step)  # a key of JSON is never a number
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
         return step
     hint = f"Or give a number from 0 to {len(names) - 1}."

@@ -79,14 +79,14 @@ class TaskModel:
 def learn_task(
     videos: Sequence[Observed],
     looks: Sequence[tuple[Floats, Floats]] | None = None,
-    shortened: Sequence[Sequence[Observed]] = (),
+    shortened: Sequence[Sequence[Floats]] = (),
 ) -> TaskModel:
     """Centres from all videos; the limit from the distance of each to the centres of the others.
 
     videos     those learned from
     looks      of each, the embedding (T, p) and the centres of the steps (K, p) by a model that has not seen it;
                without them its embedding is that of `videos`, a little nearer than a new video's
-    shortened  of each, what it shows with one step or another left out
+    shortened  of each, its embedding with one step or another removed, by the same model
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
     centres = _centres(videos)
@@ -98,11 +98,9 @@ def learn_task(
     ]
     logs = []
     for place, (rows, seen) in enumerate(looks or zip(whole, others, strict=True)):
-        parts = [part.embedding for part in (shortened[place] if shortened else ())]
-        reached = [_log_distance(centres, part) for part in parts if part is not None and len(part)]
+        parts = [part for part in (shortened[place] if shortened else ()) if len(part)]
         if len(seen):
-            farther = max(reached, default=-math.inf) - _log_distance(centres, whole[place])
-            logs.append(_log_distance(seen, rows) + max(farther, 0.0))
+            logs.append(max(_log_distance(seen, part) for part in (rows, *parts)))
     if not logs:
         return TaskModel.from_json(None)
     return TaskModel(centres, min(math.exp(Scale.of(logs, SPREAD).exceeded_by(RARE)), 1.0))

@@ -24,7 +24,8 @@ import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
 from stepcut.checking.observe import Observed, mean_times, some_of, time_spent
-from stepcut.checking.warping import Outline, lay_beside
+from stepcut.checking.presence import Presence
+from stepcut.checking.warping import Outline
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import first_times, graph_of_occurrences
 from stepcut.order.orders import grouped
@@ -91,22 +92,18 @@ class Usual:
     never: dict[str, float]
     """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`, or done
     `fewer` times than usual."""
-    peaks: dict[int, tuple[float, ...]]
-    """How surely a step is seen at its clearest moment, in each of the videos that do it, sorted."""
     times: dict[int, float]
     """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at the end."""
     new: float
     """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
     stretch: Scale
     """How long the longest stretch beyond that limit lasts, and a second."""
-    clarity: dict[int, Scale]
-    """How clearly each step shows, as a logarithm, in all videos whether or not it is in their cut."""
     exchangeable: dict[tuple[int, int], float]
     """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
-    unlike: dict[int, Scale]
-    """How far the videos are apart from each other where they do each step."""
     outlines: tuple[Outline, ...]
     """What the videos look like from beginning to end; of very many, some."""
+    presence: Presence
+    """How likely each step was done, by how long it shows clearly."""
 
     def missing(self, step: int) -> float:
         """The chance that a normal video leaves a step out."""
@@ -134,7 +131,7 @@ class Usual:
         return _chance(often, self.graph.occurs[step], self.never["extra"])
 
 
-def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
+def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = True) -> Usual:
     """What is usual in these videos; without `order` the graph has no edges, which `measure` does not need."""
     graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
     spent = [pair for video in videos for pair in time_spent(video.occurrences).items()]
@@ -159,13 +156,6 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         ),
     }
     times = [mean_times(video) for video in videos]
-    clear = [video.clarity for video in videos if video.clarity is not None]
-    seen = [
-        (video.peaks, own)
-        for video, own in zip(videos, times, strict=True)
-        if video.peaks is not None
-    ]
-    peaks = grouped((step, float(sure[step])) for sure, own in seen for step in own)
     novelty = [
         video.novelty for video in videos if video.novelty is not None and len(video.novelty)
     ]
@@ -179,19 +169,17 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
             [math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2
         ),
         never=never,
-        peaks={step: tuple(sorted(sure)) for step, sure in peaks.items()},
         times={
             step: float(np.median([one[step] for one in times if step in one]))
             for step in graph.steps
         },
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
-        clarity={step: Scale.of(known, 1.0) for step, known in enumerate(np.log(clear).T)},
         exchangeable=_exchangeable(
             [list(first_times(video.occurrences)) for video in videos], first
         ),
-        unlike=_unlike(outlines),
         outlines=tuple(outlines),
+        presence=presence,
     )
 
 
@@ -202,18 +190,6 @@ def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
     new = np.concatenate(([False], video.novelty > limit, [False]))
     edges = np.flatnonzero(np.diff(new.astype(np.int8))).reshape(-1, 2) / video.rate
     return [(float(a), float(b)) for a, b in edges]
-
-
-def _unlike(outlines: Sequence[Outline]) -> dict[int, Scale]:
-    """How far each video is apart from the others, where they do each step."""
-    others = [
-        lay_beside(own, [*outlines[:place], *outlines[place + 1 :]])
-        for place, own in enumerate(outlines)
-    ]
-    logs = grouped(
-        (step, math.log(max(apart, 1e-3))) for laid in others for step, apart in laid.steps.items()
-    )
-    return _paces({step: own for step, own in logs.items() if len(own) > 1})
 
 
 def _paces(logs: Mapping[int, Sequence[float]]) -> dict[int, Scale]:

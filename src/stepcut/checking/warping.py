@@ -99,11 +99,9 @@ class Beside(NamedTuple):
     """ln of how far it is apart from them; 0 where there are none."""
     along: Floats
     """(N,): how far each of its slices is."""
-    steps: dict[int, float]
-    """How far it is where the others do each step."""
 
 
-ALONE = Beside(0.0, np.zeros(1), {})
+ALONE = Beside(0.0, np.zeros(1))
 """What is known of a video with nothing beside it."""
 
 
@@ -123,42 +121,29 @@ def lay_beside(
     own, kept = video.rows[asked], [other.without(spared) for other in others] if spared else others
     if not len(own) or not any(len(other.rows) for other in kept):
         return ALONE
-    pairs = [
-        (*_align(1 - own @ other.rows.T / FINE**2), other.steps)
-        for other in kept
-        if len(other.rows)
-    ]
+    pairs = [_align(1 - own @ other.rows.T / FINE**2) for other in kept if len(other.rows)]
     nearer = sorted(pairs, key=lambda one: one[0])[: (len(pairs) + 1) // 2]
     along = np.zeros(len(video.rows))
-    along[asked] = np.mean([rows for _, rows, _, _ in nearer], axis=0)
-    count = 2 + max(int(steps.max()) for *_, steps in nearer)  # background is -1, and comes first
-    means, videos = np.zeros(count), np.zeros(count)
-    for _, _, columns, steps in nearer:
-        slices = np.bincount(steps + 1, minlength=count)
-        means += np.bincount(steps + 1, columns, count) / np.maximum(slices, 1)
-        videos += slices > 0
+    along[asked] = np.mean([rows for _, rows in nearer], axis=0)
     apart = math.log(max(float(np.mean([one[0] for one in nearer])), NEAREST))
-    done = (1 + np.flatnonzero(videos[1:])).tolist()
-    return Beside(apart, along, {place - 1: float(means[place] / videos[place]) for place in done})
+    return Beside(apart, along)
 
 
 @compiled_later
-def _align(cost: Floats) -> tuple[float, Floats, Floats]:
+def _align(cost: Floats) -> tuple[float, Floats]:
     """The mean cost on the best path through costs (n, m), from the first to the last of both; and the mean of what it
-    meets in each row (n,) and in each column (m,)."""
+    meets in each row (n,)."""
     n, m = cost.shape
     total = np.full((n + 1, m + 1), np.inf)
     total[0, 0] = 0.0
     for i in range(n):
         for j in range(m):
             total[i + 1, j + 1] = cost[i, j] + min(total[i, j], total[i, j + 1], total[i + 1, j])
-    rows, columns, row_pairs, column_pairs = np.zeros(n), np.zeros(m), np.zeros(n), np.zeros(m)
+    rows, pairs = np.zeros(n), np.zeros(n)
     i, j = n, m
     while i > 0:
         rows[i - 1] += cost[i - 1, j - 1]
-        columns[j - 1] += cost[i - 1, j - 1]
-        row_pairs[i - 1] += 1
-        column_pairs[j - 1] += 1
+        pairs[i - 1] += 1
         across, back = total[i - 1, j - 1], min(total[i - 1, j], total[i, j - 1])
         if across <= back:
             i, j = i - 1, j - 1
@@ -166,4 +151,4 @@ def _align(cost: Floats) -> tuple[float, Floats, Floats]:
             i -= 1
         else:
             j -= 1
-    return rows.sum() / row_pairs.sum(), rows / row_pairs, columns / column_pairs
+    return rows.sum() / pairs.sum(), rows / pairs

@@ -2,18 +2,39 @@
 
 import argparse
 import json
+from collections.abc import Iterable
+from typing import Any
 
-from stepcut.checking.report import Report
+from stepcut.checking.report import EXIT_CODES, Report
+from stepcut.checking.severity import check_share
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import in_words
 from stepcut.procedure.storage import read_outline
 
+OPERATIONAL = 5
+"""The exit code of `watch` where not a video but the disk, the journal or the webhook failed."""
+WORSE = (0, 4, 1, 3, 2)
+"""Exit codes, from fine to what needs attention first."""
+
+
+def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
+    """What --alarm-at and --min-detection say; a wrong value is reported before any video."""
+    limits = {name: getattr(args, name) for name in ("alarm_at", "min_detection")}
+    for name, share in limits.items():
+        check_share(f"--{name.replace('_', '-')}", share)
+    return limits
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code of several videos together."""
+    return max(codes, key=WORSE.index, default=0)
+
 
 def run(args: argparse.Namespace) -> int:
     """Check the videos, print each report when it is there.
 
-    1 when one deviates, 2 when one cannot be checked, 3 for another task.
+    1 when one deviates, 2 when one cannot be checked, 3 for another task, 4 when one is inconclusive.
     """
     if note := read_outline(args.procedure).untaught:
         say(note)
@@ -30,9 +51,12 @@ def run(args: argparse.Namespace) -> int:
                 flush=True,
             )
 
-    reports, failed = ask_procedure(args, "check", args.video, tell, tell_failed)
+    reports, failed = ask_procedure(
+        args, "check", args.video, tell, tell_failed, **chosen_limits(args)
+    )
     for note in dict.fromkeys(
         report.note for _, report in reports if report.note and not args.json
     ):
         print(note)
-    return 2 if failed else max((report.exit_code for _, report in reports), default=0)
+    codes = [report.exit_code for _, report in reports]
+    return worst([*codes, EXIT_CODES["error"]] if failed else codes)

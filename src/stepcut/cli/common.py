@@ -110,6 +110,7 @@ def ask_procedure(
     videos: Sequence[str],
     tell: Callable[[str, Any], None] = lambda *_: None,
     tell_failed: Callable[[str, Exception], None] = lambda *_: None,
+    **options: Any,
 ) -> tuple[list[tuple[str, Any]], bool]:
     """What a procedure's verb gives for each video, and whether some could not be done, which are told.
 
@@ -153,15 +154,21 @@ def ask_procedure(
             if engine is None:
                 told = hook if alone else silent
                 work = partial(
-                    ask, verb, args.procedure, word, args.trust, args.device, progress=told
+                    ask,
+                    verb,
+                    args.procedure,
+                    word,
+                    args.trust,
+                    args.device,
+                    progress=told,
+                    **options,
                 )
                 for place, video in enumerate(videos):
                     take(place, attempt(work, video))
             else:  # a worker may have another working folder
                 whole = [str(as_path(path).absolute()) for path in (args.procedure, *videos)]
-                engine.map(
-                    partial(ask, verb, whole[0], word, args.trust, args.device), whole[1:], take
-                )
+                work = partial(ask, verb, whole[0], word, args.trust, args.device, **options)
+                engine.map(work, whole[1:], take)
     for error in errors:
         if not isinstance(error, StepcutError):
             raise error  # a fault of ours, once the other videos are done

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import check_number
+from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import squared_distances, step_sums
 from stepcut.methods.inputs import Labels
 
@@ -47,6 +48,11 @@ class Hierarchy:
 
     def labels(self, labels: Labels, count: int) -> Labels:
         """Step numbers (T,) as the numbers of `count` groups; -1 stays."""
+        labels = np.asarray(labels)
+        if labels.size and not -1 <= labels.min() <= labels.max() < len(self.steps):
+            wrong = labels[(labels < -1) | (labels >= len(self.steps))][0]
+            last = len(self.steps) - 1
+            raise OptionError(f"labels has step {wrong}; steps go from 0 to {last}, -1 is none.")
         number = np.full(len(self.steps) + 1, -1, dtype=np.int64)
         for place, group in enumerate(self.groups(count)):
             number[list(group)] = place

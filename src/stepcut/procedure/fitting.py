@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.features.contract import Features
@@ -86,16 +85,6 @@ def fit(
         )
         left_out = leave_out(method, rows).of(normal)
 
-        def recut(place: int, kept: NDArray[np.int64]) -> tuple[Labels, Array, Array, Array]:
-            """Some rows of a video cut as a new one."""
-            one = [rows[normal[place]][kept]]
-            return (
-                method.predict(one)[0],
-                method.probabilities(one)[0],
-                method.novelty(one)[0],
-                method.embed(one)[0],
-            )
-
         expectations = learn_expectations(
             # What a person said is usual; what was found is taken as it would be found in a new video.
             left_out.labels if lesson is None else [method.labels_[place] for place in normal],
@@ -104,9 +93,6 @@ def fit(
             left_out=left_out,
             false_alarms=config["false_alarms"],
             embeddings=method.embed([rows[place] for place in normal]),
-            recut=recut
-            if method.left_out_ is not None
-            else None,  # a method that knows no such thing may be slow
             videos=[features[place].name for place in normal],
         )
         stage.advance(len(features))

@@ -27,9 +27,11 @@ def ask(
     device: str,
     video: str,
     progress: Hook = silent,
+    **options: Any,
 ) -> Any:
-    """What a worker does: `procedure.VERB(video)`, segment or check, with a procedure opened once for every `word`."""
-    return getattr(open_once(procedure, word, trust), verb)(video, device, progress)
+    """What a worker does: `procedure.VERB(video, **options)`, segment or check, with a procedure opened once for every
+    `word`."""
+    return getattr(open_once(procedure, word, trust), verb)(video, device, progress, **options)
 
 
 @lru_cache(maxsize=1)

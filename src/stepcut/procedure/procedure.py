@@ -9,7 +9,6 @@ import numpy as np
 
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
-from stepcut.checking.severity import parse_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import OptionError, VideoError, check_kind
@@ -120,18 +119,8 @@ class Procedure(Record):
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
-        mine, found, severity = (
-            self.model_steps,
-            taught.learned_steps,
-            self.learned_expectations.severity,
-        )
-        kept = {
-            kind: [mine[n] for n in steps if mine[n] in found]
-            for kind, steps in vars(severity).items()
-        }
-        taught.learned_expectations = replace(
-            taught.learned_expectations, severity=parse_severity(kept, found)
-        )
+        severity = self.learned_expectations.severity.moved(self.model_steps, taught.learned_steps)
+        taught.learned_expectations = replace(taught.learned_expectations, severity=severity)
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
                 edit = {
@@ -256,10 +245,24 @@ class Procedure(Record):
         here, path = self.videos[name], features.path
         return here is None or path is None or whole_path(path) == here
 
-    def check(self, video: Video, device: str = "auto", progress: Hook = silent) -> Report:
+    def check(
+        self,
+        video: Video,
+        device: str = "auto",
+        progress: Hook = silent,
+        alarm_at: float | None = None,
+        min_detection: float | None = None,
+    ) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step.
 
-        `video`, `device` and `progress` are those of `features`.
+        Parameters
+        ----------
+        video, device, progress
+            Those of `features`.
+        alarm_at
+            Raise an alarm for each step that is missing with at least this probability.
+        min_detection
+            Call a video inconclusive, not fine, where fewer missing steps than this share would be found.
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
@@ -273,6 +276,8 @@ class Procedure(Record):
             expectations=self.expectations,
             names=self.model_steps,
             video=features.name,
+            alarm_at=alarm_at,
+            min_detection=min_detection,
         )
 
     def guide(self) -> Guide:

@@ -152,9 +152,10 @@ function drawFound(report) {
     el("span", { class: `finding ${each.kind}`, text: each.kind }), el("span", { class: "what", text: each.reason }),
     el("span", { class: "when", text: clock(each.start) }))));
   const steps = (report.steps || []).filter((step) => step.seen !== "seen").map((step) =>
-    el("li", { class: "unseen", text: `${step.seen}: ${step.name} (found in ${Math.round(100 * step.share_of_videos)} % of the videos)` }));
+    el("li", { class: "unseen", text: `${step.seen} (${Math.round(100 * step.probability)} %): ${step.name}` }));
+  const power = report.ok ? [] : [el("p", { text: report.power })];  // else the summary has it
   const untaught = store.data.untaught ? [el("p", { text: `Note: ${store.data.untaught}` })] : [];
-  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...untaught, el("ul", {}, ...lines, ...steps));
+  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...power, ...untaught, el("ul", {}, ...lines, ...steps));
 }
 
 function drawActs(video) {

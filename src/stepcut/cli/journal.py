@@ -1,0 +1,126 @@
+"""The journal of `stepcut watch`: which videos are finished, kept where nobody else can write."""
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from stepcut.errors import OutputError
+from stepcut.files.atomic import output_errors
+
+Stamp = tuple[str | int, ...]
+"""A path, the size in bytes and the time of change; of a video that failed also the time of any change at all."""
+
+
+def state_folder() -> Path:
+    """Where stepcut keeps what cannot be computed again: `STEPCUT_STATE`, or the platform's folder for that."""
+    if chosen := os.environ.get("STEPCUT_STATE"):
+        return Path(chosen)
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(home) / "stepcut" / "state"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "stepcut"
+
+
+def journal_of(folder: Path) -> Path:
+    """The journal of a watched `folder`: one file per folder, outside of it, since strangers may write into that."""
+    place = folder.resolve()
+    digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
+    return state_folder() / "watch" / f"{digest}.jsonl"
+
+
+class Journal:
+    """An append-only file of JSON lines that belongs to this user alone; `done` has the verdicts of finished videos.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written, is a symbolic or hard link, belongs to or can be changed by another user.
+    """
+
+    def __init__(self, path: Path, make_folder: bool = False) -> None:
+        self.path = path
+        self.done: dict[Stamp, str] = {}
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            if make_folder:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.is_symlink():  # where the system has no O_NOFOLLOW
+                raise self._refused("is a symbolic link, which is not followed")
+            handle = os.open(path, flags, 0o600)
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise self._refused(f"cannot be written ({error.strerror})") from error
+        self.file = os.fdopen(handle, "r+b", buffering=0)
+        try:
+            self._check_owner(os.fstat(handle))
+        except OutputError:
+            self.close()
+            raise
+        for entry in self._read():
+            self._take(entry)
+
+    def lock(self) -> None:
+        """Refuse to go on where another watch has this journal: each would check and report every video."""
+        with suppress(ImportError):  # Windows has no such locks
+            import fcntl
+
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                why = "another watch is at work with this journal. End it, or name another"
+                raise OutputError(f"{self.path}: {why} with --journal FILE.") from error
+            except OSError:
+                pass  # nor have some network disks
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Append one line, and return once it is on the disk."""
+        with output_errors(self.path):
+            self.file.write(json.dumps(entry).encode() + b"\n")
+            os.fsync(self.file.fileno())
+        self._take(entry)
+
+    def close(self) -> None:
+        """Close the file, which ends the lock."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        with suppress(KeyError, TypeError):  # a line of another kind
+            if len(entry["stamp"]) in (3, 4):
+                self.done[tuple(entry["stamp"])] = str(entry["verdict"])
+
+    def _read(self) -> Iterator[Mapping[str, Any]]:
+        content = self.file.read()
+        if content and not content.endswith(b"\n"):  # a watch was killed while writing
+            self.file.write(b"\n")
+        for line in content.decode(errors="replace").splitlines():
+            with suppress(ValueError):  # half a line
+                yield json.loads(line)
+
+    def _check_owner(self, state: os.stat_result) -> None:
+        if not stat.S_ISREG(state.st_mode):
+            raise self._refused("is not a plain file")
+        if sys.platform == "win32":
+            return
+        if state.st_uid != os.geteuid():
+            raise self._refused("belongs to another user, who could hide videos from the watch")
+        if state.st_nlink != 1:
+            raise self._refused("has a second name (a hard link), under which it may be needed")
+        if state.st_mode & 0o022:
+            raise self._refused("can be changed by other users; chmod 600 it")
+
+    def _refused(self, why: str) -> OutputError:
+        return OutputError(f"{self.path}: the journal {why}. Or name another with --journal FILE.")

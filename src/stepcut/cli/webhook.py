@@ -1,0 +1,109 @@
+"""The webhook of `stepcut watch`: post each record as JSON, try again where that fails, and report what never arrived."""
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+
+from stepcut.errors import OptionError
+
+RETRY_AFTER = (2.0, 10.0, 60.0)
+"""Seconds before the second, third and last attempt to deliver a record."""
+
+
+def check_webhook(address: str) -> None:
+    """Refuse a web `address` that nothing can be sent to; it may hold secrets, so it is not shown."""
+    if "@" in address.partition("://")[2].partition("/")[0]:
+        raise OptionError(
+            "--webhook holds a user or a password before an @, which is not sent. Give it without them."
+        )
+    try:
+        parts = urlsplit(address)
+        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine or not address.isascii() or not address.isprintable() or " " in address:
+        raise OptionError(
+            "--webhook is not a web address. Give http:// or https://, then a host, without spaces."
+        )
+
+
+def shown(address: str) -> str:
+    """Scheme and host of an `address`: what follows may be a secret.
+
+    >>> shown("https://example.org:8443/hook?token=abc")
+    'https://example.org:8443'
+    """
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@dataclass
+class Deliveries:
+    """Records on their way to a web `address`, in the order in which they were added."""
+
+    address: str
+    waiting: list[tuple[float, int, Mapping[str, Any]]] = field(default_factory=list)
+    """When to try, how often it was tried, and what to send."""
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Send a `record` at the next attempt."""
+        self.waiting.append((time.monotonic(), 0, record))
+
+    def attempt(self) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
+        """Send what is due; gives (record, what went wrong, whether it is given up) for each failure."""
+        due = [one for one in self.waiting if one[0] <= time.monotonic()]
+        for one in due:
+            _, tried, record = one
+            trouble = post(self.address, record)
+            self.waiting.remove(one)
+            if not trouble:
+                continue
+            last = tried == len(RETRY_AFTER)
+            if not last:
+                self.waiting.append((time.monotonic() + RETRY_AFTER[tried], tried + 1, record))
+            yield record, trouble, last
+
+
+def post(address: str, record: Mapping[str, Any], patience: float = 10.0) -> str:
+    """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went wrong, or nothing."""
+    found = [f"{shown(address)}: no complete answer within {patience:g} s."]
+    # In a thread: the patience of a connection begins again with every byte that comes.
+    sender = threading.Thread(
+        target=lambda: found.append(_send(address, record, patience)), daemon=True
+    )
+    sender.start()
+    sender.join(patience)
+    return found[-1]
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would become an empty GET."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _send(address: str, record: Mapping[str, Any], patience: float) -> str:
+    headers = {"Content-Type": "application/json", "User-Agent": "stepcut"}
+    request = urllib.request.Request(address, json.dumps(record).encode(), headers)
+    opener = urllib.request.build_opener(_NoRedirects)
+    try:
+        with opener.open(request, timeout=patience):
+            return ""
+    except HTTPError as error:
+        why = f"it answered {error.code} {error.reason}".rstrip()
+        if 300 <= error.code < 400:
+            why += "; redirects are not followed, so give the final address with --webhook"
+        error.close()
+    except URLError as error:
+        why = f"{error.reason}"
+    except (OSError, HTTPException) as error:  # the last, where no web server answers
+        why = f"{error}"
+    return f"{shown(address)}: the webhook was not delivered ({why})."
