@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from features_films import make_film, make_sound, number_of
+from features_films import hostile_texts, make_film, make_sound, number_of
 
 from stepcut.errors import VideoError
+from stepcut.features.video import container
 from stepcut.features.video.matroska import is_whole
 from stepcut.features.video.probe import probe
 from stepcut.features.video.sample import Samples, _timed, sample_frames
@@ -49,14 +51,29 @@ def test_not_a_video(tmp_path: Path) -> None:
         probe(junk)
 
 
-def test_text_and_pictures_are_no_videos(tmp_path: Path) -> None:
+@pytest.mark.parametrize("look", [probe, read_all])
+def test_text_pictures_and_playlists_are_no_videos(
+    tmp_path: Path, look: Callable[[Path], object]
+) -> None:
     from PIL import Image
 
     (tmp_path / "notes.txt").write_text("butter, jam\n" * 50)
     Image.new("RGB", (32, 32)).save(tmp_path / "photo.png")
-    for name in ("notes.txt", "photo.png"):
-        with pytest.raises(VideoError, match="not a video but a text or a single picture"):
-            probe(tmp_path / name)
+    for name in ("notes.txt", "photo.png", *hostile_texts(tmp_path)):
+        with pytest.raises(VideoError, match="not a video ") as told:
+            look(tmp_path / name)
+        assert str(told.value).startswith(str(tmp_path / name))
+
+
+def test_a_video_that_does_not_open_in_time_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With playlists let in, FFmpeg would read this one for ever: it gives up when told to."""
+    hostile_texts(tmp_path)
+    monkeypatch.setattr(container, "CONTAINERS", "hls,mpegts")
+    monkeypatch.setattr(container, "OPEN_SECONDS", 0.2)
+    with pytest.raises(VideoError):
+        probe(tmp_path / "list.m3u8")
 
 
 def test_sound_only(tmp_path: Path) -> None:

@@ -31,10 +31,17 @@ SKIPPED = 1024
 LARGE = 1280 * 720
 """Pixels: smaller frames are decoded by a few cores as fast as by a GPU, which takes longer to begin."""
 
-# FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
-_NOT_VIDEOS = {
-    "tty", "image2", "bin", "xbin", "adf", "idf", "ico", "lavfi", "ffmetadata", "srt", "ass", "webvtt", "lrc",
-}  # fmt: skip
+CONTAINERS = ",".join((
+    "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video", "mpeg2video", "vob", "asf",
+    "flv", "live_flv", "ogg", "mxf", "nut", "dv", "gif", "wtv", "rm", "ivf", "obu", "av1", "h261", "h263", "h264",
+    "hevc", "vvc", "m4v", "vc1", "mjpeg", "mpjpeg", "dirac", "cavsvideo", "yuv4mpegpipe",
+))  # fmt: skip
+"""The formats of FFmpeg that hold video and name no other file. It chooses one by content: without this list, a text
+file called film.mp4 may be a playlist."""
+
+OPEN_SECONDS = 30.0
+"""Within which a file must be opened, and each packet of it read: whatever takes longer hangs."""
+
 _MP4_BOXES = {
     b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra", b"uuid", b"meta",
 }  # fmt: skip
@@ -54,6 +61,8 @@ def open_video(
         check_file(file)
         try:
             container = _open(file, gpu)
+        except av.error.ExitError as error:
+            raise mendable(file, f"cannot be opened in {OPEN_SECONDS:g} seconds") from error
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
                 what = (
@@ -61,6 +70,10 @@ def open_video(
                 )
                 raise VideoError(
                     f"{file}: {what}. Copy it again, or try to repair it with: untrunc."
+                ) from error
+            if isinstance(error, av.error.ArgumentError):  # its format is not in the list
+                raise VideoError(
+                    f"{file}: not a video but text, a playlist, a picture or sound alone. Leave it out."
                 ) from error
             what = f"not a video that can be read ({getattr(error, 'strerror', None) or error})"
             raise mendable(file, what) from error
@@ -73,8 +86,12 @@ def open_video(
 
 def _open(file: Path, gpu: str | None) -> Any:
     """The PyAV container of `file`; its decoder runs on `gpu` where that can be and pays."""
-    # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
-    how: dict[str, Any] = {"options": {"protocol_whitelist": "file"}, "metadata_errors": "replace"}
+    # "file:" so that a name with a colon is a name.
+    how: dict[str, Any] = {
+        "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
+        "timeout": OPEN_SECONDS,
+        "metadata_errors": "replace",
+    }
     container = av.open(f"file:{file}", **how)
     if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
         return container
@@ -163,11 +180,6 @@ def cut_short(file: Path) -> bool:
 
 def _choose_stream(file: Path, container: Any) -> Any:
     """The default picture stream, the largest if there are several; never a cover picture."""
-    format_name = container.format.name
-    if format_name in _NOT_VIDEOS or format_name.endswith("_pipe"):
-        raise VideoError(
-            f"{file}: not a video but a text or a single picture ({format_name}). Leave it out."
-        )
     films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not films:
         what = "sound only" if container.streams.audio else "no video stream"
