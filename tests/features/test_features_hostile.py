@@ -104,7 +104,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "probe": probe,
     "key_times": key_times,
     "samples": lambda film: [time for time, _ in sample_frames(film, 20, 16)],
-    "near": lambda film: [time for time, _ in sample_frames(film, 2, 16, times="near")],
+    "fast": lambda film: [time for time, _ in sample_frames(film, 2, 16, fast=True)],
     "a part": lambda film: [time for time, _ in sample_frames(film, 20, 16, start=0.1, end=0.2)],
 }
 

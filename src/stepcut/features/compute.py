@@ -29,7 +29,7 @@ def compute_features(
     threads: int = 0,
     start: Fraction | float = 0,
     end: Fraction | None = None,
-    times: str = "exact",
+    fast: bool = False,
 ) -> Path | Address:
     """Write the features of the video at `path`, or of a part of it, to the file `target`, whole or not at all.
 
@@ -38,14 +38,14 @@ def compute_features(
     target    the file to write
     tell      hears of every batch; what it raises stops the work
 
-    `threads`, `start`, `end` and `times` are those of `sample_frames`.
+    `threads`, `start`, `end` and `fast` are those of `sample_frames`.
     """
     # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
     rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
     device = str(getattr(backbone, "device", None))
     gpu = device if device.startswith("cuda") else None
     samples = sample_frames(
-        path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu
+        path, rate, backbone.size, start, end, max(2, threads or count_cores()), fast, gpu
     )
 
     def told() -> Generator[Rows]:
@@ -61,11 +61,7 @@ def compute_features(
             "duration": repr(samples.duration),
             "corrupt": str(samples.corrupt),
             "backbone": backbone.fingerprint,
-            **(
-                {"times": times, "tolerance": str(samples.tolerance)}
-                if samples.tolerance is not None
-                else {}
-            ),
+            **({"fast": "true"} if fast else {}),
         }
 
     with closing(told()) as rows:

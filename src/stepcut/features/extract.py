@@ -25,7 +25,7 @@ from stepcut.features.files import (
 from stepcut.features.find import Source as Videos
 from stepcut.features.find import as_list, feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
-from stepcut.features.spec import DEFAULT, TIMES, VECTORS, FeatureSpec, as_spec, need_spec
+from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
@@ -82,7 +82,7 @@ def extract(
         fps=spec.fps,
         cache=folder.absolute(),
         batch=batch_size(network),
-        times=spec.times or "exact",
+        fast=spec.fast,
     )
     stage = Stage(progress, "look", len(items), "videos")
 
@@ -244,18 +244,13 @@ def read_like(
         known_from = f"this procedure was learned from {known}"
         raise FeatureError(f"{features.name}: a row has shape {seen}; {known_from}. {what}.")
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
-        both = [
-            {"times": "exact", **one.to_json(), "backbone": one.backbone}
-            for one in (features.spec, spec)
-        ]
         made, learned = (
-            ", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both
+            ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
+            for one in (features.spec, spec)
         )
-        older = max(TIMES[one["times"]] or Fraction(0) for one in both) / rate
-        off = f"a row may show a frame up to {float(older):g} s older"
-        off = off if unlike == ["times"] else "what is found may be wrong"
         warn_once(
-            f"features made with {made} are put to a procedure that was learned with {learned}: {off}."
+            f"features made with {made} are given to a procedure that was learned with {learned}. What is found may "
+            "be wrong; give the video itself."
         )
     return features
 

@@ -80,8 +80,7 @@ class Extraction:
     fps: Fraction
     expected: int | None
     """How many rows to expect; None: the features are stored already."""
-    times: str = "exact"
-    """How exact the times of its frames are: "exact", "near" or "fast"."""
+    fast: bool = False
     cuts: tuple[Fraction, ...] = ()
     """Times, the first of them 0, at which it is split for several workers."""
     start: Fraction = Fraction(0)
@@ -116,13 +115,13 @@ def look(
     cache: Path | Address,
     batch: int,
     piece: float | None = None,
-    times: str = "exact",
+    fast: bool = False,
     tell: Callable[[int], None] | None = None,
 ) -> Extraction:
     """Find out whether the features of a `video`, its name and place, are stored in the `cache`; if not, look at it.
 
-    The `fingerprint` is that of the backbone, which computes a `batch` of rows at a time, `fps` a second; `times` says
-    how exact the times of frames are. A video of twice `piece` seconds or more is to be split, at times that depend on
+    The `fingerprint` is that of the backbone, which computes a `batch` of rows at a time, `fps` a second; `fast` is that
+    of `FeatureSpec`. A video of twice `piece` seconds or more is to be split, at times that depend on
     nothing else, so that a run that was killed finds its parts again. `tell` is called with 0 after every 16 MB that
     are read, so that who watches sees progress.
     """
@@ -130,7 +129,7 @@ def look(
     if not isinstance(path, Address):
         check_file(path)  # before its content is read: a pipe has no end
     with blame(path):
-        made = fingerprint if times == "exact" else f"{fingerprint} {times}"
+        made = f"{fingerprint} skip" if fast else fingerprint
         target = feature_file(content_hash(path, cache, tell), fps, made, cache)
     if target.exists() and not _discarded(target):
         return Extraction(name, path, target, fps, None)
@@ -145,9 +144,7 @@ def look(
                     keys, fps, batch, min(int(duration // piece), len(keys)), duration
                 )
     expected = max(1, round(duration * fps))
-    return Extraction(
-        name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ()
-    )
+    return Extraction(name, path, target, fps, expected, fast, tuple(cuts) if len(cuts) > 1 else ())
 
 
 def _discarded(stored: Path | Address) -> bool:
@@ -200,7 +197,7 @@ def compute_job(
         opened = backbone() if isinstance(backbone, partial) else backbone
         with named(job.path) as file:
             compute_features(
-                file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times
+                file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.fast
             )
     for part in job.parts() if job.cuts else ():
         part.target.unlink(missing_ok=True)

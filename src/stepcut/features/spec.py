@@ -18,9 +18,6 @@ MODEL_FILES = (".onnx", ".xml", ".tflite")
 FETCH = "fetch"
 """The word for `weights` that allows a download, for backbones that come from a hub."""
 
-TIMES: dict[str, Fraction | None] = {"exact": None, "near": Fraction(1, 2), "fast": Fraction(2)}
-"""How true the times of frames are: a row may show a frame so many rows older than its own; None: never."""
-
 LOOKED = "A procedure finds it where it was, else beside its own folder, else in the folder you are in: put it there."
 
 Three = tuple[float, float, float]
@@ -57,8 +54,8 @@ class FeatureSpec:
     """Frames of a clip, for networks that make a row of several frames."""
     clip_fps: Fraction | None = None
     """Frames per second inside a clip, a multiple of `fps` (the nearest one is taken)."""
-    times: str | None = None
-    """How true the times of frames are: "exact" (unless given), "near" or "fast", which decode less."""
+    fast: bool = False
+    """Decode less: a row may show a frame up to two rows older, and pictures are rougher."""
     digest: str | None = field(default=None, compare=False, repr=False)
     """How the SHA-256 of the model file, or of the weights, begins: known once the file was opened."""
     trusted: bool = field(default=True, compare=False, repr=False)
@@ -77,7 +74,11 @@ class FeatureSpec:
             value = getattr(self, each.name)
             if each.name in checks and value is not None:
                 object.__setattr__(self, each.name, checks[each.name](value))
-            elif each.name != "trusted" and value is not None and not isinstance(value, str):
+            elif (
+                each.name not in ("trusted", "fast")
+                and value is not None
+                and not isinstance(value, str)
+            ):
                 raise OptionError(f"{each.name}={value!r} is not a word.")
         if self.scale is not None and 0 in self.scale:
             raise OptionError(
@@ -85,9 +86,6 @@ class FeatureSpec:
             )
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
-        if self.times is not None:
-            choose("times", self.times, TIMES)
-            object.__setattr__(self, "times", None if self.times == "exact" else self.times)
         if (
             self.weights is not None
             and self.weights != FETCH
@@ -133,20 +131,21 @@ class FeatureSpec:
             if isinstance(value, tuple)
             else value
             for name, value in said.items()
-            if value is not None
+            if value not in (None, False)
         }
         return {"name": said.pop("backbone"), **said}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> Self | None:
-        """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) `said`; None for given features.
+        """The spec that `to_json` `said`, or that of an earlier version; None for given features.
         `trust`: whether code that it names may be imported."""
         if said["name"] == VECTORS:
             return None
         names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
-        return cls(
-            said["name"], **{name: said[name] for name in names if name in said}, trusted=trust
-        )
+        given = {name: said[name] for name in names if name in said}
+        if said.get("times") == "fast":  # 0.2.0
+            given["fast"] = True
+        return cls(said["name"], **given, trusted=trust)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
