@@ -30,6 +30,7 @@ def compute_features(
     start: Fraction | float = 0,
     end: Fraction | None = None,
     fast: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Path | Address:
     """Write the features of the video at `path`, or of a part of it, to the file `target`, whole or not at all.
 
@@ -37,6 +38,7 @@ def compute_features(
     backbone  makes the rows, `fps` a second
     target    the file to write
     tell      hears of every batch; what it raises stops the work
+    check     is called before the file gets its name; what it raises stops that
 
     `threads`, `start`, `end` and `fast` are those of `sample_frames`.
     """
@@ -56,6 +58,7 @@ def compute_features(
                     tell(len(rows))
 
     def metadata() -> dict[str, str]:
+        check()
         return {
             "rate": str(as_rate(fps)),
             "duration": repr(samples.duration),

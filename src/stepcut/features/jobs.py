@@ -25,6 +25,7 @@ from stepcut.features.files import (
     feature_file,
     in_parts,
     read_rows,
+    stamp,
     write_rows,
 )
 from stepcut.features.video.container import JUMP, blame, check_file, mendable
@@ -80,6 +81,8 @@ class Extraction:
     fps: Fraction
     expected: int | None
     """How many rows to expect; None: the features are stored already."""
+    stamp: str = ""
+    """The `stamp` of the file when it was looked at."""
     fast: bool = False
     cuts: tuple[Fraction, ...] = ()
     """Times, the first of them 0, at which it is split for several workers."""
@@ -129,6 +132,7 @@ def look(
     if not isinstance(path, Address):
         check_file(path)  # before its content is read: a pipe has no end
     with blame(path):
+        seen = stamp(path)
         made = f"{fingerprint} skip" if fast else fingerprint
         target = feature_file(content_hash(path, cache, tell), fps, made, cache)
     if target.exists() and not _discarded(target):
@@ -144,7 +148,8 @@ def look(
                     keys, fps, batch, min(int(duration // piece), len(keys)), duration
                 )
     expected = max(1, round(duration * fps))
-    return Extraction(name, path, target, fps, expected, fast, tuple(cuts) if len(cuts) > 1 else ())
+    parts = tuple(cuts) if len(cuts) > 1 else ()
+    return Extraction(name, path, target, fps, expected, seen, fast, parts)
 
 
 def _discarded(stored: Path | Address) -> bool:
@@ -197,11 +202,29 @@ def compute_job(
         opened = backbone() if isinstance(backbone, partial) else backbone
         with named(job.path) as file:
             compute_features(
-                file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.fast
+                file,
+                opened,
+                job.fps,
+                job.target,
+                tell,
+                threads,
+                job.start,
+                job.end,
+                job.fast,
+                partial(_check_unchanged, job),
             )
     for part in job.parts() if job.cuts else ():
         part.target.unlink(missing_ok=True)
     return len(read_rows(job.target)[0])
+
+
+def _check_unchanged(job: Extraction) -> None:
+    """Raise where the file of a `job` is not the one that was looked at: its features would be stored as those of it."""
+    with blame(job.path):
+        if stamp(job.path) != job.stamp:
+            raise VideoError(
+                f"{job.path}: the file changed while it was read. Run the same command again."
+            )
 
 
 def _join(job: Extraction, backbone: Backbone | partial[Backbone]) -> bool:

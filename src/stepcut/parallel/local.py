@@ -224,6 +224,7 @@ def map_threads(
                     events.put((number, count, None))
 
                 try:
+                    tell(0)
                     answer: Any = work(items[number], tell)
                 except BaseException as error:  # whatever it is, the caller's thread decides
                     answer = error
