@@ -7,7 +7,7 @@ from pathlib import Path
 from stepcut.checking.compare import compare_groups, draw_budget, time_budget
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
-from stepcut.features.find import feature_files, find_videos
+from stepcut.features.find import find_inputs
 from stepcut.files.atomic import write_text
 from stepcut.files.figures import save_figure
 from stepcut.order.orders import counted
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
             raise OptionError(
                 f"{folder} is not a folder; give one with the videos, or the features, of each group."
             )
-    inputs = [feature_files(Path(folder)) or find_videos([folder]) for folder in folders]
+    inputs = [find_inputs(folder).files for folder in folders]
     for name, videos in zip(names, inputs, strict=True):
         answers, some = ask_procedure(args, "segment", list(map(str, videos)))
         groups[name], failed = [timeline for _, timeline in answers], failed or some

@@ -10,7 +10,7 @@ from typing import Any
 from stepcut.cli import say
 from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
 from stepcut.errors import OptionError
-from stepcut.features.find import count_videos
+from stepcut.features.find import find_inputs
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
@@ -86,7 +86,7 @@ def _together() -> AbstractContextManager[None]:
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
-    count = count_videos(videos)
+    count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
             f"{videos[0]} is one video; steps are found by what videos share. Give at least two."

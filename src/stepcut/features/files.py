@@ -21,7 +21,15 @@ from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
-from stepcut.features.find import FEATURE_SUFFIXES, Source, find_features, name_videos, unique_names
+from stepcut.features.find import (
+    FEATURE_SUFFIXES,
+    Inputs,
+    Source,
+    find_features,
+    name_videos,
+    unique_names,
+)
+from stepcut.features.sensors import read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -201,12 +209,17 @@ def load_features(
     rate      rows per second, for files that do not say it themselves as those of `stepcut features` do
     failures  is given what cannot be used, unless that is all; left out, the first raises its error
     """
-    files = find_features(paths)
+    return read_files(Inputs("feature file", find_features(paths)), rate, failures)
+
+
+def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None) -> list[Features]:
+    """The features in feature files or sensor files that are found; `rate` and `failures` as in `load_features`."""
     given = None if rate is None else as_rate(rate, "rate")
+    load = read_sensors if inputs.kind == "sensor file" else _load_one
     loaded: dict[str, Features] = {}
-    for file, name in zip(files, name_videos(files), strict=True):
+    for file, name in zip(inputs.files, name_videos(inputs.files), strict=True):
         try:
-            loaded[name] = _load_one(file, name, given)
+            loaded[name] = load(file, name, given)
         except FeatureError as error:
             if failures is None:
                 raise

@@ -13,6 +13,8 @@ from stepcut.rate import as_rate
 
 VECTORS = "vectors"
 """What a procedure says in place of a backbone when it was learned from given features."""
+SENSORS = "sensors"
+"""What stands in place of a backbone where rows were made of sensor files; `clip_fps` are then samples per second."""
 MODEL_FILES = (".onnx", ".xml", ".tflite")
 """Suffixes of networks in files: ONNX, OpenVINO, TensorFlow Lite."""
 FETCH = "fetch"
@@ -192,12 +194,18 @@ def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, An
     return found
 
 
-def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
-    """The spec; an error where there is none and a video was given."""
-    if spec is None:
-        what = "this procedure was learned from given features; no network is known that makes them of pictures"
+def need_spec(spec: Any) -> Any:
+    """The same `spec` (or name, or backbone) of what makes features of videos; an error where there is none."""
+    name = getattr(spec, "backbone", spec)
+    if name is None or name == SENSORS:
+        what, give = (
+            ("given features", "a feature file (.npy, .npz, .safetensors)")
+            if name is None
+            else ("sensor files", "a sensor file (.csv)")
+        )
         raise OptionError(
-            f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
+            f"this procedure was learned from {what}; no network is known that makes its features of pictures. "
+            f"Give {give}, or learn it from videos."
         )
     return spec
 

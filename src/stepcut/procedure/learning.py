@@ -13,7 +13,8 @@ from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import Source, as_source, find_places, read_source
+from stepcut.features.extract import Source, read_source
+from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
@@ -94,7 +95,7 @@ def learn(
     (60,)
     """
     progress = default_hook() if progress is None else progress
-    source = as_source(source)
+    inputs = find_inputs(source)
     if output is not None:
         check_output(output)
     part: Method | type[Method] = (
@@ -116,11 +117,14 @@ def learn(
         raise OptionError(
             f"namer={namer!r} is no function; give one from a list of pictures to words."
         )
-    own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
-    spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
+    spec: FeatureSpec | Backbone = as_spec(
+        backbone, fps=fps, weights=weights, layer=layer, family=family
+    )
+    if not isinstance(backbone, str | FeatureSpec):
+        spec = load_backbone(backbone)
     with open_engine(engine, workers, address) as where, first_process_first():
         features, failures = read_source(
-            source, rate, spec, cache, strict, progress, where, device=device, backbone=own
+            inputs, rate, spec, cache, strict, progress, where, device=device
         )
     if known is not None and steps == "auto":
         steps = len(known)
@@ -130,7 +134,6 @@ def learn(
         lesson = first_lesson(said, features, steps if isinstance(steps, int) else None, names)
         steps = len(lesson.names)
     made = make_method(part, steps, float(features[0].rate), seed, options)
-    places = find_places(source)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
         "settings": plain_numbers(made.settings()),
@@ -140,7 +143,7 @@ def learn(
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": None if places is None else [str(as_path(place).absolute()) for place in places],
+        "source": inputs.places,
         "versions": versions(),
     }
     told = names if known is None else [str(line) for line in known]
