@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +26,7 @@ from parallel_kit import (
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import count_cores
+from stepcut.parallel.contract import PASSIVE, count_cores, share_cores
 from stepcut.parallel.local import Local, map_threads
 
 
@@ -172,3 +175,20 @@ def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(
     assert [thread.daemon for thread in left] == [True]
     hang.set()
     left[0].join(60)
+
+
+def test_threads_of_commands_and_workers_sleep_while_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in PASSIVE:
+        monkeypatch.delenv(name, raising=False)
+    with share_cores(1):
+        assert {name: os.environ[name] for name in PASSIVE} == PASSIVE
+    assert not PASSIVE.keys() & os.environ.keys()
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")  # which somebody may want
+    with share_cores(1):
+        assert os.environ["OMP_WAIT_POLICY"] == "active"
+    code = "import sys; from stepcut.cli.main import main; main(['doctor', '--json']); import os; "
+    code += "print(os.environ['OPENBLAS_THREAD_TIMEOUT'], os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"{PASSIVE['OPENBLAS_THREAD_TIMEOUT']} active"
