@@ -175,19 +175,21 @@ def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features
 def read_source(
     source: Source | Inputs,
     rate: Rate = 1,
-    spec: str | FeatureSpec | Backbone | None = DEFAULT,
+    spec: FeatureSpec | None = DEFAULT,
     cache: AnyPath | None = None,
     strict: bool = False,
     progress: Hook = silent,
     engine: Engine | None = None,
     device: str = "auto",
+    backbone: Backbone | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of everything in `source`, and what could not be used: the one door through which inputs come in.
 
     source    what `find_inputs` takes: videos, feature files, sensor files or arrays
     rate      rows per second of features, and samples per second of sensors, that do not say it themselves
-    spec      how features are made: a name, a `FeatureSpec` or a backbone; None: they cannot be made of videos, since the
-              procedure was learned from given features
+    spec      how features are made (see `as_spec`); None: they cannot be made of videos, since the procedure was learned
+              from given features
+    backbone  the network itself, where it is a user's own object
 
     `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
     """
@@ -198,7 +200,8 @@ def read_source(
     if inputs.kind != "video":
         per_second = _sample_rate(spec, rate) if inputs.kind == "sensor file" else rate
         return read_files(inputs, per_second, None if strict else failures), failures
-    network, made = open_backbone(need_spec(spec), None, device, engine)
+    spec = need_spec(spec)
+    network, made = open_backbone(backbone or spec, spec.fps, device, engine)
     features, failures = _extract(inputs.files, network, made, cache, progress, strict, engine)
     if not features:
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
@@ -206,9 +209,9 @@ def read_source(
     return features, failures
 
 
-def _sample_rate(spec: object, rate: Rate) -> Rate:
+def _sample_rate(spec: FeatureSpec | None, rate: Rate) -> Rate:
     """Samples per second of sensor files: those that a procedure was learned from, or the `rate` that is given."""
-    if isinstance(spec, FeatureSpec) and spec.backbone == SENSORS and spec.clip_fps is not None:
+    if spec is not None and spec.backbone == SENSORS and spec.clip_fps is not None:
         return spec.clip_fps
     return rate
 

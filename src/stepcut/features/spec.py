@@ -194,20 +194,19 @@ def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, An
     return found
 
 
-def need_spec(spec: Any) -> Any:
-    """The same `spec` (or name, or backbone) of what makes features of videos; an error where there is none."""
-    name = getattr(spec, "backbone", spec)
-    if name is None or name == SENSORS:
-        what, give = (
-            ("given features", "a feature file (.npy, .npz, .safetensors)")
-            if name is None
-            else ("sensor files", "a sensor file (.csv)")
-        )
-        raise OptionError(
-            f"this procedure was learned from {what}; no network is known that makes its features of pictures. "
-            f"Give {give}, or learn it from videos."
-        )
-    return spec
+def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
+    """The spec of what makes features of videos; an error where nothing does."""
+    if spec is not None and spec.backbone != SENSORS:
+        return spec
+    what, give = (
+        ("given features", "a feature file (.npy, .npz, .safetensors)")
+        if spec is None
+        else ("sensor files", "a sensor file (.csv)")
+    )
+    raise OptionError(
+        f"this procedure was learned from {what}; no network is known that makes its features of pictures. "
+        f"Give {give}, or learn it from videos."
+    )
 
 
 def _file(where: str, name: str) -> str:
