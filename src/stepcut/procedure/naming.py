@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items
-from stepcut.features.backbones.lite0 import LAYOUT, weights_file
-from stepcut.features.backbones.weights import read_weights
+from stepcut.features.backbones.lite0 import LAYOUT, package_weights
 from stepcut.features.contract import Features
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats.common import decode
@@ -204,7 +203,7 @@ def words_of_features(
         .read_text(encoding="utf-8")
         .split(",")
     )
-    arrays = read_weights(weights_file())[0]
+    arrays = package_weights()
     weight, bias = (
         np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias")
     )
