@@ -244,7 +244,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(
         ),
         (
             lambda: load_backbone("vit"),
-            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50\. Or give",
+            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50, frames\. Or give",
         ),
         (lambda: load_backbone(None), "backbone=None has no name, dim"),
         (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; hand over an object"),
