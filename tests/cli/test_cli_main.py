@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 
 import stepcut.cli
-from stepcut.cli.demo import offers
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, make_parser
 from stepcut.procedure.learning import learn
@@ -161,17 +159,6 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "FATAL" not in error
     assert "Traceback" not in error
-
-
-def test_what_the_demo_offers_can_be_pasted() -> None:
-    told = offers(Path("my kitchen/k.proc"), Path("my kitchen/it's.mp4")).splitlines()
-    assert shlex.split(told[1])[1:] == [
-        "stepcut",
-        "check",
-        "my kitchen/k.proc",
-        "my kitchen/it's.mp4",
-    ]
-    assert "my kitchen/new.eaf" in shlex.split(told[2])
 
 
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
