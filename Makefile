@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz soak lint types clean
+.PHONY: demo dist test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz soak lint types clean
 
 demo: $(VENV)/.user  ## install what a user installs, then tell the whole story on made-up videos
 	$(BIN)/stepcut demo -o demo
@@ -43,6 +43,13 @@ fuzz: $(VENV)/.ready  ## mutated files for every reader, loader and the decoder:
 
 soak: $(VENV)/.ready  ## guide, broken films, readers and kills, a quarter of the time each: make soak SECONDS=3600
 	$(BIN)/python benchmarks/soak.py $(SECONDS)
+
+dist: $(VENV)/.user  ## wheel and source, into dist/; with TAG=v1.2.3 only if that is the version
+	@test -z "$(TAG)" || test "$(TAG)" = "v$$($(BIN)/python -c 'import stepcut; print(stepcut.__version__)')" || \
+	  { echo "$(TAG) is not the version in src/stepcut/version.py" >&2; exit 1; }
+	$(PIP) 'build>=1.2,<2'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -86,4 +93,4 @@ $(VENV)/.ray: $(VENV)/.ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) demo dist .pytest_cache .mypy_cache .ruff_cache site
