@@ -15,7 +15,7 @@ from stepcut.evaluation.agreement import stretches
 from stepcut.files.atomic import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
-from stepcut.methods.contract import OPEN
+from stepcut.methods.constraints import OPEN
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
