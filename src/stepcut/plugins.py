@@ -36,6 +36,7 @@ WING: dict[str, dict[str, str]] = {
         "toy": "stepcut.paper.datasets:TOY",
         "folder": "stepcut.paper.datasets:FOLDER",
     },
+    "backbone": {"frames": "stepcut.paper.cnc.tune:Frames"},
     "command": {
         "data": "stepcut.paper.commands.data",
         "experiment": "stepcut.paper.commands.experiment",

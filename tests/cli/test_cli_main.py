@@ -6,7 +6,6 @@ import importlib
 import inspect
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.cli.demo import offers
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, find_command, make_parser
 from stepcut.procedure.learning import learn
@@ -178,17 +176,6 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "FATAL" not in error
     assert "Traceback" not in error
-
-
-def test_what_the_demo_offers_can_be_pasted() -> None:
-    told = offers(Path("my kitchen/k.proc"), Path("my kitchen/it's.mp4")).splitlines()
-    assert shlex.split(told[1])[1:] == [
-        "stepcut",
-        "check",
-        "my kitchen/k.proc",
-        "my kitchen/it's.mp4",
-    ]
-    assert "my kitchen/new.eaf" in shlex.split(told[2])
 
 
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -415,20 +415,28 @@ def test_a_lost_source_is_reported_again_and_again_while_it_is_waited_for(
 
 
 def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepcut.guidance.stream.LOST", 0.02)
-    outages: list[Outage] = []
+    clock = SimpleNamespace(now=100.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr("stepcut.guidance.stream.time", fake)
+    ended = threading.Event()
 
     def connect(_: Say) -> Iterator[Picture]:
-        for _ in range(30):
-            yield picture()
-            time.sleep(0.05)
+        ended.wait()
+        yield from ()
 
-    with contextlib.closing(stream(connect, lost=outages.append)) as samples:
-        for _ in range(12):
-            next(samples)
-        outages.clear()
-        next(samples)
-    assert not outages
+    samples = stream(connect)
+    for _ in range(20):  # a frame every two seconds
+        clock.now += 2.0
+        samples._take(picture())
+    clock.now += 4.0
+    assert samples._outage() is None
+    clock.now += 4.0
+    outage = samples._outage()
+    assert outage is not None
+    assert outage.waited == 8.0
+    assert samples._outage() is None  # until the next heartbeat
+    ended.set()
+    samples.close()
 
 
 def test_the_command_prints_a_line_while_the_source_is_lost(

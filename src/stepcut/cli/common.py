@@ -37,7 +37,6 @@ SPEC = {
         "mean",
         "scale",
         "colour",
-        "times",
     )
 }
 SPEC |= {
@@ -60,7 +59,7 @@ def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> Featur
     """The spec that the options ask for; those that were not given are as in `like`."""
     given = {name: getattr(args, option) for name, option in SPEC.items()}
     if args.fast:
-        given["times"] = "fast"
+        given["fast"] = True
     name = given.pop("backbone")
     return as_spec(name if name is not None else like or DEFAULT, **given)
 

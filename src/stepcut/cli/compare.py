@@ -7,7 +7,7 @@ from stepcut.cli.common import ask_procedure, show_table
 from stepcut.errors import OptionError
 from stepcut.evaluation.budget import draw_budget, time_budget
 from stepcut.evaluation.groups import compare_groups
-from stepcut.features.find import feature_files, find_videos, name_videos
+from stepcut.features.find import find_inputs, name_videos
 from stepcut.files.figures import save_figure
 from stepcut.order.orders import counted
 from stepcut.timeline import Timeline
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     names = names if names[0] != names[1] and all(names) else ("A", "B")
     groups: dict[str, dict[str, Timeline]] = {}
     failed = False
-    inputs = [feature_files(Path(folder)) or find_videos([folder]) for folder in folders]
+    inputs = [find_inputs(folder).files for folder in folders]
     for name, videos in zip(names, inputs, strict=True):
         answers, some = ask_procedure(args, "segment", list(map(str, videos)))
         found = name_videos([video for video, _ in answers])

@@ -10,7 +10,7 @@ from stepcut.cli import say
 from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.files import load_features
-from stepcut.features.find import count_videos, feature_files
+from stepcut.features.find import find_inputs
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
@@ -74,7 +74,8 @@ def run_task(args: argparse.Namespace) -> int:
 
 def state_rate(places: Sequence[str]) -> None:
     """Say which rate is assumed for feature files that do not have one."""
-    files = [file for place in places for file in feature_files(place)]
+    inputs = find_inputs(places)
+    files = inputs.files if inputs.kind == "feature file" else []
     if first := next((file for file in files if file.suffix != ".safetensors"), None):
         with suppress(StepcutError):  # a bad file is reported when all are read
             seconds = load_features([first], 1)[0].duration
@@ -86,7 +87,7 @@ def state_rate(places: Sequence[str]) -> None:
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
-    count = count_videos(videos)
+    count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
             f"{videos[0]} is one video; steps are found by what videos share. Give at least two."

@@ -103,6 +103,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     """Read the words of one command, then import what it needs and run it: help is quick."""
     parser = make_parser(name)
     args = parser.parse_args(words)
+    importlib.import_module("stepcut.parallel.contract").wait_passively()  # before numpy is loaded
     importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
     code: int = importlib.import_module(find_command(name)).run(args)
     return code

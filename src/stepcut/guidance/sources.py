@@ -15,6 +15,7 @@ from stepcut.errors import VideoError
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import clip_length, frames_per_row, make_clips
 from stepcut.features.find import natural
+from stepcut.features.video.container import CONTAINERS
 from stepcut.features.video.sample import Scaler, Size, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
 from stepcut.guidance.stream import NoDevice, Picture, Sample, Say, Stream
@@ -110,6 +111,8 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
     else:
         # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
         options = {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
+        # No playlist: it could send the reader to any other address.
+        options["format_whitelist"] = f"rtsp,rtp,{CONTAINERS}"
         device, name, how = (
             source,
             hide_password(source),
@@ -117,6 +120,9 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
         )
     try:
         container = av.open(device, **how)
+    except av.error.ArgumentError as error:
+        what = "not a stream of video, but a playlist or something else"
+        raise VideoError(f"{name}: {what}. Give the address of the stream itself") from error
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise VideoError(f"{name}: cannot be opened ({error_text(error)})") from error
     yield from decoded(name, container, say)

@@ -139,6 +139,8 @@ class DataSet:
     tasks: Mapping[str, TaskInfo] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     """What -> where on the web it is offered; nobody may redistribute the videos."""
+    published: Mapping[str, float] = field(default_factory=dict)
+    """What the data set's own paper says of it: hours in all, steps and seconds a video as means over tasks."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """File -> SHA-256, where the publisher's files are known."""
 
