@@ -130,7 +130,7 @@ def _worst(check: Report) -> str:
     if check.findings:
         first = check.findings[0]
         return IN_SHORT[first.kind].format(first.name or "the video")
-    return f"{', '.join(check.critical)} not seen" if check.critical else "it is unusual as a whole"
+    return "it is unusual as a whole"
 
 
 def _details(procedure: Procedure, compared: Compared | None) -> str:
