@@ -222,3 +222,29 @@ def test_outlines_are_read_as_they_were_written_and_damage_is_told(learned: Expe
     ):
         with pytest.raises(ProcedureError, match=r"check.json is damaged"):
             Expectations.from_json(record | {"outlines": [damaged, *others]})
+
+
+def test_two_tasks_in_one_folder_are_noticed() -> None:
+    looks = np.random.default_rng(8).normal(size=(8, 12))
+    names = [f"v{place}" for place in range(11)]
+
+    def learn_from(second: list[int]) -> Expectations:
+        """Videos at the places `second` show four other steps."""
+        rng = np.random.default_rng(9)
+        shown = [np.repeat(np.arange(4), rng.integers(8, 16, 4)) for _ in names]
+        rows = [
+            looks[cut + 4 * (place in second)] + 0.6 * rng.normal(size=(len(cut), 12))
+            for place, cut in enumerate(shown)
+        ]
+        return learn_expectations(shown, 1.0, embeddings=rows, videos=names)
+
+    one = learn_from([])
+    assert (one.groups, one.mixed) == ((), "")
+    assert learn_from([4]).groups == ()  # one video that differs is a deviation
+    two = learn_from([1, 5, 6])
+    first, second = two.groups
+    assert second == ("v1", "v5", "v6")
+    assert set(first) == set(names) - set(second)
+    assert all(name in two.mixed for name in names[:7])
+    assert "learn them separately" in two.mixed
+    assert Expectations.from_json(json.loads(json.dumps(two.to_json()))).groups == two.groups

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
+import copy
 import json
-import re
 
 import numpy as np
 import pytest
@@ -13,7 +12,15 @@ import stepcut as sc
 from stepcut.errors import OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.quality import Quality, grade, grade_taught, measure_quality, measure_sharpness
+from stepcut.methods.quality import (
+    Evidence,
+    Quality,
+    cross_validated,
+    estimate,
+    gather_evidence,
+    measure_quality,
+    measure_sharpness,
+)
 from stepcut.toy import toy_features
 
 
@@ -24,12 +31,8 @@ def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
     rng = np.random.default_rng(0)
     noise = [rng.normal(size=(140, 8)) for _ in range(8)]
     nothing = measure_quality(StepCut(steps=6, rate=2.0, restarts=9).fit(noise), noise)
-    assert found is not None
-    assert nothing is not None
-    assert found.grade == "good"
-    assert nothing.grade == "clock"
-    assert nothing.score == 0
-    assert len(found.shared) == 6
+    assert (found.kind, nothing.kind) == ("estimate", "uniform")
+    assert found.right > nothing.right
     assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
@@ -39,42 +42,63 @@ def test_slices_of_time_are_called_so() -> None:
         for n in (60, 70, 80, 90, 100)
     ]
     found = measure_quality(StepCut(steps=4, restarts=3).fit(rows), rows)
-    assert found is not None
-    assert found.grade == "clock"
-    assert "slices of time" in found.reason
+    assert found.kind == "uniform"
+    assert str(found).startswith("No better than cutting every video into equal parts.")
 
 
-def test_a_grade_says_why() -> None:
-    weak = grade(
-        runs=0.55, halves=0.5, beyond=0.4, clock=0.3, regularity=0.7, shared=(), sharpness=0.2
+def evidence(**changes: float) -> Evidence:
+    some = {"runs": 0.8, "halves": 0.7, "beyond": 0.5, "stable": 0.9, "uniform": 0.4}
+    return Evidence(
+        **{**some, "irregularity": 0.5, "sharpness": 0.3, "steps": 8, "videos": 9, **changes}
     )
-    assert weak.grade == "doubtful"
-    for figure in ("50%", "70%", "teach"):
-        assert figure in weak.reason
-    even = grade(
-        runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,), sharpness=-0.01
-    )
-    assert even.grade == "clock"
-    assert 0.05 <= even.reliability < 0.4
 
 
-def test_the_reason_for_doubt_is_what_is_weak() -> None:
-    """A high figure is no reason: what agrees by 99 % is not what keeps the grade from being good."""
-    shares = (0.1, 0.5, 0.69, 0.71, 0.85, 0.99, 1.0)
-    for runs, halves, regularity in itertools.product(
-        shares, shares, (0.0, 0.5, 0.58, 0.75, 0.9, 1.0)
-    ):
-        found = grade(
-            runs, halves, beyond=0.5, clock=0.5, regularity=regularity, shared=(), sharpness=0.5
-        )
-        if found.grade == "doubtful":
-            told = [int(figure) for figure in re.findall(r"by (\d+)% only", found.reason)]
-            assert told == [round(100 * share) for share in (runs, halves) if share < 0.7]
-            assert told or f"regularity {regularity:.0%}" in found.reason
-    doubtful = grade(0.99, 0.98, beyond=0.5, clock=0.5, regularity=1.0, shared=(), sharpness=0.5)
-    assert doubtful.reason.startswith(
-        "the time of the video explains much of them (regularity 100%)"
-    )
+def test_an_estimate_is_a_sentence_with_an_interval() -> None:
+    found = estimate(evidence())
+    assert found.now is not None
+    assert 0 <= found.now.low < found.now.right < found.now.high <= 1
+    share = f"{100 * found.right:.0f} % of the time"
+    assert str(found).startswith(f"Expect {share} to be right (")
+    assert set(found.after) == {3, 5}
+    for one in found.after.values():
+        assert one.right >= found.now.right
+        assert f"{100 * one.right:.0f} %" in str(found)
+    assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_more_agreement_never_means_less_is_right() -> None:
+    least = estimate(evidence()).right
+    for name in ("runs", "halves", "stable", "irregularity"):
+        assert estimate(evidence(**{name: 1.0})).right >= least
+
+
+@pytest.mark.parametrize("weak", [{"beyond": 0.05}, {"sharpness": -0.01}])
+def test_what_is_no_better_than_equal_parts_is_not_estimated_higher(weak: dict[str, float]) -> None:
+    found = estimate(evidence(runs=1.0, halves=1.0, stable=1.0, **weak))
+    assert found.kind == "uniform"
+    assert found.right <= estimate(evidence(runs=1.0, halves=1.0, stable=1.0)).right
+    assert "No better than cutting every video into equal parts" in str(found)
+    assert found.after == {}
+
+
+def test_a_grade_of_version_0_2_0_is_not_an_estimate() -> None:
+    old = Quality.from_json({"grade": "good", "reason": "runs agree"})
+    assert (old.kind, old.right, old.reliability) == ("unknown", None, 1.0)
+    assert "cannot be estimated" in str(old)
+
+
+@pytest.mark.slow
+def test_names_and_order_of_videos_do_not_change_the_evidence() -> None:
+    rows, _ = toy_features(videos=6, rate=1.0, seed=3)
+    one = StepCut(steps=5, restarts=3).fit(rows)
+    turned = copy.copy(one)
+    order = [3, 0, 5, 1, 4, 2]
+    turned.labels_ = [one.labels_[place] for place in order]
+    new = one.left_out_
+    assert new is not None
+    turned._left_out = new.of(order)
+    said = gather_evidence(one, rows), gather_evidence(turned, [rows[place] for place in order])
+    assert said[0] == said[1]
 
 
 def test_steps_in_one_order_are_no_slices_of_time() -> None:
@@ -82,10 +106,10 @@ def test_steps_in_one_order_are_no_slices_of_time() -> None:
     cuts = [np.repeat(np.arange(4), rng.integers(18, 22, 4)) for _ in range(6)]
     rows = [looks[cut] + 0.2 * rng.normal(size=(len(cut), 8)) for cut in cuts]
     found = measure_quality(StepCut(steps=4, restarts=3).fit(rows), rows)
-    assert found is not None
-    assert found.regularity > 0.95
-    assert found.sharpness > 0.3
-    assert found.grade != "clock"
+    assert found.evidence is not None
+    assert found.evidence.irregularity < 0.05
+    assert found.evidence.sharpness > 0.3
+    assert found.kind == "estimate"
 
 
 def test_sharpness_is_what_moved_boundaries_lose() -> None:
@@ -100,12 +124,12 @@ def test_sharpness_is_what_moved_boundaries_lose() -> None:
 
 def test_what_cannot_be_measured_is_not() -> None:
     rows, _ = toy_features(videos=3, seed=3)
-    assert measure_quality(StepCut(steps=3, restarts=3).fit(rows), rows) is None
+    assert measure_quality(StepCut(steps=3, restarts=3).fit(rows), rows).kind == "unknown"
     more, _ = toy_features(videos=5, seed=3)
-    assert measure_quality(StepCut(steps=1, restarts=3).fit(more), more) is None
+    assert measure_quality(StepCut(steps=1, restarts=3).fit(more), more).kind == "unknown"
     procedure = sc.learn(list(rows), steps=3, restarts=3)
-    assert procedure.quality.grade == "doubtful"
-    assert "cannot be measured" in procedure.quality.reason
+    assert procedure.quality.right is None
+    assert "cannot be estimated" in str(procedure.quality)
 
 
 def test_phases_of_one_step_join_first() -> None:
@@ -147,16 +171,27 @@ def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
     assert 0 <= back.hierarchy().split < len(back.steps)
 
 
-def test_taught_steps_are_graded_by_left_out_labels_against_equal_parts_in_their_usual_order() -> (
-    None
-):
+def test_labelled_steps_are_cross_validated_against_equal_parts_in_their_usual_order() -> None:
     """Labels 1 0 2 in thirds: equal parts in that order are right everywhere, whatever the numbers are."""
     labels = [np.repeat([1, 0, 2], 10), None, np.repeat([1, 0, 2], 12)]
-    poor, fair = grade_taught(0.5, labels, 3), grade_taught(1.0, labels, 4)
-    assert poor.grade == "clock"
-    assert "100%" in poor.reason
-    assert fair.grade == "good"
-    assert "label" in grade_taught(None, labels[:1], 3).reason.lower()
+    wrong = [
+        np.zeros(30, dtype=np.int64),
+        np.zeros(5, dtype=np.int64),
+        np.zeros(36, dtype=np.int64),
+    ]
+    poor = cross_validated(labels, wrong, 3)
+    assert (poor.kind, poor.right) == ("uniform", pytest.approx(1 / 3))
+    assert "100 %" in str(poor)
+    whole = [np.zeros(5, dtype=np.int64) if one is None else one for one in labels]
+    fair = cross_validated(labels, whole, 4)  # equal parts of four steps are wrong in part
+    assert (fair.kind, fair.right) == ("labels", 1.0)
+    assert fair.now is not None
+    assert fair.now.low < 1
+    assert fair.reliability == 1
+    alone = cross_validated(labels[:2], whole[:2], 3)
+    assert (alone.kind, alone.right) == ("unknown", None)
+    open_rows = [np.where(np.arange(30) < 15, labels[0], -2), labels[2]]
+    assert cross_validated(open_rows, [labels[0], labels[2]], 4).right == 1.0
 
 
 @pytest.mark.parametrize("wrong", [-2, 3])

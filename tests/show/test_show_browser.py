@@ -634,7 +634,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
         Finding("unknown", 3.0, 4.5, None, "", 0.7, "2 s match no known step"),
     ]
-    steps = [StepSeen(1, "spread butter", "not seen", (), 1.0)]
+    steps = [StepSeen(1, "spread butter", 0.02, (), 1.0)]
     report = Report("new", 6.0, findings, 2.0, steps, 0.25, 0.05)
     film = str(sorted((kitchen / "videos").iterdir())[0])
     new = CheckedVideo("new", film, 6.0, (Part(0.0, 2.0, 0), Part(4.5, 6.0, 2)), report.to_json())
@@ -814,13 +814,12 @@ def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> 
         {"a": [0, 2], "b": [1], "cost": 0.9, "count": 1},
     ]
     quality = {
-        "grade": "doubtful",
-        "reason": "runs differ",
-        "score": 0.5,
-        "runs": 0.5,
-        "halves": 0.5,
+        "kind": "labels",
+        "now": [0.45, 0.3, 0.6],
+        "after": {},
+        "why": "cross-validated on 2 labelled videos",
+        "evidence": None,
     }
-    quality |= {"shared_beyond_chance": 0.5, "clock": 0.1, "regularity": 0.1, "shared": [1.0]}
     config |= {
         "quality": quality,
         "hierarchy": {"steps": ["0", "1", "2"], "merges": merges, "split": 1},
@@ -830,9 +829,9 @@ def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> 
         tab = browser.new_page()
         tab.goto(served.running.address)
         tab.wait_for_selector("body.ready")
-        assert tab.locator("#trust").inner_text() == "doubtful"
+        assert tab.locator("#trust").inner_text() == "45 % right"
         tab.keyboard.press("g")
-        assert "runs differ" in tab.locator("dialog").inner_text()
+        assert "45 % of the time is right (30–60 %)" in tab.locator("dialog").inner_text()
         assert "“spread butter” would part in two" in tab.locator("dialog").inner_text()
         tab.get_by_label("How many steps").fill("2")
         assert tab.locator("dialog .groups li").all_inner_texts() == [

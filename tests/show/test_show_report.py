@@ -90,7 +90,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
 def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
     procedure: Procedure,
 ) -> None:
-    seen = StepSeen(1, procedure.steps[1], "seen", ((2.0, 5.0), (7.0, 9.0)), 1.0)
+    seen = StepSeen(1, procedure.steps[1], 0.97, ((2.0, 5.0), (7.0, 9.0)), 1.0)
     gone = Finding("missed", 5.0, 7.0, 0, procedure.steps[0], 0.9, "it was <b>left out</b>")
     check = Report("new <film>", 10.0, [gone], 1.5, [seen], 0.1, 0.05)
     page = make_report(procedure, checks=[check], pictures=0)
@@ -117,7 +117,7 @@ def test_the_summary_says_what_is_wrong_where(procedure: Procedure) -> None:
     assert page.count("Nothing unusual.") == 1
     assert "✗ it shows another task" in page
     fine = make_report(procedure, checks=checks[5:6], pictures=0)
-    assert "1 video checked: nothing unusual." in fine
+    assert "1 video checked: no deviation found." in fine
 
 
 def test_steps_are_counted_from_one(procedure: Procedure) -> None:
@@ -214,7 +214,7 @@ def test_the_report_has_the_colours_that_a_person_chose(procedure: Procedure) ->
             {"do": "colour", "step": step, "colour": chosen}
         )
     video, timeline = next(iter(procedure.timelines.items()))
-    seen = StepSeen(0, procedure.steps[0], "seen", ((2.0, 5.0),), 1.0)
+    seen = StepSeen(0, procedure.steps[0], 0.97, ((2.0, 5.0),), 1.0)
     page = make_report(
         procedure, truth={video: timeline}, checks=[Report("new", 10.0, [], 1.5, [seen], 0.1, 0.05)]
     )

@@ -24,7 +24,7 @@ from stepcut.checking.score import (
     promised_rate,
     set_limits,
 )
-from stepcut.checking.task import learn_task
+from stepcut.checking.task import find_groups, learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.methods.learned import LeftOut
@@ -171,6 +171,9 @@ def learn_expectations(
         false_alarms=false_alarms,
         task=learn_task(learned, as_new.looks, shortened),
         videos=tuple(videos),
+        groups=tuple(tuple(videos[place] for place in each) for each in find_groups(learned))
+        if videos
+        else (),
         **set_limits(strayed, planted, false_alarms),
     )
 

@@ -28,6 +28,8 @@ from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted
 
+SOME = 8
+"""Names of one group that a sentence lists."""
 LARGEST = 1e6
 """No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
 
@@ -56,6 +58,8 @@ class Expectations:
     severity: Severity = field(default_factory=Severity)
     videos: tuple[str, ...] = ()
     """The names of the videos that `amounts` are of: those that count as normal."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """The names of the videos of each of two tasks, where they seem to show two."""
     planted: dict[str, Planted] = field(default_factory=dict)
     """The changed videos that `detects` tells of."""
 
@@ -94,6 +98,20 @@ class Expectations:
     def normal(self) -> int:
         """How many videos count as normal."""
         return len(self.amounts["length"]) if self.amounts else self.usual.graph.videos
+
+    @property
+    def mixed(self) -> str:
+        """That the videos seem to show two tasks, which ones, and what to do; nothing where they show one."""
+        if not self.groups:
+            return ""
+        lists = [
+            ", ".join(names[:SOME]) + (" ..." if len(names) > SOME else "") for names in self.groups
+        ]
+        counts = " and ".join(counted(len(names)) for names in self.groups)
+        return (
+            f"These videos seem to show two tasks ({counts}): {lists[0]}; and {lists[1]}. "
+            "If so, put each task into a folder of its own, and learn them separately."
+        )
 
     @property
     def oddest(self) -> list[str]:
@@ -174,6 +192,7 @@ class Expectations:
             "task": self.task.to_json() if len(self.task.centres) else None,
             "detects": self.detects,
             "videos": list(self.videos),
+            "groups": [list(names) for names in self.groups],
             "planted": {
                 kind: {"of": changed.of, **changed.amounts}
                 for kind, changed in self.planted.items()
@@ -232,6 +251,7 @@ class Expectations:
                 task,
                 detects,
                 videos=names,
+                groups=tuple(tuple(map(str, one)) for one in record.get("groups", ())),
                 planted={k: _read_planted(one, amounts) for k, one in record["planted"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from stepcut.checking.evidence import KINDS
 from stepcut.checking.presence import word_for
+from stepcut.checking.severity import NEVER
 from stepcut.order.orders import counted
 from stepcut.tables import data_frame
 from stepcut.timeline import clock
@@ -52,7 +53,7 @@ class StepSeen:
     """When it was done, (start, end) in seconds, by the segmentation."""
     share_of_videos: float
     """In how many of the videos learned from it is found, 0 to 1; without labels each is segmented as if it were new."""
-    alarm_at: float
+    alarm_at: float = NEVER
     """From which probability of being missing it raises an alarm by itself; above 1: never."""
 
     @property

@@ -11,16 +11,23 @@ task. A part of this task has its own moments, and what it lacks does not count,
 steps are missing (o). The limit is that of a t-distribution of log distances, of each video learned from to the centres
 of the others, and as much more as it lies farther off without the step that it can spare least: a video that lacks a
 step deviates, and is still of this task.
+
+The same distance tells two tasks in one folder apart: between any two videos, from the steps of one to the frames of
+the other and back, videos are joined into two groups by average linkage. They are two tasks where the mean log distance
+between the groups exceeds that within them by APART spreads of the latter.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
 
-from stepcut.checking.observe import Floats, Observed
+from stepcut.checking.observe import Floats, Observed, some_of
 from stepcut.checking.usual import Scale
 from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
@@ -29,6 +36,10 @@ RARE = 0.01
 """The share of videos of this task that may be taken for another."""
 SPREAD = 0.15
 """The spread of log distances that is believed before any video is seen, as `Scale` counts it."""
+APART = 1.3
+"""By how many spreads two groups of videos must be apart to be called two tasks."""
+COMPARED = 40
+"""Of more videos than this, as many are compared with each other, and the others put to the nearer group."""
 FARTHEST = 1e15
 """No embedding is larger, for squares must fit into float32; a file that says so is damaged."""
 
@@ -104,6 +115,40 @@ def learn_task(
     if not logs:
         return TaskModel.from_json(None)
     return TaskModel(centres, min(math.exp(Scale.of(logs, SPREAD).exceeded_by(RARE)), 1.0))
+
+
+def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
+    """The places of the videos of each of two tasks, the larger group first; nothing where they seem to be one task.
+
+    A group has at least two videos: a single one that differs is a deviation.
+    """
+    known = [place for place, video in enumerate(videos) if video.prototypes]
+    some = some_of(known, COMPARED)
+    if len(some) < 4:
+        return []
+    steps = {place: np.array(list((videos[place].prototypes or {}).values())) for place in known}
+
+    def apart(one: int, two: int) -> float:
+        """The mean log distance of two videos, from the steps of each to the frames of the other."""
+        rows = [np.asarray(videos[place].embedding) for place in (one, two)]
+        return (_log_distance(steps[one], rows[1]) + _log_distance(steps[two], rows[0])) / 2
+
+    pairs = list(combinations(some, 2))
+    logs = np.array([apart(*pair) for pair in pairs])
+    joined = fcluster(linkage(np.exp(logs), "average"), 2, "maxclust")
+    group = dict(zip(some, joined.tolist(), strict=True))
+    same = np.array([group[one] == group[two] for one, two in pairs])
+    if min(Counter(group.values()).values()) < 2 or len(set(group.values())) < 2:
+        return []
+    if logs[~same].mean() - logs[same].mean() < APART * logs[same].std():
+        return []
+    for place in set(known) - set(some):
+        near = {
+            key: [apart(place, other) for other in some if group[other] == key] for key in (1, 2)
+        }
+        group[place] = min(near, key=lambda key: float(np.mean(near[key])))
+    groups = [[place for place in known if group[place] == key] for key in (1, 2)]
+    return sorted(groups, key=len, reverse=True)
 
 
 def _centres(videos: Sequence[Observed]) -> Floats:

@@ -21,6 +21,7 @@ from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.many import ask, open_once
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.tables import Table
@@ -179,6 +180,13 @@ def show_table(table: Table, form: str, output: str | None) -> None:
     if output:  # first, in case that the reader of what is printed goes away
         table.save(output)
     print(table.format(form).rstrip("\n"))
+
+
+def describe_trust(procedure: Procedure) -> str:
+    """How much of the time is expected to be right, and what a check would find."""
+    expected = procedure.expectations
+    lines = [f"quality: {procedure.quality}", f"check: {expected.forecast}"]
+    return "\n".join(lines + ([f"warning: {expected.mixed}"] if expected.mixed else []))
 
 
 def find_moved(

@@ -7,7 +7,15 @@ from contextlib import suppress
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
+from stepcut.cli.common import (
+    describe_trust,
+    open_engine,
+    progress_hook,
+    read_settings,
+    read_value,
+    said,
+    spec_of,
+)
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.files import load_features
 from stepcut.features.find import find_inputs
@@ -59,7 +67,7 @@ def run_task(args: argparse.Namespace) -> int:
         print(f"\n{choice.reason}")
         print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
     place, expected = shlex.quote(output), procedure.expectations
-    print(f"\nquality: {procedure.quality}\ncheck: {expected.forecast}")
+    print(f"\n{describe_trust(procedure)}")
     if expected.advice:
         print(
             f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}"

@@ -3,7 +3,7 @@
 import argparse
 import shlex
 
-from stepcut.cli.common import label_options, progress_hook, said
+from stepcut.cli.common import describe_trust, label_options, progress_hook, said
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
@@ -36,9 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.mistakes:
         marked = load(args.procedure, trust=args.trust).mark_mistakes(*args.mistakes)
         marked.save(args.procedure)
-        print(
-            f"kept in {args.procedure}\ncheck: {marked.expectations.forecast}\n{marked.expectations.advice}"
-        )
+        print(f"kept in {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
         return 0
     labels = args.labels
     how = {**label_options(args), **said(args, "annotator")}
@@ -64,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     gone = [name for name in before.steps if name not in after.steps and not is_unnamed(name)]
     if gone:
         print(f"no step any more, since the labels do not name it: {', '.join(gone)}")
+    print(f"\n{describe_trust(after)}")
     for name, reason in after.suggest_why():
         print(f"label next:  {name} ({reason})")
     kept = args.output or args.procedure

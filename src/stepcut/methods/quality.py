@@ -1,11 +1,13 @@
-"""Quality without labels: are these steps, or little more than slices of time or chance?"""
+"""Quality: how much of the time the steps are expected to be right, without labels and with some."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from stepcut.checks import SEEDS
 from stepcut.methods.arithmetic import (
@@ -22,81 +24,187 @@ from stepcut.methods.stepcut.consensus import agreement, come_again, time_regula
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs
 
-Grade = Literal["good", "doubtful", "clock"]
-
-GOOD = 1.0
-"""A score of at least this is graded good. Set, as the next, on recipes, knots, toy kitchens, shuffled videos and
-noise, see docs/results.md."""
 CHANCE = 0.1
 """Halves of the videos that agree by less than this beyond chance share no steps."""
-HELP = "More videos, labels for two or three of them (stepcut teach), a better backbone or a higher --fps help."
-SINGLE = 5
+SINGLE = 3
 """Single runs whose agreement is measured."""
-RIGHT = (0.06, 0.53)
-"""Of segments about RIGHT[0] + RIGHT[1] score are right. Fitted to nine recipes and knots, each judged by the others in
-docs/results.md."""
 SHORT = 64
 """Principal axes on which videos are learned again."""
+NUMBERS = {3: "three", 5: "five"}
+SPREAD = 0.1
+"""The spread of the share that is right over videos, assumed before any is seen, worth two videos."""
+
+# Made by benchmarks/quality.py; benchmarks/reports/quality.md shows how well they hold on tasks that were left out.
+WEIGHTS = {"one": 0.014, "runs": 0.529, "irregularity": 0.295, "sharpness": 0.144}
+"""The share of time that is right, as a sum of evidence."""
+ERRORS = (-0.22, 0.262)
+"""The 10 % and 90 % quantiles of how far the truth lies from the estimate."""
+EQUAL = (0.297, -0.013, -0.106, 0.1)
+"""The share that equal-length segments have right: EQUAL[0] + EQUAL[1] / steps, and the quantiles of its error."""
+AFTER = {3: (0.173, 1.063, -0.09, 0.138), 5: (0.203, 1.033, -0.113, 0.138)}
+"""After so many labelled videos: a + b times the estimate without any, and the quantiles of its error."""
 
 
 @dataclass(frozen=True)
-class Quality:
-    """How far to trust the steps. All figures are from 0 to 1, and 0 where they were not measured."""
+class Evidence:
+    """What was measured without labels; all but the last two from 0 to 1."""
 
-    grade: Grade
-    """good, doubtful, or clock: little more than slices of time, or than chance."""
-    reason: str
-    """One sentence, with what helps."""
-    score: float
-    """(runs + halves) (1 - regularity / 2), half of it for slices of time, 0 where nothing is shared; 0 to 2."""
     runs: float
     """Agreement between single runs from different starts."""
     halves: float
     """Agreement of all steps with those learned from half of the videos, mean of both halves."""
-    shared_beyond_chance: float
+    beyond: float
     """(h - c) / (1 - c), h how far the two halves agree with each other, c the same on videos with random phases: each
     keeps how strongly and how quickly its features change, and loses what it shares with the others."""
-    clock: float
-    """Agreement with a cut of every video into equal parts."""
-    regularity: float
-    """How regular the times of the steps are that single runs find without any time; 1: each at one time."""
-    shared: tuple[float, ...]
-    """Of each step, the share of the videos in which it is done."""
-    sharpness: float = 1.0
+    stable: float
+    """The share of rows that keep their step in a video that is left out of learning."""
+    uniform: float
+    """Agreement with equal-length segments."""
+    irregularity: float
+    """How much the times vary at which single runs, without a time prior, find each step; 0: each at one time."""
+    sharpness: float
     """What of the features is lost when every boundary moves by half a segment, see `measure_sharpness`; where nothing
     is, steps are slices of time."""
+    steps: int
+    videos: int
+
+
+class Estimate(NamedTuple):
+    """The share of time that is right, with an 80 % interval."""
+
+    right: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, right: float, errors: tuple[float, float]) -> Self:
+        """From an estimate and the quantiles of its error; all within 0 and 1."""
+        return cls(
+            *(float(np.clip(x, 0.0, 1.0)) for x in (right, right + errors[0], right + errors[1]))
+        )
 
     def __str__(self) -> str:
-        return f"{self.grade}: {self.reason}"
+        return f"{100 * self.right:.0f} % ({100 * self.low:.0f}–{100 * self.high:.0f} %)"
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How much of the time the steps are expected to be right.
+
+    Right is the share of all rows, background included, that have their true step after one matching of discovered to
+    true steps for the whole task.
+    """
+
+    kind: Literal["estimate", "labels", "uniform", "unknown"]
+    """estimate: from evidence without labels; labels: cross-validated; uniform: no better than equal-length segments;
+    unknown: not enough evidence."""
+    now: Estimate | None
+    """None where it is unknown."""
+    after: dict[int, Estimate]
+    """The same after three and five labelled videos; empty once videos are labelled."""
+    why: str = ""
+    """What the estimate rests on, or why there is none."""
+    evidence: Evidence | None = None
+
+    @property
+    def right(self) -> float | None:
+        """The expected share of time that is right."""
+        return None if self.now is None else self.now.right
 
     @property
     def reliability(self) -> float:
-        """The share of segments that are expected to be right where the method itself is sure; 1 if not measured."""
-        return float(np.clip(RIGHT[0] + RIGHT[1] * self.score, 0.05, 0.95)) if self.shared else 1.0
+        """What step probabilities are multiplied by to be confidences: as sure as steps are right without labels."""
+        if self.now is None or self.evidence is None:
+            return 1.0
+        return float(np.clip(self.now.right, 0.05, 0.95))
+
+    def __str__(self) -> str:
+        if self.now is None:
+            return f"How much of the time is right cannot be estimated: {self.why}."
+        interval = f"({100 * self.now.low:.0f}–{100 * self.now.high:.0f} %)"
+        right = f"{100 * self.now.right:.0f} % of the time"
+        equal = (
+            "No better than cutting every video into equal parts. "
+            if self.kind == "uniform"
+            else ""
+        )
+        if self.evidence is None:
+            return f"{equal}{right} is right {interval}, {self.why}."
+        words = [f"{equal}Expect {right} to be right {interval}."]
+        if self.after:
+            more = " and ".join(
+                f"{NUMBERS.get(count, count)} to {100 * one.right:.0f} %"
+                for count, one in self.after.items()
+            )
+            words.append(f"Labels usually bring this to more: {more}.")
+        return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
         """For config.json."""
-        return {**asdict(self), "shared": list(self.shared)}
+        evidence = None if self.evidence is None else asdict(self.evidence)
+        after = {str(count): list(one) for count, one in self.after.items()}
+        now = None if self.now is None else list(self.now)
+        return {
+            "kind": self.kind,
+            "now": now,
+            "after": after,
+            "why": self.why,
+            "evidence": evidence,
+        }
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
-        """What `to_json` wrote."""
-        return cls(**{**record, "shared": tuple(record["shared"])})
+        """What `to_json` wrote; a grade of version 0.2.0 says nothing of how much is right."""
+        if "kind" not in record:
+            return cls("unknown", None, {}, "it was learned with version 0.2.0, learn it again")
+        now, evidence = record["now"], record["evidence"]
+        return cls(
+            record["kind"],
+            None if now is None else Estimate(*map(float, now)),
+            {int(count): Estimate(*map(float, one)) for count, one in record["after"].items()},
+            str(record["why"]),
+            None if evidence is None else Evidence(**evidence),
+        )
 
 
-def measure_quality(
+def measure_quality(method: Method, features: Sequence[Array], progress: Hook = silent) -> Quality:
+    """How much of the time the steps that a fitted `method` found without labels are right, in a few seconds."""
+    evidence = gather_evidence(method, features, progress)
+    return not_measured() if evidence is None else estimate(evidence)
+
+
+def estimate(evidence: Evidence) -> Quality:
+    """The quality that follows from the evidence: never more than equal-length segments where nothing is shared."""
+    right = sum(
+        weight * (1.0 if name == "one" else getattr(evidence, name))
+        for name, weight in WEIGHTS.items()
+    )
+    equal = EQUAL[0] + EQUAL[1] / evidence.steps
+    if evidence.beyond < CHANCE or evidence.sharpness <= 0:
+        return Quality("uniform", Estimate.around(min(right, equal), EQUAL[2:]), {}, "", evidence)
+    after = {
+        k: Estimate.around(a + b * right, (low, high)) for k, (a, b, low, high) in AFTER.items()
+    }
+    return Quality("estimate", Estimate.around(right, ERRORS), after, "", evidence)
+
+
+def gather_evidence(
     method: Method, features: Sequence[Array], progress: Hook = silent
-) -> Quality | None:
-    """The quality of the steps that a fitted method found in these videos, in a few seconds.
+) -> Evidence | None:
+    """What says, without labels, how far to trust the steps that a fitted `method` found in these videos.
 
-    It learns again with a few restarts, from other starts, and from half of the videos. None for a method without the
-    settings `steps`, `seed` and `restarts` (learning again would take as long as learning), for fewer than four videos
-    and for one step. `progress` hears how far learning again is, once for each time.
+    It learns again with a few restarts, from other starts, and from half of the videos; which half a video belongs to
+    follows from its content, so that names and order do not matter. None for a method without the settings `steps`,
+    `seed` and `restarts` (learning again would take as long as learning), for fewer than four videos and for one step.
+    `progress` hears how far learning again is, once for each time.
     """
     given = method.settings()
     if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
         return None
-    count, labels = method.steps_, np.concatenate(method.labels_)
+    order = sorted(range(len(features)), key=lambda place: fingerprint(features[place]))
+    features = [features[place] for place in order]
+    found = [method.labels_[place] for place in order]
+    count, labels = method.steps_, np.concatenate(found)
     videos = shorten(features)
     timeless = {"prior": 0.0} if "prior" in given else {}
     seeds = [(given["seed"] + 1 + number) % (SEEDS + 1) for number in range(SINGLE)]
@@ -116,18 +224,26 @@ def measure_quality(
     chance = agreement(by_chance[0], by_chance[1], count)
     uniform = np.concatenate([equal_parts(len(rows), count) for rows in features])
     shortest = min(len(rows) for rows in features) / (10 * count)
-    done = [[(cut == step).any() for step in range(count)] for cut in method.labels_]
-    return grade(
+    new = method.left_out_
+    as_new = labels if new is None else np.concatenate([new.labels[place] for place in order])
+    return Evidence(
         runs=float(np.mean([agreement(a, b, count) for i, a in enumerate(runs) for b in runs[:i]])),
         halves=float(np.mean([agreement(half, labels, count) for half in halves])),
         beyond=(agreement(halves[0], halves[1], count) - chance) / max(1 - chance, 1e-9),
-        clock=agreement(labels, uniform, count),
-        regularity=0.0
+        stable=float(np.mean(as_new == labels)),
+        uniform=agreement(labels, uniform, count),
+        irregularity=1.0
         if come_again(single, count, shortest)
-        else float(np.mean([time_regularity(one, count, shortest) for one in single])),
-        shared=tuple(np.mean(done, axis=0).round(3).tolist()),
-        sharpness=measure_sharpness(videos, method.labels_),
+        else 1 - float(np.mean([time_regularity(one, count, shortest) for one in single])),
+        sharpness=measure_sharpness(videos, found),
+        steps=count,
+        videos=len(features),
     )
+
+
+def fingerprint(rows: Array) -> bytes:
+    """A digest of the content of one video's features."""
+    return hashlib.blake2b(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).digest()
 
 
 def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:
@@ -190,70 +306,35 @@ def refit(method: Method, videos: Sequence[Array], progress: Hook, **changes: An
     return fresh.fit(videos, progress=progress)
 
 
-def grade(
-    runs: float,
-    halves: float,
-    beyond: float,
-    clock: float,
-    regularity: float,
-    shared: tuple[float, ...],
-    sharpness: float,
+def cross_validated(
+    labels: Sequence[Labels | None], left_out: Sequence[Labels], count: int
 ) -> Quality:
-    """The grade that the figures of `Quality` give, and why; `beyond` is `shared_beyond_chance`."""
-    nothing = beyond < CHANCE
-    score = 0.0 if nothing else (runs + halves) * (1 - max(0.0, regularity) / 2)
-    score *= 0.5 if sharpness <= 0 else 1.0
-    figures = (score, runs, halves, beyond, clock, regularity, shared, sharpness)
-    if nothing:
-        why = "halves of the videos agree no better than videos that have nothing in common"
-        return Quality(
-            "clock", f"no steps that the videos share were found: {why}. {HELP}", *figures
-        )
-    if sharpness <= 0:
-        why = "nothing changes more where they end than in their middle"
-        return Quality(
-            "clock", f"these steps are little more than slices of time: {why}. {HELP}", *figures
-        )
-    if score >= GOOD:
-        why = f"runs agree by {runs:.0%}, halves of the videos by {halves:.0%}"
-        return Quality("good", f"independent runs find the same steps: {why}.", *figures)
-    agreed = [(runs, f"runs from other starts agree by {runs:.0%} only")]
-    agreed += [(halves, f"steps learned from half of the videos agree by {halves:.0%} only")]
-    weak = [why for share, why in agreed if share < 0.7]
-    if (
-        regularity > 0.6 or not weak
-    ):  # where both agree so far, nothing else keeps the score below GOOD
-        weak.append(f"the time of the video explains much of them (regularity {regularity:.0%})")
-    return Quality("doubtful", f"{'; '.join(weak)}. {HELP}", *figures)
-
-
-def grade_taught(right: float | None, labels: Sequence[Labels | None], count: int) -> Quality:
-    """The grade of `count` steps that a person labelled: how well labelled videos are found when they are left out,
-    `right` for this share of their rows; None where one video alone is labelled."""
-    said = [rows for rows in labels if rows is not None and (rows != OPEN).any()]
-    if right is None:
-        why = "one video alone is labelled, so none can be left out to see how well it is found"
-        return Quality("doubtful", f"{why}. Label two or three more.", 0, 0, 0, 0, 0, 0, ())
-    when = np.concatenate([normalised_times(len(rows)) for rows in said])
-    rows = np.concatenate(said)
-    order = np.argsort(
-        [when[rows == step].mean() if (rows == step).any() else 2.0 for step in range(count)]
+    """The quality of `count` steps that a person labelled, by how well labelled videos are segmented when they are left
+    out of learning, beside equal parts of each video in the usual order."""
+    pairs = [
+        (said, seen)
+        for said, seen in zip(labels, left_out, strict=True)
+        if said is not None and (said != OPEN).any()
+    ]
+    if len(pairs) < 2:
+        why = "one labelled video alone cannot be compared with another. Label two or three more"
+        return Quality("unknown", None, {}, why)
+    shares = np.array([(seen == said)[said != OPEN].mean() for said, seen in pairs])
+    spread = (
+        np.sqrt(((shares - shares.mean()) ** 2).sum() + 2 * SPREAD**2) / (len(shares) + 1) ** 0.5
     )
-    inside = rows != OPEN
-    clock = float(
-        (order[(when * count).astype(np.int64)] == rows)[inside].mean()
-    )  # equal parts, in the usual order
-    told = f"left out in turn, the {len(said)} labelled videos are found right for {right:.0%} of their time"
-    reason = f"{told} (equal parts of each video: {clock:.0%})."
-    score = (right - RIGHT[0]) / RIGHT[1]
-    grade: Grade = "clock" if right <= clock else "good" if score >= GOOD else "doubtful"
-    return Quality(
-        grade, reason if grade == "good" else f"{reason} {HELP}", score, 0, 0, 0, clock, 0, ()
-    )
+    half = float(stdtrit(len(shares) + 1, 0.9) * spread / len(shares) ** 0.5)
+    rows = np.concatenate([said for said, _ in pairs])
+    when = np.concatenate([normalised_times(len(said)) for said, _ in pairs])
+    times = [when[rows == k].mean() if (rows == k).any() else 2.0 for k in range(count)]
+    equal = np.argsort(times)[(when * count).astype(np.int64)]
+    uniform = float((equal == rows)[rows != OPEN].mean())
+    now = Estimate.around(float(shares.mean()), (-half, half))
+    why = f"cross-validated on {len(pairs)} labelled videos; equal parts: {100 * uniform:.0f} %"
+    return Quality("labels" if now.right > uniform else "uniform", now, {}, why)
 
 
 def not_measured() -> Quality:
-    """What is said where nothing was measured."""
-    why = "this method, or so few videos, cannot be measured"
-    reason = f"{why}; compare with labels of videos that were not learned from."
-    return Quality("doubtful", reason, 0, 0, 0, 0, 0, 0, ())
+    """What is known where nothing was measured."""
+    why = "it needs four videos or more and a method that can learn again quickly; label two videos"
+    return Quality("unknown", None, {}, why)

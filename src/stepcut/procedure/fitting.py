@@ -17,7 +17,14 @@ from stepcut.methods.constraints import as_constraints
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
 from stepcut.methods.method import Method, adapt
-from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
+from stepcut.methods.quality import (
+    Quality,
+    cross_validated,
+    measure_quality,
+    not_measured,
+    refit,
+    shorten,
+)
 from stepcut.procedure.lesson import StepLabels
 from stepcut.procedure.naming import (
     Ingredient,
@@ -68,10 +75,9 @@ def fit(
     config["settings"] = plain_numbers(method.settings())
     quality, tree = _assess(method, rows, known, progress)
     config |= {
-        "quality": None if quality is None else quality.to_json(),
+        "quality": quality.to_json(),
         "hierarchy": tree.to_json(),
     }
-    reliability = 1.0 if quality is None else quality.reliability
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         pairs = zip(method.probabilities(rows), rows, strict=True)
@@ -114,7 +120,9 @@ def fit(
     return Record(
         learned_steps=steps,
         learned_timelines={
-            one.name: timeline_of(one, cut, reliability * share, steps, words=words.get(one.name))
+            one.name: timeline_of(
+                one, cut, quality.reliability * share, steps, words=words.get(one.name)
+            )
             for one, cut, share in zip(features, method.labels_, probabilities, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
@@ -132,18 +140,21 @@ def fit(
 
 def _assess(
     method: Method, rows: Sequence[Array], labels: Sequence[Labels | None] | None, progress: Hook
-) -> tuple[Quality | None, Hierarchy]:
+) -> tuple[Quality, Hierarchy]:
     """How far to trust the steps, and which of them join or part at another grain."""
-    quality, split = None, None
+    split = None
     with Stage(progress, "quality", unit="runs") as stage:
 
         def beat(event: Event) -> None:
             """Whoever watches sees every sign of life of a run, and counts it when it has finished."""
             stage.advance(event.finished)
 
-        if labels is not None:
-            quality = grade_taught(method.right_, labels, method.steps_)
-        elif (quality := measure_quality(method, rows, beat)) is not None:
+        if labels is not None and any(one is not None for one in labels):
+            new = method.left_out_
+            quality = not_measured()
+            if new is not None:
+                quality = cross_validated(labels, new.labels, method.steps_)
+        elif (quality := measure_quality(method, rows, beat)).now is not None:
             few = refit(method, shorten(rows), beat, restarts=3, steps=method.steps_ + 1)
             split = find_split(method.labels_, few.labels_, method.steps_)
         names = [str(number) for number in range(method.steps_)]

@@ -147,7 +147,7 @@ class Outline:
 
     @property
     def quality(self) -> Quality:
-        """How far to trust the steps: `.grade` is good, doubtful or clock; `.reason` in a sentence."""
+        """How much of the time the steps are expected to be right: `.right`, `.now`, `.after`; `str` is a sentence."""
         kept = self.config.get("quality")
         return not_measured() if kept is None else Quality.from_json(kept)
 

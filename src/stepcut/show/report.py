@@ -109,9 +109,10 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     else:
         learned = f"{steps} discovered in {videos} without any labels."
     words = [learned, str(procedure.quality)]
+    words += [procedure.expectations.mixed] if procedure.expectations.mixed else []
     wrong = [check for check in checks if not check.ok]
     if checks and not wrong:
-        words.append(f"{counted(len(checks))} checked: nothing unusual.")
+        words.append(f"{counted(len(checks))} checked: no deviation found. {checks[0].power}")
     elif wrong:
         named = "; ".join(f"{check.video}: {_worst(check)}" for check in wrong[:NAMED])
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""

@@ -192,7 +192,7 @@ class Viewer:
             "taught": can_take_back(self.folder, str(outline.config.get("fingerprint", ""))),
             "learned": outline.config["method"] != LABELS,
             "beside": self.beside.name if self.beside else None,
-            "quality": {"grade": quality.grade, "reason": quality.reason}
+            "quality": {"kind": quality.kind, "right": quality.right, "text": str(quality)}
             if "quality" in outline.config
             else None,
             "hierarchy": outline.config.get("hierarchy"),

@@ -34,9 +34,10 @@ function drawHead() {
   $("teach").hidden = !canTeach();
   $("trust").hidden = !quality;
   if (quality) {
-    $("trust").textContent = { good: "good", doubtful: "doubtful", clock: "time slices" }[quality.grade];
-    $("trust").className = `grade ${quality.grade}`;
-    $("trust").title = `How far to trust these steps, and with more or fewer of them (G)\n${quality.reason}`;
+    const share = quality.right === null ? "not estimated" : `${Math.round(100 * quality.right)} % right`;
+    $("trust").textContent = quality.kind === "uniform" ? "time slices" : share;
+    $("trust").className = `grade ${quality.kind === "uniform" ? "clock" : quality.right >= 0.6 ? "good" : "doubtful"}`;
+    $("trust").title = `How much of the time is right, and with more or fewer steps (G)\n${quality.text}`;
   }
   $("undo").disabled = !last;
   $("redo").disabled = !next;

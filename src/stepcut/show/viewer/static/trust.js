@@ -6,7 +6,7 @@ import { edit, stepOf, store } from "./store.js";
 
 export function showTrust() {
   const { quality, hierarchy } = store.data;
-  const body = [el("p", { class: quality.grade === "good" ? "good" : "bad", text: `${quality.grade}: ${quality.reason}` })];
+  const body = [el("p", { class: quality.kind === "uniform" ? "bad" : "good", text: quality.text })];
   let groups = [];
   const join = closer("Join these", () => {
     for (const [into, ...others] of groups) others.forEach((step) => edit({ do: "merge", step, into }));
