@@ -3,11 +3,12 @@
 import argparse
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from stepcut.cli import say
 from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
@@ -68,7 +69,9 @@ def run_task(args: argparse.Namespace) -> int:
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
-    count = len(find_inputs(videos))
+    count = None
+    with suppress(StepcutError):  # which is reported once the settings are checked
+        count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
             f"{videos[0]} is one video; steps are found by what videos share. Give at least two."

@@ -96,7 +96,6 @@ def learn(
     (60,)
     """
     progress = default_hook() if progress is None else progress
-    inputs = find_inputs(source)
     if output is not None:
         check_output(output)
     part: Method | type[Method] = (
@@ -120,6 +119,7 @@ def learn(
         )
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
+    inputs = find_inputs(source)
     with open_engine(engine, workers, address) as where:
         features, failures = read_source(
             inputs, rate, spec, cache, strict, progress, where, device=device, backbone=own
