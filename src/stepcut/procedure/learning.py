@@ -28,6 +28,7 @@ from stepcut.parallel.contract import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.lengths import check_features
 from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
 from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
@@ -124,6 +125,7 @@ def learn(
         features, failures = read_source(
             inputs, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
+    check_features(features, inputs.places)
     if known is not None and steps == "auto":
         steps = len(known)
     check_amount(features, steps)

@@ -119,6 +119,17 @@ def sample_frames(
     return samples
 
 
+def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
+    """The frame (H, W, 3) shown at a `time` in seconds; None more than 0.1 s past the end."""
+    for at in (time, time - 0.1):
+        samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
+        frame = next(samples, None)
+        samples.close()
+        if frame is not None:
+            return frame[1]
+    return None
+
+
 def sample_number(time: float | Fraction, rate: Fraction) -> int:
     """The number of the first sample at or after `time`, where there are `rate` a second."""
     return max(0, math.ceil(Fraction(time).limit_denominator(1_000_000) * rate))
