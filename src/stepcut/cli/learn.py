@@ -74,10 +74,10 @@ def run_task(args: argparse.Namespace) -> int:
 
 def state_rate(places: Sequence[str]) -> None:
     """Say which rate is assumed for feature files that do not have one."""
-    inputs = find_inputs(places)
-    files = inputs.files if inputs.kind == "feature file" else []
-    if first := next((file for file in files if file.suffix != ".safetensors"), None):
-        with suppress(StepcutError):  # a bad file is reported when all are read
+    with suppress(StepcutError):  # what is wrong is reported when all are read
+        inputs = find_inputs(places)
+        files = inputs.files if inputs.kind == "feature file" else []
+        if first := next((file for file in files if file.suffix != ".safetensors"), None):
             seconds = load_features([first], 1)[0].duration
             say(
                 f"assuming 1 row of features a second, so {first.name} lasts {clock(seconds)}; "
