@@ -18,9 +18,10 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, VideoError
 from stepcut.procedure.naming import frame_at
 from stepcut.procedure.procedure import Procedure
+from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.film import picture_at
 from stepcut.show.report import find_moments, make_report
-from stepcut.timeline import Segment, Timeline, draw_axis
+from stepcut.timeline import Segment, Timeline
 
 
 class Outside(HTMLParser):
@@ -260,7 +261,7 @@ def test_settings_are_in_the_page(procedure: Procedure) -> None:
 
 
 def test_bars_tell_name_times_and_confidence_on_hover() -> None:
-    bar = Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4).to_svg()
+    bar = draw_bar(Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4))
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)

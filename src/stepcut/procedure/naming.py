@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items
-from stepcut.features.backbones.lite0 import LAYOUT, weights_file
-from stepcut.features.backbones.weights import read_weights
+from stepcut.features.backbones.lite0 import LAYOUT, package_weights
 from stepcut.features.contract import Features
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats.common import decode
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
-from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
+from stepcut.procedure.lesson import StepLabels, find_alike, nameless
 
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
@@ -173,7 +172,7 @@ def carry_names(
     for i, j in zip(*pair_steps(shared), strict=True):
         if before:
             names[free[j]] = given[old[i]]
-    return [name or unnamed(number) for number, name in enumerate(names)]
+    return [name or nameless(number) for number, name in enumerate(names)]
 
 
 def shared_rows(
@@ -204,7 +203,7 @@ def words_of_features(
         .read_text(encoding="utf-8")
         .split(",")
     )
-    arrays = read_weights(weights_file())[0]
+    arrays = package_weights()
     weight, bias = (
         np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias")
     )

@@ -19,9 +19,10 @@ from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
+from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.canvas import Compared, check_procedure, compare, to_svg
 from stepcut.show.film import picture_at
-from stepcut.timeline import Segment, Timeline, draw_axis
+from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
 FINDING_COLOUR = "#c5221f"
@@ -178,11 +179,11 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
     for name, timeline in procedure.timelines.items():
         above = ""
         if compared is not None and name in compared.timelines:
-            above = compared.timelines[name].to_svg(
-                compared.colours, end, height=12, label=f"truth of {name}"
+            above = draw_bar(
+                compared.timelines[name], compared.colours, end, height=12, label=f"truth of {name}"
             )
         rows.append(
-            f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(procedure.colours, end)}</td></tr>"
+            f"<tr><th>{escape(name)}</th><td>{above}{draw_bar(timeline, procedure.colours, end)}</td></tr>"
         )
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
     legend = "".join(
@@ -204,11 +205,14 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
 def _checked(procedure: Procedure, check: Report) -> str:
     """The timeline of a checked video, marks beneath it where something was found, and what."""
     done = [Segment(start, end, step.name) for step in check.steps for start, end in step.times]
-    drawn = Timeline(done, check.seconds, video=check.video).to_svg(procedure.colours)
+    drawn = draw_bar(Timeline(done, check.seconds, video=check.video), procedure.colours)
     if check.findings:
         marks = Timeline([Segment(f.start, f.end, f.reason) for f in check.findings], check.seconds)
-        drawn += marks.to_svg(
-            dict.fromkeys(marks.steps, FINDING_COLOUR), height=6, label=f"findings in {check.video}"
+        drawn += draw_bar(
+            marks,
+            dict.fromkeys(marks.steps, FINDING_COLOUR),
+            height=6,
+            label=f"findings in {check.video}",
         )
     return (
         f'<table class="timelines"><tr><th>{escape(check.video)}</th><td>{drawn}{draw_axis(check.seconds)}</td></tr>'

@@ -34,7 +34,7 @@ from stepcut.paper.cnc.method import EMBEDDERS
 from stepcut.paper.cnc.settings import as_published
 from stepcut.paper.experiments.material import Material
 from stepcut.plugins import find
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, unnamed
 from stepcut.version import __version__
 
 
@@ -192,7 +192,7 @@ def run_cell(work: Work) -> dict[str, Any]:
         if set(record := read_json(path)) == {"cell", "figures", "notes", "seconds"}:
             return record
     start = time.perf_counter()
-    names = [f"step {number}" for number in range(cell.steps)]
+    names = [unnamed(number) for number in range(cell.steps)]
     if cell.row in NO_VIDEO:
         found = {
             name: Timeline(duration=seconds, steps=names)

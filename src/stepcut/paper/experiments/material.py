@@ -257,7 +257,7 @@ def _which(data: str) -> tuple[str, str]:
     if colon and name in known:
         return name, root
     if colon and not Path(data).exists():
-        raise OptionError(unknown("data", name, known))
+        raise unknown("data", name, known)
     if not Path(data).is_dir():
         raise DataError(
             f"{data}: there is no such folder. Give the folder of a data set, NAME:DIR, or toy."
@@ -288,7 +288,7 @@ def choose_features(
         if features in given:
             return features
         if not filmed:
-            raise OptionError(unknown("features", features, given or ["none are here"]))
+            raise unknown("features", features, given or ["none are here"])
         return as_spec(features, fps=fps)
     if spec is not None:
         files = {

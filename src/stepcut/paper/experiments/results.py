@@ -14,7 +14,7 @@ import numpy as np
 
 from stepcut.colours import colour
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.compare import NO_VIDEO, above_clock
+from stepcut.evaluation.compare import NO_VIDEO, above_uniform
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.files.names import safe_name
@@ -293,7 +293,7 @@ class Results:
         )
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
-        """For every row that looks at videos: how far above the clock."""
+        """For every row that looks at videos: how far above the uniform baseline."""
         rows = self.rows()
         for key, cells in rows.items():
             clock = rows.get(("uniform", *key[1:]))
@@ -302,7 +302,7 @@ class Results:
                     f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:]
                 )
                 ours, theirs = (self._average(each, "F1", protocol) for each in (cells, clock))
-                yield f"{key[0]}{where}: {above_clock(ours, theirs.mean)}."
+                yield f"{key[0]}{where}: {above_uniform(ours, theirs.mean)}."
 
 
 def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:
