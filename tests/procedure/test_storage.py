@@ -454,7 +454,7 @@ def test_what_cannot_be_written_is_found_before_the_work(
 # ---------------------------------------------------------------------- folders of other versions, damaged, foreign
 
 
-@pytest.mark.parametrize(("method", "ends"), [("default", [12, 24, 36]), ("cnc", [12, 23, 36])])
+@pytest.mark.parametrize(("method", "ends"), [("default", [12, 24, 36])])
 def test_a_procedure_of_version_0_1_0_loads(method: str, ends: list[int], tmp_path: Path) -> None:
     procedure = sc.load(OLD / method)
     assert [segment.end for segment in procedure.segment(OLD / "new.npy")] == ends
