@@ -912,3 +912,20 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         wait_saved(tab, "Taken back")
         assert not opened.viewer.edits.outline.given
         tab.close()
+
+
+def test_the_file_that_opens_the_browser_leads_to_the_page(
+    browser: Any, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    served.running.open_browser("#two@3.5")
+    tab = browser.new_page()
+    for _ in range(100):
+        if opened:
+            break
+        tab.wait_for_timeout(50)
+    tab.goto(opened[0])
+    tab.wait_for_selector("body.ready")
+    assert tab.locator("#stage h2").inner_text() == "two"
+    tab.close()

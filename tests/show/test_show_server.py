@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import shutil
 import socket
+import stat
 import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import av
 import pytest
@@ -589,3 +591,43 @@ def test_a_connection_that_asks_for_nothing_is_let_go(
         for line in lines:
             line.close()
         assert page.get("api/state").status == 200
+
+
+def test_a_body_that_never_comes_is_not_waited_for(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepcut.show.viewer.security.PATIENCE", 0.3)
+    head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
+    words = f"{head}Content-Type: application/json\r\nContent-Length: 40\r\n\r\n{{"
+    port = int(page.host.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(words.encode())
+        answer = b"".join(iter(lambda: line.recv(400), b""))  # ends when the server closes it
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert page.viewer.edits.corrections.changes == 0
+
+
+def test_a_link_on_another_page_leads_to_the_page_and_to_nothing_else(page: Page) -> None:
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    assert page.get("", followed).status == 200
+    for dest in ("iframe", "script", "empty", "video"):
+        assert page.get("", {**followed, "sec-fetch-dest": dest}).status == 403
+    assert page.post("api/undo", {"revision": page.revision}, followed).status == 403
+
+
+def test_the_token_is_not_on_the_command_line_of_the_browser(
+    page: Page, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page.running.open_browser("#one@5")
+    deadline = time.monotonic() + 10
+    while not opened and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert page.token not in opened[0]
+    file = Path(unquote(urlsplit(opened[0]).path))
+    assert file.is_relative_to(own_cache)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert f'url={page.running.address}#one@5"' in file.read_text()
+    page.running.close()
+    assert not file.exists()

@@ -11,7 +11,7 @@ from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
-from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
+from stepcut.show.viewer.server import Running, kept, outline_of
 from stepcut.show.viewer.state import Beside, Viewer, look
 
 
@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> int:
         )
 
     running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
-    address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")
-    print(address, flush=True)
+    place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
+    print(running.address + place, flush=True)
     if not args.no_browser:
-        open_browser(address)
+        running.open_browser(place)
     running.run()
     if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
         say(

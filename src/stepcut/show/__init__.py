@@ -27,15 +27,15 @@ def view(
     an `address` and a `close()`. Edits are kept in the procedure's folder; a procedure that has none is saved to the
     cache first, and the same procedure finds its edits there again.
     """
-    from stepcut.show.viewer.server import Running, kept, open_browser
+    from stepcut.show.viewer.server import Running, kept
     from stepcut.show.viewer.state import Viewer
 
     folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
     running = Running(Viewer(folder), port)
-    if browser:
-        open_browser(running.address)
     if block is None:
         block = "ipykernel" not in sys.modules  # a notebook goes on
+    if browser:
+        running.open_browser()
     if not block:
         return running.start()
     log = logging.getLogger("stepcut")

@@ -279,7 +279,7 @@ async def read_body(request: Request) -> dict[str, Any]:
 async def tell(_: Request, error: HTTPException | StepcutError) -> Response:
     """What is not there, or not now, or wrong, as a sentence."""
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code)
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     return JSONResponse(
         {"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422
     )

@@ -6,6 +6,7 @@ import json
 import math
 import secrets
 import socket
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Mapping
@@ -32,6 +33,12 @@ from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
 """Seconds that a connection may take to say what it wants."""
+
+
+REDIRECT = """<!doctype html><meta charset="utf-8"><title>stepcut</title>
+<meta http-equiv="refresh" content="0; url=ADDRESS"><p><a href="ADDRESS">Open stepcut</a></p>
+"""
+"""The file that leads the browser to the page."""
 
 
 class Patient(H11Protocol):
@@ -76,6 +83,7 @@ class Running:
         )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
+        self._redirect: Path | None = None
 
     def __repr__(self) -> str:
         return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
@@ -87,10 +95,30 @@ class Running:
         )
         return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
 
+    def open_browser(self, place: str = "") -> None:
+        """Show the page, at a `place` such as `#video@5`, without waiting for the browser.
+
+        Every user of a machine can read the command line of a browser, and the address holds the token. So the browser
+        is given a file that this user alone can read, and the file leads to the address.
+        """
+        folder = cache_dir() / "opening"
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # readable by this user alone
+        self._redirect = Path(name)
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(REDIRECT.replace("ADDRESS", escape(self.address + place)))
+        threading.Thread(
+            target=webbrowser.open, args=[self._redirect.as_uri()], daemon=True
+        ).start()
+
     def run(self) -> None:
         """Serve until a signal comes; the program goes on after it."""
-        with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
-            self._server.run(sockets=[self._socket])
+        try:
+            with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
+                self._server.run(sockets=[self._socket])
+        finally:
+            if self._redirect is not None:
+                self._redirect.unlink(missing_ok=True)
 
     def start(self) -> Self:
         """Serve in the background."""
@@ -103,11 +131,6 @@ class Running:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
-
-
-def open_browser(address: str) -> None:
-    """Show the page, without waiting for the browser."""
-    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
 
 def _listen(host: str, port: int) -> socket.socket:
