@@ -14,10 +14,11 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
-from stepcut.methods.contract import Array, Labels, Method, complete, plain_numbers
+from stepcut.methods.constraints import as_constraints
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
+from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
+from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
-from stepcut.methods.segmenter import check_shares
 from stepcut.procedure.lesson import StepLabels
 from stepcut.procedure.naming import (
     Ingredient,
@@ -60,10 +61,13 @@ def fit(
     checkpoint  a file where long training keeps its state
     """
     rows = [one.rows for one in features]
-    taught = {} if lesson is None else {"labels": [lesson.rows.get(one.name) for one in features]}
-    method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
+    known = None if lesson is None else [lesson.rows.get(one.name) for one in features]
+    taught: dict[str, Any] = {}
+    if known is not None:
+        taught["constraints"] = as_constraints(known)
+    method = adapt(method).fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
-    quality, tree = _assess(method, rows, taught.get("labels"), progress)
+    quality, tree = _assess(method, rows, known, progress)
     config |= {
         "quality": None if quality is None else quality.to_json(),
         "hierarchy": tree.to_json(),

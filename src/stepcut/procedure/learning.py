@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.checking.calibrate import check_false_alarms
+from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
@@ -19,10 +20,10 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS
-from stepcut.methods.contract import VERBS, Method, StepCount, as_step_count, build, plain_numbers
-from stepcut.methods.segmenter import check_limits
+from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
+from stepcut.methods.method import NEEDED, Method
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine, first_process_first, is_first_process
+from stepcut.parallel.contract import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
@@ -100,7 +101,7 @@ def learn(
     part: Method | type[Method] = (
         find("method", method, METHODS) if isinstance(method, str) else method
     )
-    check_part("method", method, part, VERBS, METHODS)
+    check_part("method", method, part, NEEDED, METHODS)
     if output is not None and not isinstance(part, type):
         check_keepable(part, output)
     steps = check_steps(
@@ -118,7 +119,7 @@ def learn(
         )
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
-    with open_engine(engine, workers, address) as where, first_process_first():
+    with open_engine(engine, workers, address) as where:
         features, failures = read_source(
             source, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
@@ -158,7 +159,7 @@ def learn(
     procedure = Procedure.grown(
         fit(features, made, config, names, lesson, None, known, namer, progress, checkpoint)
     )
-    if output is not None and is_first_process():
+    if output is not None:
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure

@@ -13,7 +13,8 @@ from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.features.contract import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
-from stepcut.methods.contract import OPEN, Labels
+from stepcut.methods.constraints import OPEN
+from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
 from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.record import Record

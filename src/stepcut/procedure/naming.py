@@ -25,7 +25,7 @@ from stepcut.features.contract import Features
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats.common import decode
 from stepcut.methods.arithmetic import Floats
-from stepcut.methods.contract import Labels
+from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
 

@@ -12,6 +12,7 @@ from stepcut.checking.accepted import without_accepted
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
+from stepcut.checks import check_number
 from stepcut.colours import colour, legend
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.contract import Features
@@ -20,9 +21,9 @@ from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
-from stepcut.methods import StepCut
-from stepcut.methods.contract import OPEN, Array, Method, build
-from stepcut.methods.segmenter import check_number
+from stepcut.methods.constraints import OPEN
+from stepcut.methods.inputs import Array, build
+from stepcut.methods.method import Method
 from stepcut.methods.stepcut.suggest import suggest
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
@@ -117,10 +118,9 @@ class Procedure(Record):
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
-        if isinstance(made, StepCut) and isinstance(self.method, StepCut):
-            # Labels may be of other steps than those shown.
-            same = labels is None and len(said.names) == len(self.steps)
-            made.start_from(self.method, [before[one.name] for one in features] if same else None)
+        # Labels may be of other steps than those shown.
+        same = labels is None and len(said.names) == len(self.steps)
+        made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
         mine, found, severity = (

@@ -13,8 +13,9 @@ import numpy as np
 from stepcut.checking.expectations import Expectations
 from stepcut.errors import ProcedureError
 from stepcut.features.contract import Features
-from stepcut.methods.contract import Labels, Method
 from stepcut.methods.hierarchy import Hierarchy
+from stepcut.methods.inputs import Labels
+from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality, not_measured
 from stepcut.order import (
     Orders,
@@ -239,7 +240,7 @@ class Record(Outline):
     def orders(self) -> Orders:
         """The orders in which people do the steps: distinct ones, the most followed first. By mean times; where steps
         come again, by when each is first done, but for the paper's method."""
-        if self.config.get("method") == "cnc":
+        if self.method.orders_by_mean:
             return rank_orders(
                 {name: video_order(labels) for name, labels in self.labels.items()},
                 names=self.steps,

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepcut.features.contract import Features
-from stepcut.methods.contract import OPEN, Array, Labels
+from stepcut.methods.constraints import OPEN
+from stepcut.methods.inputs import Array, Labels
 from stepcut.procedure.corrections.document import Part, Stretches, join, union
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs
 

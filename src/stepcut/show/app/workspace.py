@@ -11,7 +11,7 @@ from stepcut.errors import OptionError, StepcutError, as_items
 from stepcut.features.find import natural
 from stepcut.features.video.probe import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
-from stepcut.methods.contract import as_step_count
+from stepcut.methods.inputs import as_step_count
 from stepcut.procedure.folder import check_output, is_procedure
 from stepcut.procedure.lesson import read_labels
 from stepcut.procedure.naming import read_recipe

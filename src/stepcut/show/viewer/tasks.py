@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import StepcutError
-from stepcut.methods.contract import OPEN
+from stepcut.methods.constraints import OPEN
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.taught import changes, teach_folder
