@@ -144,6 +144,7 @@ class Viewer:
         offered, quality = outline.suggestions, outline.quality
         return {
             "title": self.title,
+            "folder": str(self.folder.resolve()),
             "version": __version__,
             "revision": revision,
             "undo": self.edits.next_undo,

@@ -8,6 +8,7 @@ import { showTrust } from "./trust.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
 import { listen } from "./keys.js";
+import { watchOthers } from "./others.js";
 import { buildStage, choose, chooseNext, drawStage } from "./stage.js";
 import { addIcons, drawSteps } from "./steps.js";
 import { changed, edit, load, matches, redo, say, stepOf, store, undo } from "./store.js";
@@ -96,6 +97,7 @@ try {
   listen();
   document.body.classList.add("ready");
   prepareCopies(say);
+  watchOthers();
 } catch (error) {
   say(S.cannotShow(error.message), true);
 }

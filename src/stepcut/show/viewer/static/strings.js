@@ -32,6 +32,7 @@ export const S = {
   jobKinds: { learn: "Learn", teach: "Learn from annotations", check: "Check", export: "Export", copies: "Copies for the browser", suggest: "Suggest" },
   jobStates: { waiting: "waiting", running: "running", done: "done", failed: "failed", cancelled: "cancelled" },
   stages: { features: "reading videos", steps: "finding steps", order: "order", check: "checking", copies: "making copies", export: "writing" },
+  jobRuns: (kind, share) => `${kind}: ${share}`,
   jobsTitle: "Jobs",
   noJobs: "No jobs.",
   resume: "Resume", forget: "Remove from the list",

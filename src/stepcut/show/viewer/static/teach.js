@@ -1,6 +1,6 @@
 // Learning from annotations: what a person corrected, confirmed or clicked is kept, the other videos follow, and it can be taken back.
 
-import { work } from "./api.js";
+import { ask, isOpen, work } from "./api.js";
 import { closer, open } from "./dialogs.js";
 import { button, el } from "./dom.js";
 import { choose } from "./stage.js";
@@ -19,11 +19,15 @@ export function askTeach() {
   listNext(next);
   const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": S.learning });
   const problem = el("p", { class: "bad", role: "alert" });
+  let running = null;
   const go = button(S.learn, async () => {
     go.disabled = true;
     bar.hidden = false;
     try {
-      const job = await work("api/teach", { revision: store.data.revision }, (now) => { bar.value = now.share; });
+      const job = await work("api/teach", { revision: store.data.revision }, (now) => {
+        running = now;
+        bar.value = now.share;
+      });
       await load();
       dialog.close();
       showChanges(job.result);
@@ -32,10 +36,12 @@ export function askTeach() {
       say(error.message, true); // the question may have been closed meanwhile
       bar.hidden = true;
       go.disabled = false;
+      running = null;
     }
   }, { class: "main", disabled: !fresh });
   const back = taught ? [closer(S.takeBackLast, takeBack)] : [];
-  const cancel = closer(S.cancel);
+  // Closing the dialog with Esc lets the job go on; Cancel ends it.
+  const cancel = closer(S.cancel, () => running && isOpen(running) && ask(`api/jobs/${running.id}/cancel`, {}));
   const dialog = open(S.teachQuestion, [words, next, bar, problem], ...back, cancel, go);
   (fresh ? go : cancel).focus(); // Enter must not take back what was learned
 }
