@@ -239,10 +239,10 @@ def test_new_videos_in_a_watched_folder_are_checked(app: Served, root: Path) -> 
 def test_two_groups_are_compared_in_words(app: Served) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     place = f"p/{procedure}/api/compare"
-    assert "two groups" in app.post(place, {"a": ["0"], "b": ["1"]}).json()["error"]
-    assert app.post(place, {"a": ["0", "9"], "b": ["1", "1"]}).status == 422
-    answer = app.post(place, {"a": ["0", "0"], "b": ["1", "1"]}).json()
-    assert answer["words"]
+    assert "group A" in app.post(place, {"a": ["0"], "b": ["1"]}).json()["error"]
+    assert app.post(place, {"a": ["0", "9"], "b": ["1", "0"]}).status == 422
+    answer = app.post(place, {"a": ["0", "1"], "b": ["1", "0"]}).json()
+    assert "A" in answer["words"]
     assert {row[0] for row in answer["budget"]["rows"]} == {"A", "B"}
 
 

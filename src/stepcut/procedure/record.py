@@ -31,11 +31,10 @@ from stepcut.procedure.corrections.document import (
     Fine,
     Stretches,
     document_of,
-    is_unnamed,
 )
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.procedure.words import middles, stretches_of
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 
 SAME_STEPS = (
@@ -264,7 +263,7 @@ class Record(Outline):
             version=__version__,
             count=len(self.steps),
             amount=len(self.timelines),
-            steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
+            steps="\n".join(f"{k}. {name}" for k, name in enumerate(self.steps, start=1)),
             videos="\n".join(
                 f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
             ),

@@ -1,6 +1,5 @@
 """The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -92,15 +91,6 @@ class Document:
             )
             for video, parts in self.parts.items()
         }
-
-
-def is_unnamed(name: str) -> bool:
-    """Whether a step is called by its number only.
-
-    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
-    (True, True, False)
-    """
-    return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def document_of(

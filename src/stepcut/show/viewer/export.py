@@ -1,16 +1,15 @@
 """Export: labels in every format, clips, the time budget, the report and the plan, into one folder."""
 
-import io
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stepcut.checking.compare import time_budget
 from stepcut.errors import OptionError, as_items, choose
-from stepcut.files.atomic import write_bytes, write_json, write_text
+from stepcut.evaluation.budget import time_budget
+from stepcut.files.atomic import write_json, write_text
 from stepcut.formats import FORMATS, write, write_folder
 from stepcut.procedure.procedure import load
 from stepcut.procedure.record import Outline
@@ -18,7 +17,6 @@ from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import as_rate
 from stepcut.show.clips import flat, write_clips
 from stepcut.show.report import make_report
-from stepcut.tables import Table
 from stepcut.timeline import Timeline
 
 LINKED = ("elan", "boris", "label-studio")
@@ -105,7 +103,8 @@ def write_export(
             else:
                 file = target / FILES[thing][0]
                 if thing.startswith("budget"):
-                    write_budget(timelines, procedure.steps, file)
+                    table = time_budget({"": timelines}, procedure.steps, per_video=True)
+                    table.save(file)
                 elif thing == "plan":
                     write_json(file, procedure.plan())
                 else:
@@ -139,29 +138,6 @@ def write_labels(
     folder.mkdir(parents=True, exist_ok=True)
     write_folder(folder, timelines, format, rate, spreadsheet=True)
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def write_budget(timelines: Mapping[str, Timeline], steps: Sequence[str], file: Path) -> None:
-    """Write where the time goes, as CSV or as a workbook by the name of the file."""
-    named = [replace(timeline, video=name) for name, timeline in timelines.items()]
-    table = time_budget({"": named}, steps)
-    if file.suffix == ".xlsx":
-        write_bytes(file, _workbook(table))
-    else:
-        write_text(file, table.csv())
-
-
-def _workbook(table: Table) -> bytes:
-    from openpyxl import Workbook  # type: ignore[import-untyped]
-
-    book = Workbook(write_only=True)
-    sheet = book.create_sheet("time budget")
-    sheet.append(table.columns)
-    for row in table.rows:
-        sheet.append(row)
-    out = io.BytesIO()
-    book.save(out)
-    return out.getvalue()
 
 
 def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:

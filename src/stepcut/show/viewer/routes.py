@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from stepcut.checking.compare import compare_groups, time_budget
 from stepcut.errors import OptionError, VideoError, as_items, choose
+from stepcut.evaluation.budget import time_budget
+from stepcut.evaluation.groups import compare_groups
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video.probe import probe
@@ -32,7 +33,6 @@ from stepcut.show.viewer.answers import (
     text_of,
 )
 from stepcut.show.viewer.choice import below, upload
-from stepcut.show.viewer.differences import in_words
 from stepcut.show.viewer.export import check_wish, pack, preview
 from stepcut.show.viewer.jobs import FINISHED, Job
 from stepcut.show.viewer.security import Guard
@@ -241,13 +241,14 @@ class Routes:
             keys = as_items(name, body.get(name, []), str, "a list of keys")
             for key in keys:
                 choose(name, key, timelines)
-            groups[name.upper()] = [timelines[key] for key in keys]
+            groups[name.upper()] = {key: timelines[key] for key in keys}
         steps = [step.name for step in self.viewer.edits.document.steps]
-        table = await run_in_threadpool(compare_groups, groups["A"], groups["B"], steps)
-        budget = time_budget(groups, steps)
+        first, second = (list(group.values()) for group in groups.values())
+        table = await run_in_threadpool(compare_groups, first, second, steps)
+        budget = time_budget(groups, steps, per_video=True)
         return JSONResponse(
             {
-                "words": in_words(table),
+                "words": table.caption,
                 "columns": table.columns,
                 "rows": table.rows,
                 "budget": {"columns": budget.columns, "rows": budget.rows},

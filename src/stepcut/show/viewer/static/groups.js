@@ -41,7 +41,7 @@ function tick(video, group) {
 async function go() {
   try {
     const found = await ask("api/compare", { a: [...groups.a], b: [...groups.b] });
-    answer.replaceChildren(el("h3", { text: S.whatDiffers }), el("ul", { class: "words" }, ...found.words.map((text) => el("li", { text }))),
+    answer.replaceChildren(el("h3", { text: S.whatDiffers }), el("p", { class: "words", text: found.words }),
       el("h3", { text: S.budgetHead }), budget(found.budget),
       el("details", {}, el("summary", { text: S.details }), table(found.columns, found.rows)));
   } catch (error) {
@@ -53,7 +53,7 @@ async function go() {
 function budget({ columns, rows }) {
   const at = (name) => columns.indexOf(name);
   const steps = store.data.steps.map((step) => {
-    const [a, b] = ["A", "B"].map((group) => median(rows.filter((row) => row[at("group")] === group && row[at("step")] === step.name).map((row) => row[at("seconds")])));
+    const [a, b] = ["A", "B"].map((group) => median(rows.filter((row) => row[at("group")] === group && row[at("step")] === step.name).map((row) => row[at("total s")])));
     return { step, a, b };
   });
   const most = Math.max(...steps.flatMap(({ a, b }) => [a, b]), 1);
