@@ -105,9 +105,9 @@ def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.wait_for_timeout(500)  # the frame rate comes with a question of its own
     page.keyboard.press(".")
-    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 15) < 0.01")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 10) < 0.01")
     page.keyboard.press(",")
-    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 0.5 / 15) < 0.01")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 0.5 / 10) < 0.01")
     for _ in range(9):
         page.keyboard.press(">")
     assert page.evaluate("document.querySelector('#stage video').playbackRate") == 4
@@ -845,11 +845,11 @@ def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) 
     until(page, "document.querySelector('#stage video').currentTime === 2")
     page.keyboard.press("k")
     wait_saved(page, "move a boundary")
-    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2 + 1 / 15, abs=0.001)
+    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2 + 1 / 10, abs=0.001)
     for _ in range(5):  # faster than they are saved
         page.keyboard.press("k")
-    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 2.4) < 0.01")
-    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2.4, abs=0.005)
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 2.6) < 0.01")
+    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2.6, abs=0.005)
     page.keyboard.press("[")
     until(page, "document.querySelector('#stage video').currentTime === 0")
 

@@ -230,7 +230,7 @@ def test_videos_come_in_ranges_of_bytes(page: Page) -> None:
 
 def test_posters_and_frame_rates(page: Page) -> None:
     assert page.get("poster/0").content.startswith(b"\xff\xd8")
-    assert page.get("api/about/1").json()["rate"] == 15
+    assert page.get("api/about/1").json()["rate"] == 10
 
 
 # ---------------------------------------------------------------------- slow work
