@@ -11,8 +11,9 @@ from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
-from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
-from stepcut.show.viewer.state import Beside, Viewer, look
+from stepcut.show.viewer.checks import look
+from stepcut.show.viewer.server import RunningViewer, kept, outline_of
+from stepcut.show.viewer.state import Beside, Viewer
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,11 +46,13 @@ def run(args: argparse.Namespace) -> int:
     if args.at and shown is None:
         raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
-    running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
-    address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")
-    print(address, flush=True)
+    running = RunningViewer(
+        Viewer(folder, checked, args.trust, known, beside), args.port, args.host
+    )
+    place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
+    print(running.address + place, flush=True)
     if not args.no_browser:
-        open_browser(address)
+        running.open_browser(place)
     running.run()
     if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
         say(

@@ -270,6 +270,7 @@ def known_rows(record: Record) -> dict[str, Labels]:
     """What a person said of the rows of each video, in numbers of `record.steps`: labels that it was taught, as
     corrected since, and stretches that were set or confirmed; -2 elsewhere. Videos without any are left out."""
     timelines, known = record.timelines, {}
+    place = {step.number: number for number, step in enumerate(record.document.steps)}
     for name, rows in record.samples.items():
         said = np.full(rows, OPEN)
         times = middles(rows, record.rate, timelines[name].end)
@@ -277,6 +278,8 @@ def known_rows(record: Record) -> dict[str, Labels]:
         for start, end in record.document.known.get(name, ()):
             inside = (start <= times) & (times < end)
             said[inside] = shown[inside]
+        for click in record.document.clicks.get(name, ()):
+            said[min(int(click.time * float(record.rate)), rows - 1)] = place[click.step]
         if (said != OPEN).any():
             known[name] = said
     return known

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from stepcut.checking.accepted import without_accepted
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
@@ -111,6 +112,7 @@ class Procedure(Record):
             "settings": settings,
             "absorbed": self.corrections.revision,
             "mistakes": marked,
+            **self._by_name(),
         }
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
@@ -141,6 +143,21 @@ class Procedure(Record):
                 }
                 taught.corrections = taught.corrections.do(edit)
         return taught
+
+    def _by_name(self) -> dict[str, Any]:
+        """Clicks and accepted findings, with the names of their steps: numbers change when it is taught."""
+        document, named = self.document, {step.number: step.name for step in self.document.steps}
+        models = dict(enumerate(self.model_steps))
+        clicks = {
+            video: [[one.time, named[one.step]] for one in mine]
+            for video, mine in document.clicks.items()
+            if mine
+        }
+        accepted = [
+            [one.kind, None if one.step is None else models.get(one.step), one.video]
+            for one in sorted(document.fine, key=str)
+        ]
+        return {"clicks": clicks, "complete": sorted(document.complete), "accepted": accepted}
 
     def suggest(self, n: int = 3) -> list[str]:
         """The `n` videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
@@ -263,7 +280,7 @@ class Procedure(Record):
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
-        return check_labels(
+        report = check_labels(
             self.method.predict(rows)[0],
             seconds=features.end,
             rate=float(self.rate),
@@ -274,6 +291,7 @@ class Procedure(Record):
             names=self.model_steps,
             video=features.name,
         )
+        return without_accepted(report, self.document.fine)
 
     def guide(self) -> Guide:
         """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""

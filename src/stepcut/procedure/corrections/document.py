@@ -28,6 +28,21 @@ class Step(NamedTuple):
     colour: str
 
 
+class Click(NamedTuple):
+    """An instant inside a step, in seconds."""
+
+    time: float
+    step: int
+
+
+class Fine(NamedTuple):
+    """A finding of a check that a person accepts: of this kind, about this step; without a step, in this video."""
+
+    kind: str
+    step: int | None
+    video: str
+
+
 @dataclass(frozen=True)
 class Document:
     """All steps, and the parts of all videos, sorted by time, none overlapping."""
@@ -43,6 +58,12 @@ class Document:
     """What became of each step that was merged away: the number of another step, or None for background."""
     mistakes: frozenset[str] = frozenset()
     """The videos that hold mistakes, by the word of a person: `check` does not take them for normal ones."""
+    clicks: Mapping[str, tuple[Click, ...]] = field(default_factory=dict)
+    """Instants inside steps that a person has clicked, by video, in the order of time."""
+    complete: frozenset[str] = frozenset()
+    """The videos in which every occurrence of a step was clicked."""
+    fine: frozenset[Fine] = frozenset()
+    """Findings of a check that a person accepts from now on."""
 
     def step(self, number: int) -> Step | None:
         """The step of this number, unless it was merged away."""
