@@ -174,10 +174,10 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
     # Both files, or none.
     full = OutputError("no space left on the disk")
 
-    def write(path: Path, value: Any) -> None:
+    def write(path: Path, value: Any, follow: bool = True) -> None:
         if path.name == "edits.json":
             raise full
-        write_json(path, value)
+        write_json(path, value, follow)
 
     monkeypatch.setattr("stepcut.procedure.edits.write_json", write)
     with pytest.raises(OutputError, match="no space left"):

@@ -124,7 +124,7 @@ class Procedure(Record):
         mine, found, severity = (
             self.model_steps,
             taught.learned_steps,
-            self.learned_expectations.severity,
+            self.expectations.severity,
         )
         kept = {
             kind: [mine[n] for n in steps if mine[n] in found]

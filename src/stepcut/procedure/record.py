@@ -25,7 +25,7 @@ from stepcut.order import (
     video_order,
 )
 from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
-from stepcut.procedure.corrections.log import Corrections
+from stepcut.procedure.corrections.log import Corrections, apply_severity
 from stepcut.procedure.words import middles, stretches_of
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -192,12 +192,15 @@ class Record(Outline):
     def expectations(self) -> Expectations:
         """What a normal video looks like, by those that hold no mistakes: the thresholds of `check`."""
         learned, document = self.learned_expectations, self.document
+        # The document is another one whenever the corrections are.
         if (
             self._expected is None
             or self._expected[0] is not learned
             or self._expected[1] is not document
         ):
-            self._expected = (learned, document, learned.without(document.mistakes))
+            severity = apply_severity(learned.severity, self.corrections)
+            normal = replace(learned.without(document.mistakes), severity=severity)
+            self._expected = (learned, document, normal)
         return self._expected[2]
 
     @property

@@ -14,7 +14,6 @@ severity.json      which steps are critical, optional or free in order, by the w
 edits.json         what a person corrected since, beside what was learned and never over it
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -39,9 +38,11 @@ from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.corrections.document import Stretches
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import (
+    CARD,
     FORMAT,
     check_output,
     damaged,
+    digest,
     locked,
     new_folder,
     put_in_place,
@@ -117,7 +118,9 @@ def write_files(record: Record, folder: Path) -> None:
         {key: np.array(array, order="C") for key, array in record.method.state().items()}
     )
     write_bytes(folder / "model.safetensors", model)
-    write_outline(record, folder, {"model": _digest(model)})
+    card = record.card()
+    write_text(folder / CARD, card)
+    write_outline(record, folder, {"model": digest(model), "card": digest(card.encode())})
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.learned_expectations.to_json())
@@ -134,12 +137,6 @@ def write_files(record: Record, folder: Path) -> None:
         )
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
-    write_text(folder / "README.md", record.card())
-
-
-def _digest(data: bytes) -> str:
-    """A short name for the content of a file."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
@@ -158,7 +155,7 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
             config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
             FeatureSpec.from_json(config["backbone"])
             model = (folder / "model.safetensors").read_bytes()
-            if saved not in (None, _digest(model)):
+            if saved not in (None, digest(model)):
                 raise ValueError("model.safetensors is not the one that was saved")
             arrays = safetensors.numpy.load(model)
             if not all(np.isfinite(array).all() for array in arrays.values()):
@@ -236,7 +233,7 @@ def read_outline(path: AnyPath) -> Outline:
             config={
                 key: value
                 for key, value in config.items()
-                if key not in ("format", "stepcut", "model")
+                if key not in ("format", "stepcut", "model", "card")
             },
             given=_read_given(folder / "labels.json", samples, len(steps)),
             said={

@@ -13,6 +13,7 @@ from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.folder import (
+    OURS,
     check_output,
     folder_here,
     locked,
@@ -85,9 +86,10 @@ def can_take_back(folder: Path, fingerprint: str) -> bool:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy the files of a procedure's `folder` to another, `target`."""
-    for file in filter(Path.is_file, folder.iterdir()):
-        write_bytes(target / file.name, file.read_bytes())
+    """Copy the files that stepcut wrote into a procedure's `folder` to another, `target`."""
+    for file in folder.iterdir():
+        if file.name in OURS and file.is_file():
+            write_bytes(target / file.name, file.read_bytes())
 
 
 def _kept(folder: Path, fingerprint: str) -> Path:
