@@ -18,6 +18,7 @@ from stepcut.methods.contract import Array, Labels, Method, complete, plain_numb
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
 from stepcut.methods.segmenter import check_shares
+from stepcut.procedure.content import digest_of, rows_digest
 from stepcut.procedure.lesson import StepLabels
 from stepcut.procedure.naming import (
     Ingredient,
@@ -136,6 +137,7 @@ def fit(
         trusted=features[0].spec is None or features[0].spec.trusted,
         given={} if lesson is None else dict(lesson.rows),
         said={name: said.known for name, said in words.items()},
+        digests={one.name: digest_of(one) for one in features},
         at_hand=list(features),
     )
 
@@ -198,9 +200,7 @@ def fingerprint(
     }
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
     for one in features:
-        digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())
-        for first in range(0, len(one.rows), 1024):
-            digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
+        digest.update(f"{one.name} {one.duration} {rows_digest(one.rows)}".encode())
     if lesson is not None:
         digest.update(json.dumps(lesson.names).encode())
         for name, rows in sorted(lesson.rows.items()):

@@ -1,7 +1,7 @@
 """Procedure: what was learned from the videos of one task, and what can be done with it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any, Self
@@ -25,13 +25,14 @@ from stepcut.methods.segmenter import check_number
 from stepcut.methods.stepcut.suggest import suggest
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
+from stepcut.procedure.content import Digest, has_content
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.lesson import Given, find_labelled, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
-from stepcut.progress import Hook, default_hook, silent
+from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.timeline import Timeline, draw_axis
 
 Video = str | os.PathLike[str] | Array | Features
@@ -190,17 +191,38 @@ class Procedure(Record):
             raise OptionError(
                 f"{error} Where it was learned from is given as source=... (--source)."
             ) from error
-        lost = [
-            name
-            for name in self.samples
-            if name not in found or len(found[name].rows) != self.samples[name]
-        ]
+        lost = [name for name in self.samples if name not in found]
         if lost:
+            raise OptionError(f"{self._describe_lost(lost, found)} (--source).")
+        changed = [
+            name
+            for name, rows in self.samples.items()
+            if len(found[name].rows) != rows
+            or has_content(found[name], self.digests.get(name, Digest())) is False
+        ]
+        if changed:
             raise OptionError(
-                f"the features of {', '.join(lost[:5])} are not where they were, or have changed. Give the videos or "
-                "feature files it was learned from as source=... (--source)."
+                f"{', '.join(changed[:5])}: the content has changed since this procedure was learned, so its labels "
+                "belong to another recording. Bring the earlier file back, give its place as source=... (--source), or "
+                "learn a new procedure from the files as they are now: stepcut learn"
             )
         return [self.features(found[name]) for name in self.samples]
+
+    def _describe_lost(self, lost: Sequence[str], found: Mapping[str, Features]) -> str:
+        """The videos `lost` are not among those `found`: in words, with the one that has the content of the first."""
+        same = [
+            one.name
+            for one in found.values()
+            if has_content(one, self.digests.get(lost[0], Digest()))
+            and one.name not in self.samples
+        ]
+        hint = (
+            f" {same[0]} has the content of {lost[0]}: give it its old name back." if same else ""
+        )
+        return (
+            f"the features of {', '.join(lost[:5])} are not where they were.{hint} Give the videos or feature files it "
+            "was learned from as source=..."
+        )
 
     # ------------------------------------------------------------------ a new video
 
@@ -230,12 +252,20 @@ class Procedure(Record):
         )
 
     def _is_learned(self, features: Features) -> bool:
-        """Whether a person has said something of this very video: then that is what is shown."""
+        """Whether a person has annotated this very video: then their annotation is shown."""
         name = features.name
         if name not in self.document.known or self.samples[name] != len(features.rows):
             return False
-        here, path = self.videos[name], features.path
-        return here is None or path is None or whole_path(path) == here
+        same = has_content(features, self.digests.get(name, Digest()))
+        if same is None:  # learned by a version that kept no digests
+            here, path = self.videos[name], features.path
+            return here is None or path is None or whole_path(path) == here
+        if not same:
+            warn_once(
+                f"{name}: it has the name of a video that was annotated, but other content, so it is segmented as a new "
+                "video."
+            )
+        return same
 
     def check(self, video: Video, device: str = "auto", progress: Hook = silent) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step.

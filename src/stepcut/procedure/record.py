@@ -1,6 +1,7 @@
 """What a procedure is made of: what was learned, what a person corrected and labelled, and the model."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +25,7 @@ from stepcut.order import (
     rank_orders,
     video_order,
 )
+from stepcut.procedure.content import Digest, video_digest
 from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections, apply_severity
 from stepcut.procedure.words import middles, stretches_of
@@ -56,6 +58,8 @@ class Outline:
     """The labels that it was taught: for some videos (T,), -1 for background, -2 where nobody said anything."""
     said: dict[str, Stretches] = field(default_factory=dict)
     """The stretches of those videos that the labels speak of: there the timeline is what a person wrote."""
+    digests: dict[str, Digest] = field(default_factory=dict)
+    """The content of each video when it was learned from; older versions kept none."""
 
     def __post_init__(self) -> None:
         rows = {name: rows for name, rows in self.given.items() if name not in self.said}
@@ -158,6 +162,16 @@ class Outline:
                 "this procedure was learned by a version that kept no hierarchy; learn it again."
             )
         return Hierarchy.from_json(kept, self.model_steps)
+
+    def changed_videos(self, videos: Mapping[str, str | None] | None = None) -> list[str]:
+        """The videos whose file is not the one that was learned from: the stored labels belong to another recording.
+
+        `videos`: where they lie now, by name, where not as in `self.videos`.
+        """
+        places = self.videos if videos is None else videos
+        known = {name: digest.video for name, digest in self.digests.items() if digest.video}
+        now = {name: video_digest(places.get(name)) for name in known}
+        return [name for name in known if now[name] not in (None, known[name])]
 
     @property
     def suggestions(self) -> dict[int, list[str]]:

@@ -35,6 +35,7 @@ from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Labels, Method, plain_numbers
 from stepcut.plugins import find_saved, is_own, name_of, trusting
+from stepcut.procedure.content import Digest
 from stepcut.procedure.corrections.document import Stretches
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import (
@@ -189,6 +190,7 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
                 "path": outline.videos[name],
                 "duration": timeline.duration,
                 "samples": outline.samples[name],
+                "digest": outline.digests.get(name, Digest())._asdict(),
                 **({"known": outline.said[name]} if name in outline.said else {}),
                 "segments": [
                     {
@@ -240,6 +242,11 @@ def read_outline(path: AnyPath) -> Outline:
                 name: _read_stretches(entry["known"])
                 for name, entry in saved.items()
                 if "known" in entry
+            },
+            digests={
+                name: Digest(**{key: None if of is None else str(of) for key, of in kept.items()})
+                for name, entry in saved.items()
+                if (kept := entry.get("digest"))
             },
         )
     outline.corrections = read_corrections(folder)
