@@ -16,7 +16,7 @@ import stepcut as sc
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, VideoError
-from stepcut.procedure.naming import frame_at
+from stepcut.features.video.sample import frame_at
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.film import picture_at
 from stepcut.show.report import find_moments, make_report

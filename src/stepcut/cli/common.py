@@ -21,8 +21,7 @@ from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.many import ask, open_once
-from stepcut.procedure.record import Outline
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import Procedure, read_outline
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.timeline import Timeline
 
@@ -166,7 +165,7 @@ def ask_procedure(
     return done, bool(errors)
 
 
-def warn_changed(outline: Outline, videos: Mapping[str, str | None]) -> None:
+def warn_changed(outline: Procedure, videos: Mapping[str, str | None]) -> None:
     """Report which of `videos`, places by name, are not the recordings that the procedure was learned from."""
     for name in outline.changed_videos(videos):
         say(

@@ -9,8 +9,7 @@ from stepcut.cli.common import find_moved, progress_hook, read_timelines, warn_c
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
-from stepcut.procedure.procedure import load
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import load, read_outline
 from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
 from stepcut.show.viewer.state import Beside, Viewer, look
 

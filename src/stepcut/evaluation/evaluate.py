@@ -30,7 +30,7 @@ from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import Procedure, read_outline
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -38,7 +38,6 @@ from stepcut.version import __version__
 if TYPE_CHECKING:
     from stepcut.paper.datasets import Task
     from stepcut.parallel.contract import Engine
-    from stepcut.procedure.procedure import Procedure
 
     Edges = Iterable[tuple[str, str]] | None
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
@@ -331,7 +330,7 @@ def _open(found: Any) -> Opened:
             f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video."
         )
     seed = str(found.config.get("seed", "unknown"))
-    return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
+    return Opened(found.timelines, found.steps, seed, set(found.annotations.annotated))
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:

@@ -11,8 +11,8 @@ from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit, apply_severity
 from stepcut.procedure.corrections.operations import Edit, correct, describe, plain_edit
 from stepcut.procedure.folder import folder_here, locked
-from stepcut.procedure.record import Outline
-from stepcut.procedure.storage import EDITS, read_outline
+from stepcut.procedure.procedure import Procedure, read_outline
+from stepcut.procedure.storage import EDITS
 
 
 class Edits:
@@ -38,7 +38,7 @@ class Edits:
     def _read(self) -> None:
         """Read what has changed on the disk; the caller holds the lock."""
         if self._stamp != (now := self._stamps()):
-            self.outline: Outline = read_outline(self.folder)
+            self.outline: Procedure = read_outline(self.folder)
             _ = self.outline.document  # corrections that do not fit are told at once
             self._stamp = now
 

@@ -26,7 +26,7 @@ from stepcut.files.atomic import (
 )
 from stepcut.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 """Raised when an older stepcut could not read what a newer one writes."""
 ROOM = 1 << 20
 """Bytes that must be free before learning begins: a small procedure."""
@@ -35,8 +35,8 @@ ROOM = 1 << 20
 OURS = frozenset(
     (
         "config.json", "model.safetensors", "steps.json", "timelines.json", "orders.json",
-        "graph.json", "check.json", "loss.csv", "README.md", "labels.json", "severity.json",
-        "edits.json",
+        "graph.json", "check.json", "loss.csv", "README.md", "labels.json", "annotations.json",
+        "severity.json", "edits.json",
     )
 )  # fmt: skip
 """The files that stepcut writes into the folder of a procedure. Everything else there belongs to the user."""
@@ -209,6 +209,11 @@ def read_config(path: AnyPath) -> dict[str, Any]:
         raise ProcedureError(
             f"{folder}: it was made by stepcut {config['stepcut']} (format {config['format']}); this is {__version__}, "
             f"which reads up to format {FORMAT}. Update with: pip install --upgrade stepcut"
+        )
+    if str(config["stepcut"]).startswith("0.1."):
+        raise ProcedureError(
+            f"{folder}: it was made by stepcut {config['stepcut']}, whose procedures are no longer read. Learn it again "
+            "with: stepcut learn"
         )
     return config
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,15 +37,17 @@ def teach_folder(
     source: Source | None = None,
     trust: bool = False,
     progress: Hook = silent,
+    **more: Any,
 ) -> tuple[Procedure, Procedure]:
     """As `Procedure.teach`, for the procedure in the folder `path`; gives it as it was and as it is now.
 
-    What was taught is kept at `output`; left out, in the same folder, and `take_back` brings the old one back.
+    What was taught is kept at `output`; left out, in the same folder, and `take_back` brings the old one back. `more`:
+    transcripts, recipe and origin.
     """
     target = path if output is None else output
     before = load(path, trust=trust)
     check_output(target)
-    after = before.teach(labels, steps, source, progress)
+    after = before.teach(labels, steps, source, progress, **more)
     here, there, fingerprint = as_path(path), as_path(target), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
     anew = before.config.get("fingerprint") != fingerprint

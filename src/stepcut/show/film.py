@@ -15,10 +15,9 @@ from PIL import Image
 from stepcut.errors import VideoError, choose
 from stepcut.features.video.container import open_video
 from stepcut.features.video.probe import probe
-from stepcut.features.video.sample import sample_frames
+from stepcut.features.video.sample import frame_at, sample_frames
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.naming import frame_at
 from stepcut.progress import Hook, Stage, silent
 
 Heard = tuple[str | Path, float, float]

@@ -93,8 +93,8 @@ def _in_words(procedure: Procedure, shown: ProcedureGraph) -> str:
         name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)
     ]
     how = (
-        f"learned from labels of {len(procedure.given)} and found"
-        if procedure.given
+        f"learned from labels of {len(procedure.learned_annotations.annotated)} and found"
+        if procedure.learned_annotations.annotated
         else "found without labels"
     )
     words = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import av
@@ -315,3 +316,14 @@ class Scaler:
         picture: Picture = np.ascontiguousarray(shown[::down, ::across])
         self._last = (frame, picture)
         return picture
+
+
+def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
+    """The frame (H, W, 3) that the video at `path` shows at a `time` in seconds; None a tenth beyond its end."""
+    for at in (time, time - 0.1):
+        samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
+        frame = next(samples, None)
+        samples.close()
+        if frame is not None:
+            return frame[1]
+    return None

@@ -92,14 +92,13 @@ class Corrections:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """The list of a `record` that `to_json` gave; one of version 0.1.0 has not counted its changes."""
+        """The list of a `record` that `to_json` gave."""
         if record["format"] > FORMAT:
             raise ProcedureError(
                 f"made by a newer stepcut (format {record['format']}). Update with: pip install --upgrade stepcut"
             )
         done, undone = tuple(map(dict, record["done"])), tuple(map(dict, record["undone"]))
-        changes = record.get("changes", len(done) + 2 * len(undone))
-        return cls(str(record["of"]), done, undone, int(changes)).on_disk()
+        return cls(str(record["of"]), done, undone, int(record["changes"])).on_disk()
 
 
 def settle(there: Corrections, mine: Corrections, absorbed: str | None = None) -> Corrections:

@@ -15,7 +15,6 @@ from stepcut.evaluation.agreement import stretches
 from stepcut.files.atomic import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
-from stepcut.methods.contract import OPEN
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
@@ -157,12 +156,12 @@ class Viewer:
                 "duration": document.durations[name],
                 "parts": parts,
                 "editable": True,
-                "known": document.known.get(name, ()),
+                "known": document.annotated.get(name, ()),
                 "corrected": any(
                     now.get(name) != then.get(name)
                     for now, then in (
                         (document.parts, learned.parts),
-                        (document.known, learned.known),
+                        (document.annotated, learned.annotated),
                     )
                 ),
                 "beside": beside.get(name),
@@ -229,7 +228,7 @@ class Viewer:
         self.look_again(progress)
         self.edits.refresh()
         shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
-        whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
+        whole = {name for name, one in after.annotations.videos.items() if one.whole}
         return [
             {"video": name, "share": share, "labelled": name in whole} for name, share in shares
         ]
