@@ -277,7 +277,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """The same with other names of steps."""
+        """The same with other names of steps: those that `names` has for them."""
         return msgspec.structs.replace(
             self,
             videos={name: one.renamed(names) for name, one in self.videos.items()},
@@ -310,7 +310,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        """The annotations that `to_json` gave."""
+        """The annotations of a `record` that `to_json` gave."""
         try:
             found = msgspec.convert(record, cls)
         except (msgspec.ValidationError, AnnotationError) as error:

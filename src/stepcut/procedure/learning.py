@@ -146,6 +146,11 @@ def learn(
     progress = default_hook() if progress is None else progress
     chosen = {one.name for one in fields(LearnOptions)} & options.keys()
     run = LearnOptions(**{name: options.pop(name) for name in chosen})
+    if moved := [name for name in ("fps", "weights", "layer", "family") if name in options]:
+        raise OptionError(
+            f"{moved[0]}={options[moved[0]]!r} says how features are made; give it in the backbone: "
+            f"backbone=stepcut.FeatureSpec({moved[0]}=...)."
+        )
     source = as_source(source)
     if output is not None:
         check_output(output)
