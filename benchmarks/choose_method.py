@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from results_data import SHORT, Recipe, recipes
 from stepcut.evaluation import score
-from stepcut.methods.segmenter import fingerprint
+from stepcut.methods.inputs import fingerprint
 from stepcut.methods.stepcut.method import LIGHT
 from stepcut.methods.stepcut.restarts import PER_STEP, Search, choose_sigma
 from stepcut.methods.stepcut.slow_features import centre, principal_directions

@@ -16,7 +16,8 @@ import numpy as np
 
 from cut_data import recipe_tasks, toy_tasks
 from stepcut.evaluation import score
-from stepcut.methods.segmenters import SEGMENTERS, ProCut
+from stepcut.methods import METHODS
+from stepcut.paper.cnc.procut import ProCut
 from stepcut.tables import Table
 from stepcut.version import __version__
 
@@ -53,7 +54,7 @@ def main() -> None:
                 labels = ProCut.restore(settings, learned.state()).predict(task.rows)
                 found[m, smoothness, task.group].append(score(labels, task.true).f1)
         for name in RIVALS:
-            labels = SEGMENTERS[name](steps=steps).fit_predict(task.rows)
+            labels = METHODS[name](steps=steps).fit(task.rows).labels_
             rivals[name, task.group].append(score(labels, task.true).f1)
 
     groups = sorted({task.group for task in tasks})

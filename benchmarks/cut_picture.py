@@ -12,7 +12,7 @@ import numpy as np
 from cut_data import toy_tasks
 from stepcut.colours import colour
 from stepcut.evaluation import score
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods import METHODS
 from stepcut.version import __version__
 
 NOISE = 1.5
@@ -45,8 +45,8 @@ def main() -> None:
     options = parser.parse_args()
     task = toy_tasks(options.seed + 1, noise=NOISE)[options.seed]
     bars = [("true steps", task.true[0] - 1, "")]
-    for name, kind in SEGMENTERS.items():
-        labels = kind(steps=len(task.steps), seed=options.seed).fit_predict(task.rows)
+    for name, kind in METHODS.items():
+        labels = kind(steps=len(task.steps), seed=options.seed).fit(task.rows).labels_
         result = score(labels, task.true)
         # A cluster takes the colour of the step it is matched with; one that matches none is grey.
         names = np.array([result.matching.get(k, 0) - 1 for k in range(len(task.steps))])

@@ -23,7 +23,7 @@ from scipy.stats import kendalltau
 
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods import METHODS
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.network import centre_and_smooth
 from stepcut.paper.datasets import load
@@ -102,7 +102,7 @@ def correspond(embedded: Rows, labels: Labels) -> tuple[float, float]:
 
 
 def judge(given: Given, embedded: Rows, segmenter: str, seed: int) -> list[float]:
-    found = SEGMENTERS[segmenter](steps=given.steps, rate=1.0, seed=seed).fit_predict(embedded)
+    found = METHODS[segmenter](steps=given.steps, rate=1.0, seed=seed).fit(embedded).labels_
     f1 = score(found, given.labels, protocol="strict").f1
     every = 4  # a quarter of the frames is enough for a share, in a sixteenth of the time
     near = correspond(

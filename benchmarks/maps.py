@@ -302,7 +302,6 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
     from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
-    from stepcut.methods.segmenters import SEGMENTERS
     from stepcut.paper.cnc.method import AS_PUBLISHED
 
     row, seed, k = cell
@@ -315,12 +314,12 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
         segmenter, settings = (
             ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
         )
-        maker: Any = SEGMENTERS[segmenter]
-        found = maker(steps=k, rate=RATE, seed=seed, **settings).fit_predict(given)
+        maker: Any = METHODS[segmenter]
+        found = maker(steps=k, rate=RATE, seed=seed, **settings).fit(given).labels_
     elif row == "uniform":
         found = baseline("uniform", true, k)
     elif row.startswith("smooth"):
-        found = KMeans(k, RATE, seed, normalise=False).fit_predict(smooth_embedding(given, RATE))
+        found = KMeans(k, RATE, seed, normalise=False).fit(smooth_embedding(given, RATE)).labels_
     else:
         method: Any = METHODS[row.split(",")[0]]
         found = method(steps=k, rate=RATE, seed=seed).fit(given).labels_

@@ -28,9 +28,8 @@ from results_data import Kept, Recipe, knots, recipes
 from results_toy import KITCHENS
 from rounds import make_rounds
 from stepcut.evaluation import score
-from stepcut.methods import StepCut
+from stepcut.methods import METHODS, StepCut
 from stepcut.methods.quality import RIGHT, measure_quality, shorten
-from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.tables import Table
 from stepcut.toy import STEPS, toy_features
 from stepcut.version import __version__
@@ -107,7 +106,7 @@ def measure(recipe: Recipe) -> dict[str, Any]:
             if (step := int(cut[first])) >= 0:
                 right = float((true[first:last] == result.matching.get(step, -1)).mean())
                 segments.append([float(shares[first:last, step].mean()), float(right > 0.5)])
-    clock = SEGMENTERS["uniform"](steps=recipe.steps).fit_predict(recipe.rows)
+    clock = METHODS["uniform"](steps=recipe.steps).fit(recipe.rows).labels_
     figures = {name: getattr(quality, name) for name in FIGURES}
     return {"F1": result.f1, "uniform": score(clock, recipe.true).f1, "grade": quality.grade, "segments": segments,
             **figures}  # fmt: skip

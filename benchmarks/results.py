@@ -19,10 +19,10 @@ import numpy as np
 
 from results_data import BUILT_ON, SHORT, Kept, Labels, Recipe, knots, recipes
 from stepcut.evaluation import score
-from stepcut.methods import CnC, StepCut
-from stepcut.methods.baselines.kmeans import find_means, smooth_embedding
-from stepcut.methods.segmenter import normalised_times
-from stepcut.methods.segmenters import SEGMENTERS, KMeans
+from stepcut.methods import METHODS, StepCut
+from stepcut.methods.arithmetic import normalised_times
+from stepcut.methods.baselines.kmeans import KMeans, find_means, smooth_embedding
+from stepcut.paper.cnc.method import CnC
 from stepcut.tables import Table
 from stepcut.toy import toy_features
 
@@ -49,8 +49,8 @@ def judge(cut: Labels, true: Labels) -> dict[str, float]:
 
 
 def baseline(name: str) -> Callable[[Recipe, int], Labels]:
-    return lambda recipe, seed: SEGMENTERS[name](steps=recipe.steps, seed=seed).fit_predict(
-        recipe.rows
+    return lambda recipe, seed: (
+        METHODS[name](steps=recipe.steps, seed=seed).fit(recipe.rows).labels_
     )
 
 
@@ -66,11 +66,11 @@ ROWS: dict[str, Callable[[Recipe, int], Labels]] = {
     "random": baseline("random"),
     "one-cluster": baseline("one-cluster"),
     "uniform": baseline("uniform"),
-    "kmeans": lambda recipe, seed: KMeans(steps=recipe.steps, seed=seed, restarts=1).fit_predict(
-        recipe.rows
+    "kmeans": lambda recipe, seed: (
+        KMeans(steps=recipe.steps, seed=seed, restarts=1).fit(recipe.rows).labels_
     ),
-    "smooth": lambda recipe, seed: KMeans(recipe.steps, seed=seed, normalise=False).fit_predict(
-        smooth_embedding(recipe.rows)
+    "smooth": lambda recipe, seed: (
+        KMeans(recipe.steps, seed=seed, normalise=False).fit(smooth_embedding(recipe.rows)).labels_
     ),
     "cnc": lambda recipe, seed: CnC(steps=recipe.steps, seed=seed).fit(recipe.rows).labels_,
     "stepcut": method(),

@@ -17,7 +17,7 @@ from cut_picture import GAP, HEIGHT, LEFT, WIDTH, draw
 from results import method, named_f1
 from results_data import Recipe, recipes
 from stepcut.evaluation import score
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods import METHODS
 from stepcut.version import __version__
 
 SHOWN = ("omnivore 1", "omnivore 8", "omnivore 12")
@@ -41,9 +41,7 @@ def main() -> None:
         if recipe.key not in SHOWN:
             continue
         found = renamed(method()(recipe, 0), recipe)
-        uniform = renamed(
-            SEGMENTERS["uniform"](steps=recipe.steps).fit_predict(recipe.rows), recipe
-        )
+        uniform = renamed(METHODS["uniform"](steps=recipe.steps).fit(recipe.rows).labels_, recipe)
         own = [named_f1([cut], [true]) for cut, true in zip(found, recipe.true, strict=True)]
         middle = int(np.argsort(own)[len(own) // 2])
         lines.append(

@@ -71,8 +71,8 @@ def main() -> None:
             for seed in numbers:
                 features, true = see(given.work or Path(folder), name, seed, plan)
                 uniform = [np.arange(len(video)) * 6 // len(video) for video in features]
-                smooth = KMeans(6, RATE, normalise=False).fit_predict(
-                    smooth_embedding(features, RATE)
+                smooth = (
+                    KMeans(6, RATE, normalise=False).fit(smooth_embedding(features, RATE)).labels_
                 )
                 cuts = [uniform, smooth]
                 cuts += [

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from maps import RATE
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods import METHODS
 from stepcut.tables import Table
 from stepcut.version import __version__
 
@@ -55,9 +55,7 @@ def judge(embedded: Videos, states: Videos) -> tuple[float, float, float]:
             apart.append(every[np.arange(len(u)), nearest].mean())
             chance.append(every.mean())
             taus.append(kendalltau(np.arange(len(u)), nearest).statistic)
-    labels = SEGMENTERS["procut"](steps=STEPS, rate=RATE, seed=0).fit_predict(
-        list(embedded.values())
-    )
+    labels = METHODS["procut"](steps=STEPS, rate=RATE, seed=0).fit(list(embedded.values())).labels_
     orders = Counter(
         tuple(each[np.flatnonzero(np.diff(each, prepend=-1))].tolist()) for each in labels
     )

@@ -19,8 +19,7 @@ from sklearn.cluster import KMeans
 
 from stepcut import learn
 from stepcut.evaluation import score
-from stepcut.methods import StepCut
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods import METHODS, StepCut
 from stepcut.methods.stepcut.consensus import overlap, pair_steps
 from stepcut.methods.stepcut.restarts import choose_sigma
 from stepcut.methods.stepcut.slow_features import centre
@@ -68,10 +67,10 @@ def measure(rounds: int, noise: float, seed: int) -> list[float]:
     """`strict` F1 of equal parts, k-means, the default as if each step came once, the default, and it on few videos."""
     rows, true = make_rounds(rounds, noise, seed)
     smooth = np.concatenate([gaussian_filter1d(centre(video), RATE, axis=0) for video in rows])
-    clusters = KMeans(STEPS, n_init=10, random_state=seed).fit_predict(smooth).astype(np.int64)
+    clusters = KMeans(STEPS, n_init=10, random_state=seed).fit(smooth).labels_.astype(np.int64)
     once = choose_sigma([centre(video) for video in rows], STEPS, 0.7) / RATE
     cuts = [
-        SEGMENTERS["uniform"](steps=STEPS).fit_predict(rows),
+        METHODS["uniform"](steps=STEPS).fit(rows).labels_,
         np.split(clusters, np.cumsum([len(video) for video in rows])[:-1]),
         StepCut(steps=STEPS, rate=RATE, seed=seed, seconds=once).fit(rows).labels_,
         StepCut(steps=STEPS, rate=RATE, seed=seed).fit(rows).labels_,

@@ -29,6 +29,7 @@ from stepcut import __version__
 from stepcut.evaluation import score
 from stepcut.features.files import load_features
 from stepcut.methods import OPEN, StepCut
+from stepcut.methods.constraints import as_constraints
 from stepcut.methods.stepcut import method as default
 from stepcut.methods.stepcut import teaching
 from stepcut.methods.stepcut.forward_backward import forward_backward
@@ -167,7 +168,7 @@ class Bench:
             chosen.append(suggest(method.embed(self.column.rows), chosen, 1)[0][0])
             method = StepCut(**self.without.settings())
             method.start_from(self.without)
-            method.fit(self.column.rows, labels=self.known(chosen))
+            method.fit(self.column.rows, as_constraints(self.known(chosen)))
         return chosen
 
     def known(self, labelled: Sequence[int]) -> list[Labels]:
@@ -282,7 +283,7 @@ def time_teaching(column: Column) -> Table:
         method = StepCut(**bench.without.settings())
         method.start_from(bench.without)
         clock, busy = time.perf_counter(), time.process_time()
-        method.fit(column.rows, labels=bench.known(range(number)))
+        method.fit(column.rows, as_constraints(bench.known(range(number))))
         table.rows.append([number, time.perf_counter() - clock, time.process_time() - busy])
     return table
 

@@ -27,6 +27,7 @@ from stepcut.checking.report import Report
 from stepcut.evaluation import score
 from stepcut.guidance.guide import Guide
 from stepcut.methods import leave_out
+from stepcut.methods.constraints import as_constraints
 from stepcut.methods.stepcut.method import StepCut
 from stepcut.paper.datasets import Task, TaskVideo, load
 from stepcut.toy import EDGES, STEPS, toy_features
@@ -66,7 +67,7 @@ class Learned:
         self.method, self.rate = StepCut(steps=steps, rate=rate, seed=0), rate
         if before is not None:
             self.method.start_from(before.method)
-        self.method.fit(rows, labels=labels)
+        self.method.fit(rows, None if labels is None else as_constraints(labels))
         left_out = leave_out(self.method, rows)
         self.expectations: Expectations = learn_expectations(
             left_out.labels if labels is None else self.method.labels_,

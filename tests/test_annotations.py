@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +15,7 @@ from stepcut.annotations import Accepted, Annotation, Annotations, Origin, Recip
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.methods import StepCut
-from stepcut.methods.constraints import Constraint, Transcript
+from stepcut.methods.constraints import Constraint, Transcript, as_constraints
 from stepcut.procedure.edits import Edits
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
@@ -38,17 +37,16 @@ def clicks(timeline: Timeline) -> Timeline:
 
 
 class Heard(StepCut):
-    """A method that takes constraints, and remembers them."""
+    """A method that takes constraints of every kind, and remembers them."""
 
+    learns_from = frozenset({"labels", "clicks", "transcript"})
     heard: list[Constraint | None] | None = None
 
-    def fit(self, features: Sequence[Any], constraints: Any = None, **_: Any) -> Self:  # type: ignore[override]
+    def fit(self, features: Any, constraints: Any = None, **more: Any) -> Self:
         Heard.heard = constraints
-        labels = None
-        if constraints is not None:
-            labels = [None if one is None else one.labels for one in constraints]
-            labels = labels if any(one is not None for one in labels) else None
-        return super().fit(features, labels=labels)
+        rows = [getattr(one, "labels", None) for one in constraints or ()]
+        known = as_constraints(rows) if any(one is not None for one in rows) else None
+        return super().fit(features, known, **more)
 
 
 # ---------------------------------------------------------------------- one video
@@ -288,8 +286,7 @@ def test_a_step_that_is_clicked_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> None:
     class Plain(StepCut):
-        def fit(self, features: Any, labels: Any = None, **_: Any) -> Self:  # type: ignore[override]
-            return super().fit(features, labels=labels)
+        learns_from = frozenset({"labels"})
 
     with pytest.raises(OptionError, match="does not learn from transcripts"):
         sc.learn(VIDEOS, method=Plain(steps=6), transcripts={ONE: ["pour", "stir"]})

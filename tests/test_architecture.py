@@ -10,7 +10,7 @@ import stepcut
 ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
-    {"errors", "version", "plugins"},
+    {"errors", "version", "plugins", "checks"},
     {"progress", "tables", "colours", "jit", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},
@@ -22,8 +22,8 @@ LAYERS = [
     {"evaluation"},
     {"show"},
     {"testing"},
-    {"paper"},
     {"cli", "__main__"},
+    {"paper"},
 ]
 """From the ground up: a folder may import from its own layer's other folders only as far as no circle of files arises,
 from every layer below, and from none above."""

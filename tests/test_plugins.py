@@ -33,7 +33,8 @@ def test_a_module_in_the_current_folder_is_found_and_hides_nothing(
 def test_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("mine", "pathlib:PurePosixPath", "stepcut.methods")
     monkeypatch.setattr(
-        plugins, "entry_points", lambda group: [point] if group == "stepcut.methods" else []
+        "importlib.metadata.entry_points",
+        lambda group: [point] if group == "stepcut.methods" else [],
     )
     made = plugins.find("method", "mine", OURS)
     assert getattr(made, "__name__", "") == "PurePosixPath"

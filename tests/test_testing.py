@@ -11,13 +11,78 @@ import pytest
 import stepcut as sc
 from stepcut.errors import OptionError, OutputError
 from stepcut.methods import METHODS
-from stepcut.methods.base import BaseMethod
+from stepcut.methods.method import Method
 from stepcut.testing import check_method, made_up_videos
 
+SMALL: dict[str, dict[str, Any]] = {
+    "stepcut": {"restarts": 4},
+    "cnc": {"dim": 4, "train": {"iterations": 5, "components": 4}},
+}
 
-def test_the_default_method_keeps_the_contract() -> None:
-    kept = check_method(METHODS["stepcut"](steps=3, restarts=4))
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_our_methods_keep_the_contract(name: str) -> None:
+    kept = check_method(METHODS[name](steps=3, **SMALL.get(name, {})))
     assert any("restore" in line for line in kept)
+    assert any("label" in line and "person" in line for line in kept) == (name == "stepcut")
+
+
+class Old:
+    """A method written for stepcut 0.2: it derives from nothing, and its probabilities have their old name."""
+
+    def __init__(self, steps: int = 3, rate: float = 1.0) -> None:
+        self.steps, self.rate = steps, rate
+
+    def fit(self, features: Any, progress: Any = None, checkpoint: Any = None) -> Any:
+        del progress, checkpoint
+        self.steps_, self.labels_ = self.steps, self.predict(features)
+        return self
+
+    def memberships(self, features: Any) -> Any:
+        return [
+            np.eye(self.steps)[np.arange(len(rows)) * self.steps // len(rows)] for rows in features
+        ]
+
+    def predict(self, features: Any) -> Any:
+        return [shares.argmax(axis=1) for shares in self.memberships(features)]
+
+    def settings(self) -> Any:
+        return {"steps": self.steps, "rate": self.rate}
+
+    def state(self) -> Any:
+        return {"nothing": np.zeros(1)}
+
+    @classmethod
+    def restore(cls, settings: Any, _: Any) -> Any:
+        return cls(**settings)
+
+
+def test_the_old_name_of_probabilities_works_for_one_version() -> None:
+    with pytest.warns(DeprecationWarning, match="Old.memberships is now called probabilities"):
+        check_method(Old())  # type: ignore[arg-type]
+    with pytest.warns(DeprecationWarning, match="rename it"):
+        procedure = sc.learn(made_up_videos(), steps=3, method=Old())
+    assert procedure.method.novelty(made_up_videos())[0].max() == 0
+
+    with pytest.warns(DeprecationWarning, match="Older.memberships"):
+
+        class Older(Method):
+            def memberships(self, features: Any) -> Any:
+                return [np.eye(3)[np.zeros(len(rows), dtype=int)] for rows in features]
+
+            def segment(self, rows: Any) -> Any:
+                return np.zeros(len(rows), dtype=np.int64)
+
+    fitted = Older(steps=3).fit(made_up_videos())
+    assert fitted.probabilities(made_up_videos())[0][:, 0].min() == 1
+
+
+def test_a_method_with_neither_shares_nor_segment_is_told() -> None:
+    class Empty(Method):
+        pass
+
+    with pytest.raises(OptionError, match="Empty has neither shares nor segment"):
+        check_method(Empty(steps=3))
 
 
 class Wrong:
@@ -60,7 +125,7 @@ def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
         check_method(method)
 
 
-class Given(BaseMethod):
+class Given(Method):
     """A method of one's own whose probabilities are what a test says."""
 
     def __init__(
@@ -151,7 +216,7 @@ class Careless(Given):
         (Given, "method=Given is a class; hand over an object of it, Given"),
         (
             3,
-            "method=3 has no fit, embed, probabilities, predict, novelty, online, settings, state, restore",
+            "method=3 has no fit, predict, settings, state, restore",
         ),
         (
             Forgetful(),

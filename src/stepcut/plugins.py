@@ -1,13 +1,18 @@
-"""Parts of a user's own: found by a short name, by an entry point, or by `package.module:Class`."""
+"""Plugins: parts found by a short name, by an entry point, or by `package.module:Class`.
+
+A package registers its parts in its pyproject.toml, under `[project.entry-points."stepcut.methods"]` for example. The
+groups are `stepcut.methods`, `stepcut.backbones`, `stepcut.protocols`, `stepcut.datasets` and `stepcut.commands`.
+"""
 
 import os
 import re
+import shlex
 import sys
 from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.metadata import entry_points
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, TypeVar, cast
 
@@ -16,6 +21,27 @@ from stepcut.errors import ExtraNeeded, OptionError, ProcedureError, unknown
 T = TypeVar("T")
 
 _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
+
+WING: dict[str, dict[str, str]] = {
+    "method": {
+        "cnc": "stepcut.paper.cnc.method:CnC",
+        "procut": "stepcut.paper.cnc.procut:ProCut",
+        "subset": "stepcut.paper.cnc.subset:Subset",
+    },
+    "dataset": {
+        "egoprocel": "stepcut.paper.datasets:EGOPROCEL",
+        "crosstask": "stepcut.paper.datasets:CROSSTASK",
+        "procel": "stepcut.paper.datasets:PROCEL",
+        "captaincook4d": "stepcut.paper.datasets:CAPTAINCOOK4D",
+        "toy": "stepcut.paper.datasets:TOY",
+        "folder": "stepcut.paper.datasets:FOLDER",
+    },
+    "command": {
+        "data": "stepcut.paper.commands.data",
+        "experiment": "stepcut.paper.commands.experiment",
+    },
+}
+"""The entry points of `stepcut.paper` in pyproject.toml, for a checkout that is not installed."""
 
 
 class Lazy(UserDict[str, Any]):
@@ -36,27 +62,49 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ExtraNeeded(
-            f"{extra} needs {error.name}, which is not installed. Run: pip install 'stepcut[{extra}]'"
+            f"{extra} needs {error.name}, which is not installed. Run: {install_command(extra)}"
         ) from error
 
 
-def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
+def install_command(extra: str) -> str:
+    """The command that installs an `extra`, from the folder where the user is: of the package, or of a checkout."""
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / "pyproject.toml").is_file():
+        return f"pip install 'stepcut[{extra}]'"
+    place = "." if checkout == Path.cwd().resolve() else str(checkout)
+    return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
+
+
+def registered(kind: str) -> dict[str, str]:
+    """Name -> `module:attribute` of all parts of a `kind` that packages register, in the group `stepcut.KINDs`."""
+    from importlib.metadata import entry_points  # it is slow to load, and most commands need none
+
+    points = entry_points(group=f"stepcut.{kind}s")
+    return {**{point.name: point.value for point in points}, **WING.get(kind, {})}
+
+
+def find(
+    kind: str, name: str, ours: Mapping[str, T] | None = None, setting: str | None = None
+) -> T:
     """The part that `name` stands for.
 
     kind  what is looked for, "method" for example; entry points are those of the group `stepcut.methods`
     name  a name of `ours`, of an entry point, or `package.module:Class`
     ours  the parts that come with stepcut, by name
+    setting  what an error calls it, where that is not its kind
 
     A name of `package.module:Class` imports that module, so it must come from the user, never from a file.
     """
+    ours = cast(Mapping[str, T], Lazy(WING.get(kind, {}))) if ours is None else ours
     if name in ours:
         return ours[name]
-    installed = {point.name: point for point in entry_points(group=f"stepcut.{kind}s")}
+    installed = registered(kind)
     if name in installed:
-        return cast(T, installed[name].load())
+        return cast(T, resolve_name(installed[name]))
     if not is_own(name):
         raise OptionError(
-            unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class."
+            unknown(setting or kind, name, dict.fromkeys((*ours, *installed)))
+            + " Or give your own as package.module:Class."
         )
     if (
         os.getcwd() not in sys.path
@@ -66,7 +114,7 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
         return cast(T, resolve_name(name))
     except (ImportError, AttributeError) as error:
         raise OptionError(
-            f"{kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
+            f"{setting or kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
         ) from error
 
 
@@ -98,17 +146,18 @@ def trusting(trust: bool) -> Iterator[None]:
         _trusted.reset(before)
 
 
-def find_saved(kind: str, name: str, ours: Mapping[str, T]) -> T:
+def find_saved(kind: str, name: str, ours: Mapping[str, T], setting: str | None = None) -> T:
     """As `find(kind, name, ours)`, for a name that a saved file holds: foreign code runs only by the user's word."""
     if name not in ours and not _trusted.get():
         raise ProcedureError(
-            f"its {kind} is {name}, code that is not stepcut's. If you trust it, load it with trust=True (--trust)."
+            f"its {setting or kind} is {name}, code that is not stepcut's. If you trust it, load it "
+            "with trust=True (--trust)."
         )
     try:
-        return find(kind, name, ours)
+        return find(kind, name, ours, setting)
     except OptionError as error:
         raise ProcedureError(
-            f"its {kind} {name} cannot be found ({error}). Install it first."
+            f"its {setting or kind} {name} cannot be found ({error}). Install it first."
         ) from error
 
 
@@ -128,10 +177,7 @@ def name_of(kind: str, part: object, ours: Mapping[str, object]) -> str:
     for name in ours:
         if (ours.data[name] if isinstance(ours, Lazy) else _place(ours[name])) == place:
             return name
-    for point in entry_points(group=f"stepcut.{kind}s"):
-        if point.value == place:
-            return point.name
-    return place
+    return next((name for name, value in registered(kind).items() if value == place), place)
 
 
 def _place(made: Any) -> str:

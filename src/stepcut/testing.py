@@ -1,25 +1,42 @@
-"""Whether a method of one's own keeps the contract: `check_method(MyMethod(steps=3))`."""
+"""Tests of a custom method against the contract: `check_method(MyMethod(steps=3))`."""
 
+import copy
 import json
+from functools import partial
 
 import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.methods import METHODS
-from stepcut.methods.contract import VERBS, Array, Method
+from stepcut.methods.constraints import Constraint
+from stepcut.methods.inputs import Array
+from stepcut.methods.method import NEEDED, Method, adapt
 from stepcut.parallel.contract import attempt
 from stepcut.plugins import check_part
 
 
 def check_method(method: Method, videos: list[Array] | None = None) -> list[str]:
-    """Fit `method` to small made-up videos and try every verb of the contract; what it keeps is given as sentences.
+    """Fit `method` to small made-up videos and try every verb of the contract.
 
-    method  an object of your own, with its settings and not fitted
-    videos  arrays (T, d) to try it on; left out, five videos of three steps
+    Parameters
+    ----------
+    method
+        A method with its settings, not fitted; custom ones and ours alike.
+    videos
+        Arrays (T, d) to try it on; by default five videos of three steps.
 
-    What it does not keep raises an `OptionError` that says what was expected and what came.
+    Returns
+    -------
+    list[str]
+        What it keeps, a sentence each.
+
+    Raises
+    ------
+    OptionError
+        The first sentence of the contract that does not hold: what was expected, and what came.
     """
-    check_part("method", method, method, VERBS, METHODS)
+    check_part("method", method, method, NEEDED, METHODS)
+    method = adapt(method)
     videos = made_up_videos() if videos is None else videos
     if len(videos) < 2:
         raise OptionError(
@@ -53,11 +70,8 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
     method.fit(known)
     same = all(np.array_equal(a, b) for a, b in zip(first, method.labels_, strict=True))
     expect(same, "fit twice equals fit once", "other labels")
-    (labels,), (shares,), (novelty,) = (
-        method.predict(new),
-        method.probabilities(new),
-        method.novelty(new),
-    )
+    (labels,), (shares,) = method.predict(new), method.probabilities(new)
+    (novelty,), (place,) = method.novelty(new), method.embed(new)
     expect(labels.shape == (len(new[0]),), "predict() gives (T,)", labels.shape)
     expect(shares.shape == (len(new[0]), steps), "probabilities() gives (T, K)", shares.shape)
     expect(
@@ -70,6 +84,7 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
         "novelty() gives (T,), 0 or more",
         novelty,
     )
+    expect(place.ndim == 2 and len(place) == len(new[0]), "embed() gives (T, D)", place.shape)
     online = method.online()
     pushed = np.stack([online.push(row) for row in new[0][:5]])
     expect(pushed.shape == (5, steps), "online().push(row) gives (K,)", pushed.shape)
@@ -89,6 +104,22 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
     except Exception as error:
         again = error
     expect(again == labels.tolist(), "restore(settings, state) predicts the same", again)
+    if isinstance(method, Method):
+        # On copies, as `learn` does: the method that was handed over stays as it is.
+        said = [Constraint(labels=first[0]), *[None] * (len(known) - 1)]
+        taught = attempt(partial(copy.copy(method).fit, constraints=said), known)
+        if "labels" in method.learns_from:
+            held = isinstance(taught, Method) and np.array_equal(taught.labels_[0], first[0])
+            expect(held, "labels of a person stay as they are", taught)
+        else:
+            held = isinstance(taught, OptionError)
+            expect(held, "labels are refused where the method does not learn from them", taught)
+        if not method.chooses_steps:
+            free = copy.copy(method)
+            free.steps = "auto"
+            chosen = attempt(free.fit, known)
+            what = "steps='auto' is refused where the method does not choose the number"
+            expect(isinstance(chosen, OptionError), what, chosen)
     return kept
 
 

@@ -30,7 +30,7 @@ from stepcut.checking.score import (
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.usual import learn_usual
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.methods.contract import LeftOut
+from stepcut.methods.learned import LeftOut
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure
 from stepcut.toy import toy_features

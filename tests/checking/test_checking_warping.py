@@ -16,7 +16,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import Severity
 from stepcut.checking.warping import FINE, SLICES, Outline, lay_beside, outline
 from stepcut.errors import ProcedureError
-from stepcut.methods.contract import LeftOut
+from stepcut.methods.learned import LeftOut
 
 Floats = NDArray[np.float64]
 LOOKS = np.eye(8)

@@ -145,4 +145,4 @@ def test_settings_of_the_papers_method_by_group() -> None:
     assert (chosen["train"], chosen["cut"], chosen["dim"]) == ({"weight": 2}, {"smoothness": 5}, 16)
     assert chosen["as_published"] is True
     with pytest.raises(OptionError, match="did you mean 'train.iterations'"):
-        learn.settings(parser.parse_args(["v", "--set", "train.iteration=5"]))
+        learn.settings(parser.parse_args([*words, "--set", "train.iteration=5"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import shlex
@@ -15,10 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import stepcut.cli
 from stepcut.cli.demo import offers
 from stepcut.cli.main import main
-from stepcut.cli.parser import COMMANDS, make_parser
+from stepcut.cli.parser import COMMANDS, find_command, make_parser
 from stepcut.procedure.learning import learn
 from stepcut.version import __version__
 
@@ -58,7 +59,7 @@ def test_every_command_has_examples_and_a_usage_line(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
-    code = (Path(stepcut.cli.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+    code = inspect.getsource(importlib.import_module(find_command(name)))
     there = {word for action in make_parser(name)._actions for word in action.option_strings}
     assert ("--seed" in there) == ("args.seed" in code or '"seed"' in code)
     assert ("--log" in there) == ("progress_hook(args)" in code or "ask_procedure(args" in code)

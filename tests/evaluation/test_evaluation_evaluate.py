@@ -217,7 +217,7 @@ def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
         )
         for name, graph in (("tea", edges), ("soup", None))
     ]
-    monkeypatch.setattr("stepcut.paper.datasets.load", lambda *_: tasks)
+    monkeypatch.setattr("stepcut.paper.datasets.DataSet.load", lambda *_: tasks)
     tea, soup = ({f"{name}{v}": t for v, t in truth(6).items()} for name in ("tea", "soup"))
     one = evaluate(tea, "captaincook4d:x")
     assert one.columns[-1] == "graph F1"

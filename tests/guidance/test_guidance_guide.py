@@ -18,7 +18,8 @@ from stepcut.checking.task import TaskModel
 from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide, State
-from stepcut.methods import CnC, Method, StepCut
+from stepcut.methods import Method, StepCut
+from stepcut.paper.cnc.method import CnC
 from stepcut.testing import made_up_videos
 
 

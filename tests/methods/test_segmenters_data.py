@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.methods.segmenters import ProCut, Uniform
+from stepcut.methods.baselines.trivial import Uniform
 from stepcut.paper.cnc.graph import chain, energy, expand
+from stepcut.paper.cnc.procut import ProCut
 
 
 @pytest.mark.data
@@ -18,7 +19,7 @@ def test_real_videos_are_cut_exactly_and_not_by_the_clock(shared_data: Path) -> 
     videos = [(video - video.mean(axis=0)).astype(np.float16) for video in videos]
     segmenter = ProCut(steps=9).fit(videos)
     labels = segmenter.predict(videos)
-    clock = Uniform(steps=9).fit_predict(videos)
+    clock = Uniform(steps=9).fit(videos).labels_
     assert np.mean(np.concatenate(labels) == np.concatenate(clock)) < 0.6
     for shares, video in zip(segmenter.probabilities(videos), labels, strict=True):
         links = np.stack([np.arange(len(video) - 1), np.arange(1, len(video))], axis=1)

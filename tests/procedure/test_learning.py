@@ -12,7 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
-from stepcut.methods.segmenters import KMeans
+from stepcut.methods.baselines.kmeans import KMeans
 from stepcut.progress import Event
 from stepcut.toy import toy_features
 
@@ -106,8 +106,8 @@ def test_what_stands_in_the_way_is_said_before_the_work(
             {**PAPER, "segmenter": "procutt"},
             "segmenter='procutt' is unknown; did you mean 'procut'",
         ),
-        ({"method": "cnc", "steps": "auto"}, "method 'cnc' needs a number"),
-        ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'cnc' needs a number"),
+        ({"method": "cnc", "steps": "auto"}, "method 'CnC' needs a number"),
+        ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'CnC' needs a number"),
         ({"namer": "blip"}, "namer='blip' is not a function"),
         ({"names": ["a"]}, "1 names for steps=4"),
         ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\); say how many"),
@@ -116,14 +116,13 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({"names": ["a", "b", "c", ""]}, "all different"),
         ({"names": ["a", "b", "c", 4]}, "give one name for each"),
         ({"names": "abcd"}, "give one name for each"),
-        ({"method": np}, r"method=<module 'numpy'.* has no fit, embed"),
+        ({"method": np}, r"method=<module 'numpy'.* has no fit, predict"),
         ({"method": KMeans}, "method=KMeans is a class; hand over an object of it"),
-        ({"method": KMeans(steps=4)}, "has no embed, novelty, online. Give a name"),
         (
             {"method": "collections:OrderedDict"},
-            "method='collections:OrderedDict'.* has no fit, embed",
+            "method='collections:OrderedDict'.* has no fit, predict",
         ),
-        ({"method": "json:decoder"}, "method=.json:decoder. has no fit, embed"),
+        ({"method": "json:decoder"}, "method=.json:decoder. has no fit, predict"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
         ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
         ({**PAPER, "train": "x"}, "train='x'; give settings by name"),

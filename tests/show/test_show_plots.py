@@ -12,7 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.contract import Curve
+from stepcut.methods.learned import Curve
 from stepcut.procedure.procedure import Procedure
 from stepcut.show import plots
 from stepcut.show.canvas import compare

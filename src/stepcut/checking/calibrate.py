@@ -26,7 +26,7 @@ from stepcut.checking.score import (
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
-from stepcut.methods.contract import LeftOut
+from stepcut.methods.learned import LeftOut
 from stepcut.methods.stepcut.found import FOLDS
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels

@@ -1,10 +1,8 @@
 """stepcut learn: from a folder of videos to a procedure."""
 
 import argparse
-import os
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stepcut.cli import say
@@ -14,13 +12,11 @@ from stepcut.features.find import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
-from stepcut.methods.contract import as_step_count
-from stepcut.paper.cnc.method import group_settings
-from stepcut.parallel.contract import is_first_process
+from stepcut.methods.inputs import as_step_count
+from stepcut.plugins import find
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
 from stepcut.procedure.many import learn_tasks
-from stepcut.progress import silent
 
 MANY = 40
 """Steps, beyond which somebody is warned."""
@@ -40,48 +36,34 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_task(args: argparse.Namespace) -> int:
-    """Learn one procedure; several processes started by torchrun learn it together."""
+    """Learn one procedure, and print what was learned."""
     chosen = settings(args)
     warn(args.videos, chosen.get("steps"), args.quiet)
     output = args.output or default_output(args.videos[0])
-    with _together():
-        first = is_first_process()
-        hook = progress_hook(args) if first else silent
-        with open_engine(args) as engine:
-            procedure = learn(args.videos, output=output, progress=hook, engine=engine, **chosen)
+    hook = progress_hook(args)
+    with open_engine(args) as engine:
+        procedure = learn(args.videos, output=output, progress=hook, engine=engine, **chosen)
     skipped = procedure.config["skipped"]
-    if first:
-        print(procedure)
-        for number, words in procedure.suggestions.items():
-            print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
-        # How the number of steps was chosen, what the next one up and down would change, and how far to trust it all.
-        if (choice := procedure.method.choice_) is not None:
-            scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
-            print(f"\n{choice.reason}")
-            print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
-        place, expected = shlex.quote(output), procedure.expectations
-        print(f"\nquality: {procedure.quality}\ncheck: {expected.forecast}")
-        if expected.advice:
-            print(
-                f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}"
-            )
-        look = (
-            "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
+    print(procedure)
+    for number, words in procedure.suggestions.items():
+        print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
+    # How the number of steps was chosen, what the next one up and down would change, and how far to trust it all.
+    if (choice := procedure.method.choice_) is not None:
+        scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
+        print(f"\n{choice.reason}")
+        print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
+    place, expected = shlex.quote(output), procedure.expectations
+    print(f"\nquality: {procedure.quality}\ncheck: {expected.forecast}")
+    if expected.advice:
+        print(
+            f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}"
         )
-        print(f"\nkept in {output}{look}")
-        print(f"check a new video:  stepcut check {place} NEW.mp4")
-        for name, reason in skipped.items():
-            print(f"left out: {name}: {reason}")
+    look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
+    print(f"\nkept in {output}{look}")
+    print(f"check a new video:  stepcut check {place} NEW.mp4")
+    for name, reason in skipped.items():
+        print(f"left out: {name}: {reason}")
     return 2 if skipped else 0
-
-
-def _together() -> AbstractContextManager[None]:
-    """Several processes, where torchrun started them."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
-        return nullcontext()
-    from stepcut.paper.cnc.ddp import together
-
-    return together()
 
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
@@ -154,15 +136,12 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))
-    given = read_settings(args.set)
-    grouped = {name: given.pop(name) for name in list(given) if "." in name}
-    chosen.update(given)
-    if grouped:
-        for group, values in zip(("train", "cut"), group_settings(grouped), strict=True):
-            if values:
-                chosen[group] = {**chosen.get(group, {}), **values}
+    chosen.update(read_settings(args.set))
     if args.as_published:
         chosen["as_published"] = True
+    if any("." in name for name in chosen):
+        maker: Any = find("method", chosen.get("method", "stepcut"), METHODS)
+        chosen = maker.arrange(chosen)
     return {**chosen, "strict": args.strict}
 
 

@@ -8,7 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from stepcut.cli import say
-from stepcut.cli.parser import COMMANDS, make_parser, read_words, summary
+from stepcut.cli.parser import (
+    COMMANDS,
+    all_commands,
+    find_command,
+    make_parser,
+    read_words,
+    summary,
+)
 from stepcut.errors import StepcutError, unknown
 from stepcut.version import __version__
 
@@ -69,8 +76,8 @@ def answer(words: Sequence[str]) -> int:
         print(f"stepcut {__version__}")
         return 0
     name = words[1] if words[0] == "help" else words[0]
-    if name not in COMMANDS:
-        say(unknown("command", name, COMMANDS))
+    if name not in COMMANDS and name not in all_commands():
+        say(unknown("command", name, all_commands()))
         return 2
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")
@@ -97,14 +104,14 @@ def run_command(name: str, words: Sequence[str]) -> int:
     parser = make_parser(name)
     args = parser.parse_args(words)
     importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
-    code: int = importlib.import_module(f"stepcut.cli.{name}").run(args)
+    code: int = importlib.import_module(find_command(name)).run(args)
     return code
 
 
 def overview() -> str:
     """What `stepcut -h` prints: examples first, then the commands."""
     lines = [f"{read_words('stepcut').partition('commands:')[0]}commands:"]
-    lines += [f"  {name:<11} {summary(name)}" for name in COMMANDS]
+    lines += [f"  {name:<11} {summary(name)}" for name in all_commands()]
     lines += [
         "",
         "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows an error's traceback.",

@@ -19,7 +19,8 @@ import re
 from importlib import resources
 from typing import Any, NoReturn
 
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import OptionError, choose, unknown
+from stepcut.plugins import WING, registered
 
 
 def whole(text: str) -> int:
@@ -75,12 +76,29 @@ class Parser(argparse.ArgumentParser):
 
 
 def read_words(name: str) -> str:
-    """The text of a command."""
-    return (resources.files("stepcut.cli") / "words" / f"{name}.txt").read_text(encoding="utf-8")
+    """The text of a command: in `words/`, or beside the module of a command that a package registers."""
+    folder = resources.files("stepcut.cli") / "words"
+    if not (folder / f"{name}.txt").is_file():
+        folder = resources.files(find_command(name).rpartition(".")[0])
+    return (folder / f"{name}.txt").read_text(encoding="utf-8")
 
 
-COMMANDS = tuple(read_words("stepcut").partition("commands:")[2].split())
-"""In the order of the overview; each has a module here, and a text in `words/`."""
+OURS = tuple(read_words("stepcut").partition("commands:")[2].split())
+"""Each has a module here, and a text in `words/`."""
+COMMANDS = (*OURS, *WING["command"])
+"""In the order of the overview."""
+
+
+def all_commands() -> tuple[str, ...]:
+    """Ours, then those that installed packages register as `stepcut.commands`."""
+    return tuple(dict.fromkeys((*COMMANDS, *registered("command"))))
+
+
+def find_command(name: str) -> str:
+    """The module of a command; it has a function `run(args)`, which gives the exit code."""
+    if name in OURS:
+        return f"stepcut.cli.{name}"
+    return WING["command"].get(name) or choose("command", name, registered("command"))
 
 
 def summary(name: str) -> str:

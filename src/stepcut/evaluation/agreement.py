@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names
 from stepcut.files.names import match_videos
-from stepcut.methods.segmenter import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
 

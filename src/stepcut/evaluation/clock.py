@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
-from stepcut.methods.segmenter import check_number
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0

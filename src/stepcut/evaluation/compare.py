@@ -11,7 +11,7 @@ from stepcut.errors import OptionError, as_items
 from stepcut.evaluation.metrics import edge_rates
 from stepcut.evaluation.score import Score
 from stepcut.files.names import plain
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods import METHODS
 from stepcut.order import graph_of_labels
 from stepcut.order.likelihood import close_order, reduce_order
 from stepcut.tables import Spread
@@ -29,7 +29,7 @@ def baseline(
     videos = [
         np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)
     ]
-    labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
+    labels: list[NDArray[np.int64]] = METHODS[row](steps=steps, seed=seed).fit(videos).labels_
     return labels
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepcut.errors import AnnotationError, OptionError, as_items, choose
+from stepcut.checks import SEEDS, check_number
+from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import (
     NO_VIDEO,
@@ -28,7 +29,7 @@ from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
-from stepcut.methods.segmenter import SEEDS, check_number
+from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.procedure import Procedure, read_outline
 from stepcut.tables import Cell, Spread, Table
@@ -36,12 +37,11 @@ from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.paper.datasets import Task
     from stepcut.parallel.contract import Engine
 
     Edges = Iterable[tuple[str, str]] | None
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
-    Truth = Task | Mapping[str, Timeline] | str | os.PathLike[str]
+    Truth = Any | Mapping[str, Timeline] | str | os.PathLike[str]
 
 
 @dataclass(repr=False)
@@ -336,13 +336,9 @@ def _open(found: Any) -> Opened:
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
     """The timelines of `truth` by video, a word for where they come from, and true graphs by video, where known."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
-        from stepcut.paper.datasets import DATASETS, load
-
         kind, _, root = truth.partition(":")
-        choose("data set", kind, DATASETS)
-        videos = [
-            (task, name, each) for task in load(kind, root) for name, each in task.timelines.items()
-        ]
+        tasks: Any = find("dataset", kind, setting="data set").load(root)
+        videos = [(task, name, each) for task in tasks for name, each in task.timelines.items()]
         # Two tasks may have videos of one name.
         names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
         known = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
@@ -20,7 +21,6 @@ from stepcut.evaluation.protocols import (
     each_step,
     find_protocol,
 )
-from stepcut.methods.segmenter import check_number
 from stepcut.order import video_order
 
 LARGEST = 10_000

@@ -20,7 +20,8 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
 from stepcut.errors import FeatureError, OptionError, check_kind
-from stepcut.methods.contract import Array, Online
+from stepcut.methods.inputs import Array
+from stepcut.methods.method import Online
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
 

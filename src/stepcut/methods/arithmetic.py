@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Real = TypeVar("Real", bound=np.floating[Any])
 
+FUZZIFIER = 1.1
+"""The default `m` of fuzzy memberships. The usual 2 makes all centres coincide in many dimensions."""
+TINY = 1e-30
+"""Squared distances below this count as this: the frame lies on the centre."""
 EXACT = 2048
 """Rows of more numbers than this have their principal directions found by iteration."""
 SPARE, PASSES = 32, 6
@@ -19,6 +23,19 @@ def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Re
     """|x - c|^2 = |x|^2 - 2 x.c + |c|^2 for every row (T, d) and centre (K, d): (T, K), never below 0."""
     squared = (rows**2).sum(axis=1)[:, None] - 2 * rows @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(np.maximum(squared, 0))
+
+
+def fuzzy_shares(apart: NDArray[Real], m: float) -> NDArray[Real]:
+    """Memberships of fuzzy c-means, d^(-1/(m-1)) over their sum, from squared distances d (k, T): columns sum to 1.
+
+    As a softmax of -log d / (m - 1), since with m near 1 the powers overflow.
+    """
+    logs = np.log(np.maximum(apart, apart.dtype.type(TINY)))
+    logs -= logs.min(axis=0)
+    logs *= -1 / (m - 1)
+    shares = np.exp(logs, out=logs)
+    shares /= shares.sum(axis=0)
+    return np.asarray(shares)
 
 
 def step_sums(
@@ -81,3 +98,18 @@ def as_vectors(rows: NDArray[Any]) -> NDArray[np.float32]:
     """One vector per frame: maps (T, C, h, w) become their mean over places, (T, C)."""
     vectors = np.asarray(rows, dtype=np.float32)
     return vectors if vectors.ndim == 2 else vectors.mean(axis=tuple(range(2, vectors.ndim)))
+
+
+def normalised_times(frames: int) -> NDArray[np.float64]:
+    """The middle of each frame in [0, 1], where 1 is the end of the video."""
+    return (np.arange(frames) + 0.5) / frames
+
+
+def equal_parts(frames: int, count: int) -> NDArray[np.int64]:
+    """A video of so many `frames` in `count` parts of equal length."""
+    return np.arange(frames) * count // max(frames, 1)
+
+
+def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> NDArray[np.float32]:
+    """All of a frame's share to its label: (T, steps)."""
+    return np.asarray(np.eye(steps, dtype=np.float32)[labels])

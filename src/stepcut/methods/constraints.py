@@ -45,3 +45,8 @@ class Constraint:
 
 Constraints = Sequence[Constraint | None]
 """One entry per video."""
+
+
+def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constraint | None]:
+    """Labels (T,) of each video, or None, as constraints."""
+    return [None if one is None else Constraint(labels=one) for one in labels]

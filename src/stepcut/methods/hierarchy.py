@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.methods.arithmetic import squared_distances, step_sums
-from stepcut.methods.contract import Labels
-from stepcut.methods.segmenter import check_number
+from stepcut.methods.inputs import Labels
 
 
 @dataclass(frozen=True)

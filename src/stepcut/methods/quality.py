@@ -7,9 +7,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, as_vectors, strongest_directions
-from stepcut.methods.contract import OPEN, Array, Labels, Method, build
-from stepcut.methods.segmenter import SEEDS, equal_parts, normalised_times
+from stepcut.checks import SEEDS
+from stepcut.methods.arithmetic import (
+    Floats,
+    as_vectors,
+    equal_parts,
+    normalised_times,
+    strongest_directions,
+)
+from stepcut.methods.constraints import OPEN
+from stepcut.methods.inputs import Array, Labels, build
+from stepcut.methods.method import Method
 from stepcut.methods.stepcut.consensus import agreement, come_again, time_regularity
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs

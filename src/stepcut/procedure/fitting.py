@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,11 @@ from stepcut.errors import OptionError
 from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
-from stepcut.methods.contract import Array, Labels, Method, complete, plain_numbers
+from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
+from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
+from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
-from stepcut.methods.segmenter import check_shares
 from stepcut.procedure.content import digest_of, rows_digest
 from stepcut.procedure.corrections.document import Part, join
 from stepcut.procedure.lesson import Lesson
@@ -62,8 +62,9 @@ def fit(
     The fields of a `Procedure`.
     """
     rows = [one.rows for one in features]
-    taught = {} if lesson is None else _annotation_arguments(method, lesson)
-    method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
+    method = adapt(method)
+    taught = {} if lesson is None else {"constraints": _constraints(method, lesson)}
+    method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
     quality, tree = _assess(method, rows, None if lesson is None else lesson.labels, progress)
     config |= {
@@ -142,20 +143,14 @@ def fit(
     }
 
 
-def takes_constraints(method: Method | type[Method]) -> bool:
-    """Whether a `method` learns from clicks and transcripts, not from labels alone."""
-    return "constraints" in signature(method.fit).parameters
-
-
-def _annotation_arguments(method: Method, lesson: Lesson) -> dict[str, Any]:
-    """What `method.fit` is given of the annotations."""
-    if takes_constraints(method):
-        return {"constraints": lesson.constraints}
-    if any(one is not None and one.transcript for one in lesson.constraints):
+def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
+    """What a `method` is given of the annotations; a click is a label of one row to one that takes labels alone."""
+    takes = method.learns_from
+    if "transcript" not in takes and any(one and one.transcript for one in lesson.constraints):
         raise OptionError(
             f"method {type(method).__name__} does not learn from transcripts. Leave them out, or give labels or clicks."
         )
-    return {"labels": lesson.labels}
+    return lesson.constraints if "clicks" in takes else as_constraints(lesson.labels)
 
 
 def _assess(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.checking.calibrate import check_false_alarms
+from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
@@ -19,12 +20,12 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS
-from stepcut.methods.contract import VERBS, Method, StepCount, as_step_count, build, plain_numbers
-from stepcut.methods.segmenter import check_limits
+from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
+from stepcut.methods.method import NEEDED, Method
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine, first_process_first, is_first_process
+from stepcut.parallel.contract import Engine
 from stepcut.plugins import check_part, find, name_of
-from stepcut.procedure.fitting import fingerprint, fit, takes_constraints
+from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lesson import (
     Given,
@@ -157,7 +158,7 @@ def learn(
     part: Method | type[Method] = (
         find("method", method, METHODS) if isinstance(method, str) else method
     )
-    check_part("method", method, part, VERBS, METHODS)
+    check_part("method", method, part, NEEDED, METHODS)
     if output is not None and not isinstance(part, type):
         check_keepable(part, output)
     steps = check_steps(
@@ -172,7 +173,7 @@ def learn(
     if cooked and run.names is not None:
         raise OptionError("a recipe was given beside names; give one of the two.")
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
-    with open_engine(run.engine, run.workers, run.address) as where, first_process_first():
+    with open_engine(run.engine, run.workers, run.address) as where:
         features, failures = read_source(
             source,
             rate,
@@ -186,7 +187,7 @@ def learn(
         )
     check_amount(features, steps)
     # A method that learns from labels alone gets the recipe's names for what it has found.
-    by_name = cooked if cooked and not takes_constraints(part) else []
+    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else cooked
     if by_name and (read is not None or told):
         raise OptionError(
             f"a recipe was given beside labels, and method {method} takes one of them."
@@ -241,7 +242,7 @@ def learn(
             checkpoint,
         )
     )
-    if output is not None and is_first_process():
+    if output is not None:
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure

@@ -25,7 +25,7 @@ from stepcut.features.contract import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
 from stepcut.methods.constraints import OPEN, Constraint
-from stepcut.methods.contract import Labels
+from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
 from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.progress import warn_once

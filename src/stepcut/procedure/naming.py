@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepcut.annotations import RecipeStep
 from stepcut.features.video.sample import frame_at
 from stepcut.methods.arithmetic import Floats
-from stepcut.methods.contract import Labels
+from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.lesson import Lesson, unnamed
 

@@ -19,6 +19,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Report
 from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
+from stepcut.checks import check_number
 from stepcut.colours import colour, legend
 from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.contract import Features
@@ -27,10 +28,10 @@ from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, as_path, is_address, whole_path
 from stepcut.guidance.guide import Guide
-from stepcut.methods.contract import Array, Labels, Method, build
 from stepcut.methods.hierarchy import Hierarchy
+from stepcut.methods.inputs import Array, Labels, build
+from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality, not_measured
-from stepcut.methods.segmenter import check_number
 from stepcut.methods.stepcut.suggest import suggest
 from stepcut.order import (
     Orders,
@@ -270,7 +271,7 @@ class Procedure:
     def orders(self) -> Orders:
         """The orders in which people do the steps: distinct ones, the most followed first. By mean times; where steps
         come again, by when each is first done, but for the paper's method."""
-        if self.config.get("method") == "cnc":
+        if self.method.orders_by_mean:
             return rank_orders(
                 {name: video_order(labels) for name, labels in self.labels.items()},
                 names=self.steps,
@@ -411,10 +412,9 @@ class Procedure:
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
-        if start_from := getattr(made, "start_from", None):
-            # Labels may be of other steps than those shown.
-            same = said.names == self.steps and labels is None
-            start_from(self.method, [before[one.name] for one in features] if same else None)
+        # Labels may be of other steps than those shown.
+        same = said.names == self.steps and labels is None
+        made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure(**fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
         found = taught.learned_steps

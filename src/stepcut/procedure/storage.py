@@ -32,7 +32,8 @@ from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.methods.contract import Method, plain_numbers
+from stepcut.methods.inputs import plain_numbers
+from stepcut.methods.method import Method
 from stepcut.order import Orders, ProcedureGraph
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.content import Digest

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import SEEDS, check_number
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, as_items
-from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.canvas import (
     Found,

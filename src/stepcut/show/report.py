@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 from stepcut.checking.report import Report
+from stepcut.checks import check_number
 from stepcut.colours import EMPTY_COLOUR, ink
 from stepcut.errors import VideoError, as_items, check_kind
-from stepcut.methods.segmenter import check_number
 from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure

@@ -9,15 +9,15 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.baselines.asot import around, transport
+from stepcut.methods.baselines.asot import Asot, around, transport
 from stepcut.methods.baselines.kmeans import (
+    KMeans,
     append_time,
-    choose_subset,
     clock_cost,
     find_means,
     time_order,
 )
-from stepcut.methods.segmenters import Asot, KMeans, Subset
+from stepcut.paper.cnc.subset import Subset, choose_subset
 
 
 def test_the_choice_of_a_subset_by_hand() -> None:
@@ -62,13 +62,13 @@ def test_the_clock_of_k_means_is_one_more_dimension() -> None:
     timed = append_time(rows, 2.0)
     np.testing.assert_allclose(timed[:, 3], 2 * (np.arange(10) + 0.5) / 10)
     # Nothing but the clock tells these frames apart.
-    labels = KMeans(steps=5, prior=1.0).fit_predict([np.ones((50, 3))] * 2)
+    labels = KMeans(steps=5, prior=1.0).fit([np.ones((50, 3))] * 2).labels_
     assert all(np.array_equal(video, np.repeat(np.arange(5), 10)) for video in labels)
     rng = np.random.default_rng(0)
     videos = [rng.normal(size=(40, 3)) for _ in range(2)]
     assert KMeans(steps=2, prior=1.5).fit(videos).clock_ == pytest.approx(1.5)  # frames of length 1
     scaled = KMeans(steps=2, prior=1.5, normalise=False)
-    small, large = scaled.fit_predict(videos), scaled.fit_predict([10 * video for video in videos])
+    small, large = scaled.fit(videos).labels_, scaled.fit([10 * video for video in videos]).labels_
     assert all(np.array_equal(a, b) for a, b in zip(small, large, strict=True))
 
 
@@ -122,7 +122,7 @@ def test_asot_finds_repeats_and_rare_steps() -> None:
     rng = np.random.default_rng(0)
     true = np.repeat([0, 1, 0, 2, 3], [60, 40, 60, 8, 40])
     videos = [np.eye(4, 12)[true] + 0.15 * rng.normal(size=(len(true), 12)) for _ in range(3)]
-    for labels in Asot(steps=4).fit_predict(videos):
+    for labels in Asot(steps=4).fit(videos).labels_:
         most = np.array([np.bincount(labels[true == step]).argmax() for step in range(4)])
         assert len(set(most.tolist())) == 4
         assert np.mean(labels == most[true]) > 0.97

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
+from stepcut.methods import BACKGROUND, OPEN, StepCut
+from stepcut.methods.constraints import as_constraints
 from stepcut.methods.stepcut import teaching
 from stepcut.methods.stepcut.slow_features import SHRINK, centre
 from stepcut.methods.stepcut.taught import cut_mixture, motion
@@ -19,6 +20,7 @@ from stepcut.methods.stepcut.teaching import (
     match_found,
     read_lesson,
 )
+from stepcut.paper.cnc.method import CnC
 from stepcut.toy import STEPS, toy_features
 
 RATE = 2.0
@@ -46,7 +48,7 @@ def some(true: list[Labels], count: int) -> list[Labels | None]:
 @pytest.fixture(scope="module")
 def taught(kitchen: Kitchen) -> StepCut:
     return StepCut(steps=len(STEPS), rate=RATE, restarts=9).fit(
-        kitchen[0], labels=some(kitchen[1], 2)
+        kitchen[0], constraints=as_constraints(some(kitchen[1], 2))
     )
 
 
@@ -65,7 +67,7 @@ def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -
     labels = np.full(len(kitchen[0][0]), OPEN)
     labels[:20] = 4
     learned = StepCut(steps=3, rate=RATE, restarts=3).fit(
-        kitchen[0], labels=[labels, None, None, None, None, None]
+        kitchen[0], constraints=as_constraints([labels, None, None, None, None, None])
     )
     assert learned.steps_ == 5
     assert (learned.labels_[0][:20] == 4).all()
@@ -75,7 +77,6 @@ def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -
     ("labels", "fact"),
     [
         ([None], "videos"),
-        (6, "videos"),
         ([np.zeros(3, dtype=np.int64), *[None] * 5], "shape"),
         ([np.zeros(1, dtype=np.float64), *[None] * 5], "whole numbers"),
         ([None] * 6, "open"),
@@ -85,17 +86,19 @@ def test_labels_that_make_no_sense_are_told_so(
     kitchen: Kitchen, labels: list[Labels | None], fact: str
 ) -> None:
     with pytest.raises(OptionError, match=fact):
-        StepCut(steps=6, rate=RATE).fit(kitchen[0], labels=labels)
+        StepCut(steps=6, rate=RATE).fit(kitchen[0], constraints=as_constraints(labels))
 
 
 def test_a_number_below_open_is_told_so(kitchen: Kitchen) -> None:
     with pytest.raises(OptionError, match="-3"):
-        StepCut(steps=6).fit(kitchen[0], labels=[np.full(len(kitchen[0][0]), -3), *[None] * 5])
+        StepCut(steps=6).fit(
+            kitchen[0], constraints=as_constraints([np.full(len(kitchen[0][0]), -3), *[None] * 5])
+        )
 
 
 def test_the_method_of_the_paper_takes_no_labels(kitchen: Kitchen) -> None:
     with pytest.raises(OptionError, match="labels"):
-        CnC(steps=6).fit(kitchen[0], labels=some(kitchen[1], 1))
+        CnC(steps=6).fit(kitchen[0], constraints=as_constraints(some(kitchen[1], 1)))
 
 
 def test_a_taught_method_can_be_stored(kitchen: Kitchen, taught: StepCut) -> None:
@@ -134,7 +137,9 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out() -> None:
         timeline.labels(np.arange(len(video)) / RATE)
         for timeline, video in zip(timelines, rows, strict=True)
     ]
-    method = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(rows, labels=some(true, 3))
+    method = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(
+        rows, constraints=as_constraints(some(true, 3))
+    )
     assert method.left_out_ is not None
     assert [len(cut) for cut in method.left_out_.labels] == [len(video) for video in rows]
     sure = []
@@ -160,16 +165,18 @@ def test_a_video_without_labels_is_left_out_with_all_labels_kept(kitchen: Kitche
 
 
 def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen: Kitchen) -> None:
-    assert StepCut(rate=RATE, restarts=4).fit(kitchen[0], labels=some(kitchen[1], 1)).steps_ == len(
-        STEPS
-    )
+    assert StepCut(rate=RATE, restarts=4).fit(
+        kitchen[0], constraints=as_constraints(some(kitchen[1], 1))
+    ).steps_ == len(STEPS)
 
 
 def test_background_is_what_a_person_calls_background(kitchen: Kitchen) -> None:
     """A step that a person calls background in all labelled videos is background in the others too."""
     rows, true = kitchen
     without = [np.where(labels == 2, BACKGROUND, labels) for labels in true]
-    learned = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(rows, labels=some(without, 4))
+    learned = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(
+        rows, constraints=as_constraints(some(without, 4))
+    )
     there = true[5] == 2
     assert (learned.labels_[5][there] == BACKGROUND).mean() > 0.5
 
@@ -183,7 +190,7 @@ def test_steps_that_differ_in_motion_alone_are_taught_apart() -> None:
     ]
     true = np.tile(np.repeat([0, 1], 12), 5)
     method = StepCut(steps=2, rate=4.0, restarts=3, background=0.0)
-    found = method.fit(rows, labels=[true, true, true, None]).labels_[3]
+    found = method.fit(rows, constraints=as_constraints([true, true, true, None])).labels_[3]
     assert (found == true).mean() > 0.9
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from stepcut.errors import OptionError
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import normalised_times
 from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.consensus import (
     agreement,

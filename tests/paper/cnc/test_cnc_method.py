@@ -10,8 +10,10 @@ import pytest
 
 import stepcut as sc
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.methods import CnC
-from stepcut.methods.segmenters import KMeans, ProCut
+from stepcut.methods.baselines.kmeans import KMeans
+from stepcut.methods.constraints import Constraint
+from stepcut.paper.cnc.method import CnC
+from stepcut.paper.cnc.procut import ProCut
 
 QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 
@@ -19,7 +21,7 @@ QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 class Halves(KMeans):
     """A segmenter of one's own."""
 
-    def _cut(self, rows: Any) -> Any:
+    def segment(self, rows: Any) -> Any:
         return (np.arange(len(rows)) * 2 // len(rows)).astype(np.int64)
 
 
@@ -114,7 +116,7 @@ def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.n
         with pytest.raises(OptionError, match=fact):
             CnC(steps=3, cut=cut, loss=no_training).fit(rows)
     with pytest.raises(OptionError, match="does not learn from labels"):
-        CnC(steps=3).fit(rows, labels=[None, None, None])
+        CnC(steps=3).fit(rows, [Constraint(labels=np.zeros(36, dtype=np.int64)), None, None])
 
 
 def test_as_published_sets_the_papers_text(videos: dict[str, np.ndarray]) -> None:

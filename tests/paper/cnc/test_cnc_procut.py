@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
-from stepcut.methods.segmenters import KMeans, ProCut
+from stepcut.methods.baselines.kmeans import KMeans
 from stepcut.paper.cnc.graph import chain, energy, window_links
+from stepcut.paper.cnc.procut import ProCut
 
 
 def kitchen(rate: int, seed: int = 0, noise: float = 0.9) -> list[Any]:
@@ -26,8 +27,8 @@ def kitchen(rate: int, seed: int = 0, noise: float = 0.9) -> list[Any]:
 
 @pytest.mark.parametrize("window", [0.0, 4.0])
 def test_the_same_setting_means_the_same_at_every_rate(window: float) -> None:
-    slow = ProCut(steps=5, rate=1, window=window).fit_predict(kitchen(1))
-    fast = ProCut(steps=5, rate=10, window=window).fit_predict(kitchen(10))
+    slow = ProCut(steps=5, rate=1, window=window).fit(kitchen(1)).labels_
+    fast = ProCut(steps=5, rate=10, window=window).fit(kitchen(10)).labels_
     agree = [np.mean(np.repeat(a, 10) == b) for a, b in zip(slow, fast, strict=True)]
     assert min(agree) > 0.97
 
@@ -83,7 +84,7 @@ def test_a_video_is_cut_alike_alone_and_in_company() -> None:
 
 def test_a_repeated_step_keeps_its_number() -> None:
     rows = np.repeat(np.eye(3)[[0, 1, 0, 2]], 30, axis=0)
-    labels = ProCut(steps=3).fit_predict([rows])[0].reshape(4, 30)
+    labels = ProCut(steps=3).fit([rows]).labels_[0].reshape(4, 30)
     assert (labels == labels[:, :1]).all()
     assert labels[0, 0] == labels[2, 0]
     assert len(set(labels[:, 0].tolist())) == 3
@@ -94,9 +95,9 @@ def test_direction_alone_counts_when_normalised() -> None:
     videos = kitchen(1, noise=0.3)
     louder = [video * rng.uniform(0.1, 10, size=(len(video), 1)) for video in videos]
     for kind in (ProCut, KMeans):
-        plain, loud = (kind(steps=5, normalise=True).fit_predict(v) for v in (videos, louder))
+        plain, loud = (kind(steps=5, normalise=True).fit(v).labels_ for v in (videos, louder))
         assert min(np.mean(a == b) for a, b in zip(plain, loud, strict=True)) > 0.99
-        unscaled = kind(steps=5, normalise=False).fit_predict(louder)
+        unscaled = kind(steps=5, normalise=False).fit(louder).labels_
         assert max(np.mean(a == b) for a, b in zip(plain, unscaled, strict=True)) < 0.99
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
-from stepcut.methods.contract import Curve
+from stepcut.methods.learned import Curve
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.sampling import draw
 from stepcut.paper.cnc.training import Checkpoint, Plan, converged, train

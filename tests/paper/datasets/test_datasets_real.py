@@ -13,7 +13,7 @@ from stepcut.paper.datasets import DATASETS, load
 from stepcut.paper.datasets.egoprocel import TASKS
 from stepcut.paper.datasets.statistics import count
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = [
     pytest.mark.data,
     pytest.mark.skipif(not SHARED.is_dir(), reason="the real data in ../shared/data are not here"),

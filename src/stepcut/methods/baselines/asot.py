@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stepcut.checks import limited
 from stepcut.methods.arithmetic import Floats, unit
-from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost, find_means
-from stepcut.methods.contract import Array
-from stepcut.methods.segmenter import Rows, limited
+from stepcut.methods.baselines.kmeans import CentreMethod, clock_cost, find_means
+from stepcut.methods.inputs import Array, Rows
 
 ITERATIONS = 25
 FIRST_STEP = 4.0
@@ -23,7 +23,7 @@ FIRST_STEP = 4.0
 
 
 @dataclass(eq=False, repr=False)
-class Asot(CentreSegmenter):
+class Asot(CentreMethod):
     """Optimal-transport decoding around k-means centres, on directions (frames of length 1).
 
     `radius`: how far links reach, as a share of the video; `alpha`: their weight against the cost; `entropy` (eps);
@@ -38,9 +38,9 @@ class Asot(CentreSegmenter):
     restarts: int = limited(10, 1, 10_000, whole=True)
 
     def _find_centres(self, videos: list[Array]) -> Rows:
-        return find_means(self._stack(videos), self.steps, self.seed, self.restarts)
+        return find_means(self._stack(videos), self.count, self.seed, self.restarts)
 
-    def _probabilities(self, rows: Array) -> Rows:
+    def shares(self, rows: Array) -> Rows:
         cost = 1 - self._prepare(rows) @ unit(self.centres_).T
         if self.prior > 0:
             cost = cost + self.prior * clock_cost(*cost.shape)

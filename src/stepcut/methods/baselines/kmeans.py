@@ -1,5 +1,5 @@
-"""k-means over the frames of all videos ("HC" in the paper), subset selection ("SS"), the training-free row of every
-table, and what all that learn a centre per step share: rows prepared alike, steps in the order of time, a prior.
+"""k-means over the frames of all videos ("HC" in the paper), the training-free row of every table, and what all that
+learn a centre per step share: rows prepared alike, steps in the order of time, a prior.
 
 The temporal prior: videos of one task tend to do the same steps at the same time; 0 is off. It has two forms, both a
 clock mixed into the features: a cost per frame and step once steps are numbered in time (`clock_cost`), and the time
@@ -12,21 +12,23 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import as_vectors, squared_distances, strongest_directions, unit
-from stepcut.methods.segmenter import (
-    Labels,
-    Rows,
-    Segmenter,
-    check_number,
-    limited,
+from stepcut.checks import limited
+from stepcut.methods.arithmetic import (
+    FUZZIFIER,
+    as_vectors,
+    fuzzy_shares,
     normalised_times,
+    squared_distances,
+    strongest_directions,
+    unit,
 )
-from stepcut.paper.cnc.fuzzy import FUZZIFIER, memberships
+from stepcut.methods.inputs import Labels, Rows
+from stepcut.methods.method import Method
 
 SECONDS = 12.0
 """Standard deviation of the Gaussian over time in the smooth embedding."""
@@ -58,20 +60,20 @@ def _threads() -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class CentreSegmenter(Segmenter):
+class CentreMethod(Method):
     """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first, so only directions count."""
-
-    LEARNED: ClassVar[tuple[str, ...]] = ("centres_",)
 
     normalise: bool = True
     prior: float = limited(0.0, 0)
 
-    def _learn(self, videos: list[NDArray[Any]]) -> None:
+    def learn(self, videos: list[NDArray[Any]]) -> None:
         self.centres_ = self._find_centres(videos)
         # The numbers that clustering gives are arbitrary; time gives them a meaning, and the prior its order.
         plain = copy.copy(self)
         plain.prior = 0.0
-        self.centres_ = self.centres_[time_order([plain._cut(rows) for rows in videos], self.steps)]
+        self.centres_ = self.centres_[
+            time_order([plain.segment(rows) for rows in videos], self.count)
+        ]
 
     @abstractmethod
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
@@ -87,14 +89,12 @@ class CentreSegmenter(Segmenter):
 
 
 @dataclass(eq=False, repr=False)
-class KMeans(CentreSegmenter):
+class KMeans(CentreMethod):
     """k-means, the best of `restarts` starts; every frame goes to its nearest centre.
 
     `prior` appends the normalised time, times `prior` and the RMS length of a frame, as one more dimension; 0 is off.
     Memberships are those of fuzzy c-means around the same centres.
     """
-
-    LEARNED: ClassVar[tuple[str, ...]] = ("centres_", "clock_")
 
     restarts: int = limited(10, 1, 10_000, whole=True)
 
@@ -109,48 +109,17 @@ class KMeans(CentreSegmenter):
 
     def _choose_centres(self, rows: Rows) -> Rows:
         """(steps, d) from all frames of all videos."""
-        return find_means(rows, self.steps, self.seed, self.restarts)
+        return find_means(rows, self.count, self.seed, self.restarts)
 
     def _prepare(self, rows: NDArray[Any]) -> Rows:
         prepared = super()._prepare(rows)
         return append_time(prepared, float(self.clock_)) if self.clock_ > 0 else prepared
 
-    def _probabilities(self, rows: NDArray[Any]) -> Rows:
-        return memberships(self._prepare(rows), self.centres_, FUZZIFIER, overwrite=True)
-
-
-@dataclass(eq=False, repr=False)
-class Subset(KMeans):
-    """k-means to `states` states (10 per step where not given), then the greedy choice of `steps` of them."""
-
-    restarts: int = limited(1, 1, 10_000, whole=True)
-    states: int | None = None
-
-    def check_settings(self) -> None:
-        super().check_settings()
-        if self.states is not None:
-            check_number("states", self.states, self.steps, whole=True)
-
-    def _choose_centres(self, rows: Rows) -> Rows:
-        wanted = 10 * self.steps if self.states is None else self.states
-        states = find_means(rows, min(wanted, len(rows)), self.seed, self.restarts)
-        return states[choose_subset(np.sqrt(squared_distances(states, rows)), self.steps)]
-
-
-def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
-    """The greedy choice of k of M states that best stand for all frames: `apart (M, T)` are distances.
-
-    A frame is served by its nearest chosen state. Each choice takes the state with the highest facility-location gain,
-    sum_t max(0, served_t - apart[s, t]), the lowest number on a tie.
-    """
-    served = apart.max(axis=0)  # as if by a state farther away than any
-    chosen: list[int] = []
-    for _ in range(k):
-        gains = np.array([np.maximum(served - row, 0).sum() for row in apart])
-        gains[chosen] = -1
-        chosen.append(int(gains.argmax()))
-        served = np.minimum(served, apart[chosen[-1]])
-    return chosen
+    def shares(self, rows: NDArray[Any]) -> Rows:
+        # Around the middle of the centres: far from the origin, float32 would lose what tells frames apart.
+        middle = self.centres_.mean(axis=0)
+        apart = squared_distances(self._prepare(rows) - middle, self.centres_ - middle)
+        return fuzzy_shares(apart.T, FUZZIFIER).T
 
 
 def clock_cost(frames: int, steps: int) -> NDArray[np.float64]:

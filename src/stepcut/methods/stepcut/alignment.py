@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stepcut.methods.arithmetic import Floats, squared_distances
-from stepcut.methods.contract import Labels
-from stepcut.methods.segmenter import equal_parts, one_hot
+from stepcut.methods.arithmetic import Floats, equal_parts, one_hot, squared_distances
+from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.em import Joined, estimate
 
 ROUNDS = 30

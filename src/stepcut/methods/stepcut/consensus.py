@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats
-from stepcut.methods.contract import Labels
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import Floats, normalised_times
+from stepcut.methods.inputs import Labels
 from stepcut.timeline import runs
 
 

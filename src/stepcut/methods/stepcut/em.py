@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, squared_distances
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 from stepcut.methods.stepcut.forward_backward import forward_backward
 
 WIDTH = 0.15

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, squared_distances
-from stepcut.methods.contract import Array, Labels, LeftOut, as_learned
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
+from stepcut.methods.inputs import Array, Labels, as_learned
+from stepcut.methods.learned import LeftOut
 from stepcut.methods.stepcut.em import Joined, Steps, estimate, log_likelihood
 from stepcut.methods.stepcut.forward_backward import STAY, forward_backward, soften
 from stepcut.methods.stepcut.online import Causal

@@ -4,33 +4,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import SEEDS, limited
 from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import Floats, as_vectors
-from stepcut.methods.contract import (
-    OPEN,
+from stepcut.methods.constraints import OPEN, Constraints
+from stepcut.methods.inputs import (
     Array,
-    Choice,
-    Curve,
     Labels,
-    LeftOut,
-    Online,
     StepCount,
     as_step_count,
-    part,
-)
-from stepcut.methods.segmenter import (
-    SEEDS,
     check_fitted,
-    check_limits,
     check_videos,
     fingerprint,
-    limited,
+    part,
 )
+from stepcut.methods.learned import Choice, Curve, LeftOut
+from stepcut.methods.method import Method, Online
 from stepcut.methods.stepcut import teaching
 from stepcut.methods.stepcut.found import Found, found_of_labels, leave_one_out
 from stepcut.methods.stepcut.restarts import Search, choose_sigma
@@ -45,7 +39,7 @@ LIGHT = 360
 
 
 @dataclass(eq=False, repr=False)
-class StepCut:
+class StepCut(Method):
     """Finds the steps that videos share, with or without labels and without training a network.
 
     steps       how many, "auto", or the fewest and the most: (8, 14)
@@ -59,6 +53,9 @@ class StepCut:
     restarts    from how many starts EM is run
     refine      learn the axes once more from the steps found
     """
+
+    chooses_steps: ClassVar[bool] = True
+    learns_from: ClassVar[frozenset[str]] = frozenset({"labels"})
 
     steps: StepCount = "auto"
     rate: float = limited(1.0, 0, above=True)
@@ -95,21 +92,24 @@ class StepCut:
     def fit(
         self,
         features: Sequence[Array],
+        constraints: Constraints | None = None,
         progress: Hook = silent,
         checkpoint: Path | None = None,
-        labels: Sequence[Labels | None] | None = None,
     ) -> Self:
         """Find the steps of all videos together.
 
-        features    (T, d) or (T, C, h, w) per video
-        progress    is told how far this is
-        checkpoint  not needed: this takes seconds, not hours
-        labels      None, or for every video None or (T,) with the step, -1 for background, -2 where nobody said
-                    anything; the steps found keep the numbers of the labels
+        features     (T, d) or (T, C, h, w) per video
+        constraints  None, or for every video None or its labels; the steps found keep the numbers of the labels
+        progress     is told how far this is
+        checkpoint   not needed: this takes seconds, not hours
         """
         del checkpoint
-        check_limits(self)
-        as_step_count(self.steps)
+        self.check_settings(constraints)
+        labels = (
+            None
+            if constraints is None
+            else [None if one is None else one.labels for one in constraints]
+        )
         rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
         known = (
             None

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepcut.methods.arithmetic import Floats, as_vectors
-from stepcut.methods.contract import Array
-from stepcut.methods.segmenter import check_videos
+from stepcut.methods.inputs import Array, check_videos
 from stepcut.methods.stepcut.forward_backward import forward
 
 AGE = 0.5

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, squared_distances
+from stepcut.checks import SEEDS
+from stepcut.methods.arithmetic import Floats, one_hot, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.contract import Labels
-from stepcut.methods.segmenter import SEEDS, one_hot
+from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.alignment import align
 from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.consensus import (

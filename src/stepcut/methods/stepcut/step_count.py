@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stepcut.methods.arithmetic import Floats
-from stepcut.methods.contract import Choice
+from stepcut.methods.learned import Choice
 from stepcut.methods.stepcut.restarts import Search
 
 USUAL, GROWTH = 1.31, 0.35

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, squared_distances
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 
 MOMENTS = 60
 """Moments that stand for a video, evenly spaced."""

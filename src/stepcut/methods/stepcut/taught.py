@@ -16,9 +16,8 @@ from typing import Self
 
 import numpy as np
 
-from stepcut.methods.arithmetic import Floats
-from stepcut.methods.contract import Array, Labels, as_learned
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import Floats, normalised_times
+from stepcut.methods.inputs import Array, Labels, as_learned
 from stepcut.methods.stepcut.forward_backward import forward_backward, soften
 from stepcut.methods.stepcut.found import Found, strongest
 from stepcut.methods.stepcut.online import Causal

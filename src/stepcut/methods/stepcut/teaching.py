@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.methods.arithmetic import Floats
-from stepcut.methods.contract import OPEN, Labels
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.arithmetic import Floats, normalised_times
+from stepcut.methods.constraints import OPEN
+from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import overlap, pair_steps
 from stepcut.methods.stepcut.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.stepcut.forward_backward import forward_backward, soften

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
-from stepcut.paper.cnc.ddp import embed_together
+from stepcut.methods.inputs import check_videos, fingerprint
 from stepcut.paper.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.paper.cnc.network import (
     Encoder,
@@ -31,7 +31,6 @@ from stepcut.paper.cnc.network import (
 from stepcut.paper.cnc.sampling import Batch, context_rows, draw
 from stepcut.paper.cnc.training import Plan, Terms, train
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
-from stepcut.parallel.contract import processes
 from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
 
@@ -142,10 +141,7 @@ class Embedder:
             network.to(device)
             rows = put_together([network.store(video, device) for video in features], device)
             lengths = [len(video) for video in features]
-
-            # With gradients that are averaged over the processes, where several train together.
-            shared = network if processes() == 1 else nn.parallel.DistributedDataParallel(network)
-            embed = partial(self._embed, shared, network, rows, device)
+            embed = partial(self._embed, network, rows, device)
             # In a video of one minute ten seconds hold more than one step, and C-IDM would join them.
             rate = float(self.rate)
             window = self.window or max(
@@ -265,20 +261,15 @@ class Embedder:
             tolerance=self.tolerance,
             read_every=1 if device.type == "cpu" else 25,
             # A loss of one's own may read values back, and frames are too much to hold still for a recording.
-            record=device.type == "cuda"
-            and isinstance(self.loss, str)
-            and self.kind_ != "frames"
-            and processes() == 1,
+            record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames",
         )
 
-    def _embed(
-        self, shared: nn.Module, network: Encoder, rows: Tensor, device: torch.device, batch: Batch
-    ) -> Tensor:
-        """The embeddings of a batch: (B, T, dim). `shared` is `network`, as the processes have it in common."""
+    def _embed(self, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:
+        """The embeddings of a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
         places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
         with half_precision(device, self.kind_):
-            embedded: Tensor = shared(network.gather(rows, places).to(device, non_blocking=True))
+            embedded: Tensor = network(network.gather(rows, places).to(device, non_blocking=True))
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
@@ -287,7 +278,7 @@ class Embedder:
         The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5 on T^2 pairs beside
         a path of T frames, so half the frames (with 0.5 on means the embeddings collapse).
         """
-        u = embed_together(embed, batch)
+        u = embed(batch)
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
         )

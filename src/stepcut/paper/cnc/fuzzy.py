@@ -6,7 +6,6 @@ It lowers, over centres c and memberships u whose rows sum to 1,
 
 by turns, with d = |x - c|^2: u_ik = d_ik^(-1/(m-1)) / sum_j d_ij^(-1/(m-1)), then
 c_k = sum_i w_i u_ik^m x_i / sum_i w_i u_ik^m.
-With m near 1 the powers overflow, so memberships are a softmax of -log(d) / (m - 1).
 """
 
 from typing import Any
@@ -14,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import FeatureError
 from stepcut.features.contract import check_rows
-from stepcut.methods.segmenter import Rows, check_number
+from stepcut.methods.arithmetic import FUZZIFIER, TINY, fuzzy_shares
+from stepcut.methods.inputs import Rows
 
-FUZZIFIER = 1.1
-"""The default `m`, chosen with the smoothness. The usual 2 lets all centres fall into one in many dimensions."""
-TINY = np.float32(1e-30)
-"""Squared distances below this count as this: the frame lies on the centre."""
 CHUNK = 4096
 """Frames handled together, so that what is computed of them stays in the cache."""
 
@@ -130,7 +127,7 @@ class _Frames:
         apart: Rows = (centres * -2) @ self.rows[part].T
         apart += self.norms[part]
         apart += np.einsum("kd,kd->k", centres, centres)[:, None]
-        return np.maximum(apart, TINY, out=apart)
+        return np.maximum(apart, np.float32(TINY), out=apart)
 
     def turn(self, centres: Rows, m: float) -> tuple[float, Rows]:
         """The objective of these centres, and the centres that follow from their memberships."""
@@ -138,7 +135,7 @@ class _Frames:
         for first in range(0, len(self.rows), CHUNK):
             part = slice(first, first + CHUNK)
             apart = self.distances(part, centres)
-            power = _shares(apart, m) ** np.float32(m)
+            power = fuzzy_shares(apart, m) ** np.float32(m)
             power *= self.weights[part]
             total += float(np.vdot(power, apart))
             mass += power.sum(axis=1)
@@ -150,7 +147,7 @@ class _Frames:
     def memberships(self, centres: Rows, m: float) -> Rows:
         """(T, k), rows sum to 1."""
         parts = [slice(first, first + CHUNK) for first in range(0, len(self.rows), CHUNK)]
-        return np.concatenate([_shares(self.distances(part, centres), m).T for part in parts])
+        return np.concatenate([fuzzy_shares(self.distances(part, centres), m).T for part in parts])
 
     def spread(self, k: int, rng: np.random.Generator) -> Rows:
         """k-means++: each next centre is a frame, drawn in proportion to its squared distance to those drawn."""
@@ -169,16 +166,6 @@ class _Frames:
             closest[drawn] = 0
             chance = closest * self.weights
         return self.rows[drawn]
-
-
-def _shares(apart: Rows, m: float) -> Rows:
-    """u = softmax over the clusters of -log d / (m - 1): (k, t), columns sum to 1."""
-    logs = np.log(apart)
-    logs -= logs.min(axis=0)
-    logs *= np.float32(-1 / (m - 1))
-    shares: Rows = np.exp(logs, out=logs)
-    shares /= shares.sum(axis=0)
-    return shares
 
 
 def _descend(frames: _Frames, centres: Rows, m: float, iterations: int, tolerance: float) -> Rows:

@@ -8,25 +8,26 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checks import check_number
 from stepcut.errors import OptionError, unknown
+from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import (
+from stepcut.methods.constraints import Constraints
+from stepcut.methods.inputs import (
     Array,
-    Curve,
     Labels,
-    Method,
-    as_whole_count,
     build,
+    check_fitted,
     part,
     plain_numbers,
 )
-from stepcut.methods.segmenter import Segmenter, check_fitted, check_limits, check_number
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods.learned import Curve
+from stepcut.methods.method import NEEDED, Method, adapt
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
@@ -44,7 +45,8 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 """The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
-VERBS_OF_A_CUT = ("fit", "predict", "probabilities", "settings", "state", "restore")
+SEGMENTERS = ("procut", "kmeans", "subset", "asot")
+"""The methods that the tables of the paper cut embeddings with."""
 LOSS_SETTINGS = (
     "weight",
     "temperature",
@@ -57,19 +59,18 @@ LOSS_SETTINGS = (
 """The settings of an embedder that are those of its loss."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
     `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
-    embedding; `segmenter` a name from `stepcut.methods.segmenters`, `package.module:Class`, or an object of your own.
+    embedding; `segmenter` a name from `stepcut.methods`, `package.module:Class`, or an object of your own.
     `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
     text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
     """
 
-    steps: int | str = 7
-    rate: float = 1.0
-    seed: int = 0
+    orders_by_mean: ClassVar[bool] = True
+
     loss: str = "tc3i"
     dim: int = 128
     segmenter: Any = "procut"
@@ -80,26 +81,21 @@ class CnC(Method):
     def fit(
         self,
         features: Sequence[Array],
+        constraints: Constraints | None = None,
         progress: Hook = silent,
         checkpoint: Path | None = None,
-        labels: Sequence[Labels | None] | None = None,
     ) -> Self:
-        """Train the embedder, then cluster and cut all videos together. It takes no `labels`."""
-        if labels is not None:
-            raise OptionError(
-                "method='cnc' does not learn from labels; leave them out, or use method='stepcut'."
-            )
-        as_whole_count(self.steps, "cnc")
-        check_limits(self)
+        """Train the embedder, then cluster and cut all videos together. It learns from no constraints."""
+        self.check_settings(constraints)
         self.segmenter_ = self._make_segmenter()
-        if isinstance(self.segmenter_, Segmenter):
+        if isinstance(self.segmenter_, Method):
             self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)
-        self.labels_ = self.segmenter_.fit(embeddings).predict(embeddings)
-        self.steps_ = self.segmenter_.steps
+        self.labels_ = self.segmenter_.fit(embeddings).labels_
+        self.steps_ = self.segmenter_.steps_
         self.centres_, self.scale_ = _measure(embeddings, self.labels_, self.steps_)
         return self
 
@@ -117,17 +113,15 @@ class CnC(Method):
         published = {"temperature": 1 / dim, **AS_PUBLISHED["train"]} if self.as_published else {}
         return build(EMBEDDERS["cnc"], {**named, **published, **given})
 
-    def _make_segmenter(self) -> Segmenter:
+    def _make_segmenter(self) -> Method:
         if not isinstance(self.segmenter, str):
-            check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, SEGMENTERS)
-            own = copy.copy(
-                cast(Segmenter, self.segmenter)
-            )  # it stays as it was given, and cuts what it is asked to
-            own.steps, own.rate = as_whole_count(self.steps, "cnc"), self.rate
+            check_part("segmenter", self.segmenter, self.segmenter, NEEDED, METHODS)
+            own = adapt(copy.copy(self.segmenter))  # it stays as it was given
+            own.steps, own.rate = self.count, self.rate
             return own
-        maker = find("segmenter", self.segmenter, SEGMENTERS)
-        check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, SEGMENTERS)
-        named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
+        maker: type[Method] = find("method", self.segmenter, METHODS, "segmenter")
+        check_part("segmenter", self.segmenter, maker, NEEDED, METHODS)
+        named = {"steps": self.count, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
         published = {
             name: value
@@ -174,9 +168,7 @@ class CnC(Method):
         own = not isinstance(self.segmenter, str)
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
-            "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS)
-            if own
-            else self.segmenter,
+            "segmenter": name_of("method", self.segmenter, METHODS) if own else self.segmenter,
             # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
             "train": {
                 key: value
@@ -195,11 +187,28 @@ class CnC(Method):
             "curve": np.array(curve.values, dtype=np.float64),
             "segmenter": _json_array(self.segmenter_.settings()),
             **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
-            **{f"segmenter.{key}": array for key, array in self.segmenter_.state().items()},
+            **{
+                f"segmenter.{key}": array
+                for key, array in self.segmenter_.state().items()
+                if not key.startswith("labels.")  # they are those of the method
+            },
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             "centres": self.centres_,
             "scale": np.array(self.scale_),
         }
+
+    @classmethod
+    def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """`train.`, `loss.` and `cut.` settings in their groups."""
+        plain = {name: value for name, value in settings.items() if "." not in name}
+        segmenter = plain.get("segmenter", cls.segmenter)
+        grouped = {name: value for name, value in settings.items() if "." in name}
+        for group, given in zip(
+            ("train", "cut"), group_settings(grouped, [segmenter]), strict=True
+        ):
+            if given:
+                plain[group] = {**(plain.get(group) or {}), **given}
+        return plain
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
@@ -208,7 +217,7 @@ class CnC(Method):
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
         method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
-        kind = find_saved("segmenter", settings["segmenter"], SEGMENTERS)
+        kind = find_saved("method", settings["segmenter"], METHODS, "segmenter")
         kept = state.get("segmenter")  # version 0.1.0 did not have it
         cut = method._make_segmenter().settings() if kept is None else json.loads(kept.tobytes())
         method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
@@ -220,10 +229,12 @@ class CnC(Method):
         return method
 
 
-def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def group_settings(
+    settings: Mapping[str, Any], segmenters: Sequence[str] = SEGMENTERS
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings of the embedder, and those of the segmenter, from `{"group.name": value}`.
 
-    `cut.` are settings of segmenters, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
+    `cut.` are settings of the `segmenters`, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
     unknown one is answered with the nearest name.
     """
     trained = [
@@ -231,7 +242,8 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
         for each in fields(EMBEDDERS["cnc"])
         if each.name not in ("loss", "rate", "seed", "backbone")
     ]
-    cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}
+    kinds: list[Any] = [find("method", name, METHODS, "segmenter") for name in segmenters]
+    cuts = {name for kind in kinds for name in inspect.signature(kind).parameters}
     names = [
         *(f"cut.{name}" for name in sorted(cuts - {"steps", "rate", "seed"})),
         *(f"{'loss' if name in LOSS_SETTINGS else 'train'}.{name}" for name in trained),

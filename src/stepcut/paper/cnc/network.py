@@ -16,7 +16,6 @@ from torch.nn import functional as F
 from stepcut.errors import FeatureError
 from stepcut.features.backbones import choose_device
 from stepcut.methods.arithmetic import strongest_directions
-from stepcut.paper.cnc.ddp import batch_norm
 
 
 class Encoder(nn.Module):
@@ -79,7 +78,7 @@ class MapEncoder(Encoder):
         for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
             x = _conv(x, conv, context)
             rows = x.reshape(-1, conv.out_channels)  # (N h w c, C): what BatchNorm3d averages over
-            x = F.relu(batch_norm(rows, norm)).view(x.shape)
+            x = F.relu(_batch_norm(rows, norm)).view(x.shape)
         x = x.view(count, height * width * context, -1).amax(1)
         for full in (self.full1, self.full2):
             x = F.dropout(F.relu(full(x)), self.dropout, self.training)
@@ -106,6 +105,14 @@ class MapEncoder(Encoder):
         )  # (N, h w, c)
         flat = rows.view(-1, channels).index_select(0, cells.reshape(-1))
         return flat.view(count, height, width, context, channels).permute(0, 4, 3, 1, 2)
+
+
+def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
+    """`norm` on `rows (n, C)`."""
+    if norm.training and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+    running, share = (norm.running_mean, norm.running_var), norm.momentum or 0.1
+    return F.batch_norm(rows, *running, norm.weight, norm.bias, norm.training, share, norm.eps)
 
 
 def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:

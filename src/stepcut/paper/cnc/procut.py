@@ -5,11 +5,13 @@ E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t !
 
 from dataclasses import dataclass
 
+from stepcut.checks import limited
 from stepcut.errors import choose
-from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost
-from stepcut.methods.contract import Array
-from stepcut.methods.segmenter import Labels, Rows, limited
-from stepcut.paper.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
+from stepcut.methods.arithmetic import FUZZIFIER
+from stepcut.methods.baselines.kmeans import CentreMethod, clock_cost
+from stepcut.methods.constraints import Constraints
+from stepcut.methods.inputs import Array, Labels, Rows
+from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
 
 SMOOTHNESS = 2.0
@@ -17,7 +19,7 @@ SMOOTHNESS = 2.0
 
 
 @dataclass(eq=False, repr=False)
-class ProCut(CentreSegmenter):
+class ProCut(CentreMethod):
     """Fuzzy c-means over the frames of all videos, then one cut per video; no link ever joins two videos.
 
     `smoothness`, in seconds: a change of step costs as much as this many seconds in a step that is surely wrong, at
@@ -28,7 +30,7 @@ class ProCut(CentreSegmenter):
 
     >>> import numpy as np
     >>> rows = np.repeat(np.eye(3), 20, axis=0)
-    >>> ProCut(steps=3).fit_predict([rows])[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
+    >>> ProCut(steps=3).fit([rows]).labels_[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
     True
     """
 
@@ -38,22 +40,22 @@ class ProCut(CentreSegmenter):
     restarts: int = limited(5, 1, 10_000, whole=True)
     solver: str = "exact"
 
-    def check_settings(self) -> None:
-        super().check_settings()
+    def check_settings(self, constraints: Constraints | None = None) -> None:
+        super().check_settings(constraints)
         choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
 
     def _find_centres(self, videos: list[Array]) -> Rows:
         rows = self._stack(videos)
         return fuzzy_c_means(
-            rows, self.steps, self.m, self.seed, restarts=self.restarts, overwrite=True
+            rows, self.count, self.m, self.seed, restarts=self.restarts, overwrite=True
         )[1]
 
-    def _probabilities(self, rows: Array) -> Rows:
+    def shares(self, rows: Array) -> Rows:
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
-    def _cut(self, rows: Array) -> Labels:
+    def segment(self, rows: Array) -> Labels:
         """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a wider window."""
-        cost: Array = 1 - self._probabilities(rows)
+        cost: Array = 1 - self.shares(rows)
         if self.prior > 0:
             cost = cost + self.prior * clock_cost(*cost.shape)
         # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.

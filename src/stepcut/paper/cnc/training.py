@@ -21,10 +21,9 @@ from torch import Tensor, nn
 
 from stepcut.errors import OptionError, TrainingError
 from stepcut.files.atomic import whole_file
-from stepcut.methods.contract import Curve, part
-from stepcut.paper.cnc.ddp import agree
+from stepcut.methods.inputs import part
+from stepcut.methods.learned import Curve
 from stepcut.paper.cnc.sampling import Batch
-from stepcut.parallel.contract import is_first_process
 from stepcut.progress import Hook, Stage
 
 Terms = dict[str, Tensor]
@@ -120,7 +119,7 @@ def train(
                 random.bit_generator.state
             )  # a run that goes on from here draws the next batches again
             batches = draw_ahead(before + len(batches))  # while a GPU is still at work
-            rows = agree(values).tolist()
+            rows = values.tolist()
             for number, row in enumerate(rows, start=before + 1):
                 if not math.isfinite(row[0]):
                     what = (
@@ -158,7 +157,7 @@ class Checkpoint:
 
     def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
         """Keep everything, with the `curve` so far, whether it is `finished`, and the state of `random`, `drawn`."""
-        if self.path is None or not is_first_process():
+        if self.path is None:
             return
         moments = self.optimiser.state_dict()["state"].items()
         tensors = {f"weights/{name}": value for name, value in self.network.state_dict().items()}

@@ -1,22 +1,28 @@
 """DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how videos are found."""
 
 import csv
+import hashlib
+import logging
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple, Self
+from pkgutil import resolve_name
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import DataError, VideoError, choose
+from stepcut.errors import DataError, OptionError, VideoError, as_items, choose
 from stepcut.features.files import load_features
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.formats.common import read_text, seconds
 from stepcut.timeline import Segment, Timeline
+
+log = logging.getLogger("stepcut")
 
 
 @dataclass(frozen=True)
@@ -113,21 +119,25 @@ class Loaded:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, described rather than programmed."""
+    """A data set, described rather than programmed; a package registers its own as `stepcut.datasets`."""
 
     name: str
     title: str
-    about: str
-    citation: str
+    reader: str
+    """`module:function`; it is given a root, and a `Loaded` to which it adds what it finds there."""
+    options: Sequence[str] = ()
+    """What else the reader takes."""
+    about: str = ""
+    citation: str = ""
     """BibTeX."""
-    licence: str
-    obtain: str
+    licence: str = ""
+    obtain: str = ""
     """How to obtain it, in words."""
-    tree: str
+    tree: str = ""
     """The folder tree that is expected under the root."""
-    rate: str
+    rate: str = ""
     """Frame rates, in words."""
-    tasks: Mapping[str, TaskInfo]
+    tasks: Mapping[str, TaskInfo] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     """What -> where on the web it is offered; nobody may redistribute the videos."""
     checksums: Mapping[str, str] = field(default_factory=dict)
@@ -135,6 +145,48 @@ class DataSet:
 
     def __repr__(self) -> str:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
+
+    def load(self, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
+        """The tasks below `root`, a folder or several; `options` are those of its reader.
+
+        What is missing or inconsistent is logged; a `DataError` says that there is nothing at all.
+        """
+        loaded = self.examine(root, **options)
+        if not loaded.tasks:
+            absent = " ".join(loaded.missing[:3]) or "No task was found."
+            raise DataError(
+                f"{root}: {absent} 'stepcut data info {self.name}' shows the folder tree to build."
+            )
+        for line in loaded.problems:
+            log.warning("%s: %s", self.name, line)
+        return loaded.tasks
+
+    def examine(self, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
+        """As `load`, together with what is missing and what is inconsistent."""
+        given = [root] if isinstance(root, str | Path) else root
+        roots = [
+            Path(each).expanduser()
+            for each in as_items("root", given, (str, Path), "a folder, or several")
+        ]
+        if wrong := sorted(options.keys() - set(self.options)):
+            raise OptionError(f"--{wrong[0]}: {self.name} has no such choice. Leave it out.")
+        loaded, read = Loaded(), resolve_name(self.reader)
+        for place in roots:
+            if not place.is_dir() and self.name != "toy":  # whose reader says how to film one there
+                what = f"{place}: no such folder"
+                raise DataError(
+                    f"{what}. Give the root of data set {self.name} (stepcut data info {self.name} "
+                    "shows its tree)."
+                )
+            read(place, part := Loaded(), **options)
+            loaded.add(part)
+        for place, (file, published) in product(roots, self.checksums.items()):
+            path = place / file
+            if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
+                loaded.problems.append(
+                    f"{path}: it differs from the published file (SHA-256). Copy it again."
+                )
+        return loaded
 
 
 DATASETS: dict[str, DataSet] = {}

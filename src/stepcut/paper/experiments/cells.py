@@ -29,8 +29,7 @@ from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.baselines.kmeans import smooth_embedding
-from stepcut.methods.contract import build
-from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.methods.inputs import build
 from stepcut.paper.cnc.method import EMBEDDERS
 from stepcut.paper.experiments.material import Material
 from stepcut.plugins import find
@@ -232,10 +231,10 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
         rows = dict(zip(rows, videos, strict=True))
         # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
         named["normalise"] = False
-    takes = inspect.signature(SEGMENTERS[name]).parameters
+    takes = inspect.signature(METHODS[name]).parameters
     known = {setting: value for setting, value in work.cut.items() if setting in takes}
-    segmenter = build(SEGMENTERS[name], {**named, **known})
-    return dict(zip(rows, segmenter.fit_predict(list(rows.values())), strict=True))
+    segmenter = build(METHODS[name], {**named, **known})
+    return dict(zip(rows, segmenter.fit(list(rows.values())).labels_, strict=True))
 
 
 def train_embedder(work: Work) -> Path:

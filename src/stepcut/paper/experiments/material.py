@@ -17,7 +17,7 @@ from stepcut.features.contract import Failure, Features
 from stepcut.features.files import content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.cache import cache_dir
-from stepcut.paper.datasets import DATASETS, Task, TaskVideo, examine, load
+from stepcut.paper.datasets import Task, TaskVideo, all_datasets, load
 from stepcut.paper.datasets.egoprocel import TASKS, VIEWS
 from stepcut.progress import Hook
 from stepcut.rate import Rate, as_rate
@@ -232,18 +232,19 @@ def _load(
 def _which(data: str) -> tuple[str, str]:
     """The kind and the folder of a data set: as given in NAME:DIR, or the first kind that finds tasks there."""
     name, colon, root = data.partition(":")
-    if colon and name in DATASETS:
+    known = all_datasets()
+    if colon and name in known:
         return name, root
     if colon and not Path(data).exists():
-        raise OptionError(unknown("data", name, [*DATASETS, "toy"]))
+        raise OptionError(unknown("data", name, known))
     if not Path(data).is_dir():
         raise DataError(
             f"{data}: there is no such folder. Give the folder of a data set, NAME:DIR, or toy."
         )
     failed: StepcutError | None = None
-    for kind in DATASETS:
+    for kind, data_set in known.items():
         try:
-            if examine(kind, data).tasks:
+            if data_set.examine(data).tasks:
                 return kind, data
         except StepcutError as error:
             failed = error

@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from stepcut.checks import SEEDS, check_number
 from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
-from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.paper.cnc.method import AS_PUBLISHED
 from stepcut.paper.experiments.cells import (
     EXPERIMENTS,

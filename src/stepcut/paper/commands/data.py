@@ -4,8 +4,8 @@ import argparse
 
 from stepcut.cli import say
 from stepcut.cli.common import said
-from stepcut.errors import DataError, OptionError, choose
-from stepcut.paper.datasets import DATASETS, DataSet, Loaded, examine
+from stepcut.errors import DataError, OptionError
+from stepcut.paper.datasets import DATASETS, DataSet, Loaded, all_datasets, find_dataset
 from stepcut.paper.datasets.statistics import plot_statistics, statistics
 from stepcut.tables import Cell, Table
 
@@ -14,7 +14,7 @@ def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
     if args.action == "list":
         rows: list[list[Cell]] = [
-            [d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()
+            [d.name, d.title, len(d.tasks) or None, d.licence] for d in all_datasets().values()
         ]
         print(Table(["name", "title", "tasks", "licence"], rows).format(args.format).rstrip("\n"))
         return 0
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(
             f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}."
         )
-    data_set = choose("data set", args.name, DATASETS)
+    data_set = find_dataset(args.name)
     if args.action == "info":
         print(_info(data_set))
         return 0
@@ -33,13 +33,7 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(
             f"data {args.action} {args.name}: --root DIR is needed, the folder where it lies."
         )
-    given, takes = (
-        said(args, "view", "rate"),
-        {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set()),
-    )
-    if wrong := sorted(given.keys() - takes):
-        raise OptionError(f"--{wrong[0]}: {args.name} has no such choice. Leave it out.")
-    loaded = examine(args.name, args.root, **given)
+    loaded = data_set.examine(args.root, **said(args, "view", "rate"))
     return (
         _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
     )
