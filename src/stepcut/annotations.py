@@ -10,7 +10,7 @@ that comes from. For all videos together: names and severities of steps, and a r
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Self
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, unknown
+from stepcut.errors import AnnotationError
 from stepcut.methods.constraints import OPEN, Constraint, Transcript
 from stepcut.timeline import Segment, Timeline, runs
 
@@ -342,10 +342,7 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
     )
     whole = not inside or any(one.end > one.start for one in inside)
     made = Annotation(
-        end=end,
-        segments=inside,
-        annotated=((0.0, end),) if whole else (),
-        origins=(origin,),
+        end=end, segments=inside, annotated=((0.0, end),) if whole else (), origins=(origin,)
     )
     made.check(video)
     return made
@@ -359,22 +356,6 @@ def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Tra
         optional=frozenset(place for place, one in enumerate(fixed) if one.optional),
         anytime=frozenset(steps.index(one.name) for one in recipe if one.any_time),
     )
-
-
-def check_transcript(
-    video: str, transcript: Sequence[str], rows: int, known: Iterable[str]
-) -> None:
-    """Refuse a `transcript` that is empty, longer than the video has `rows`, or names a step that is not `known`."""
-    if not transcript:
-        raise AnnotationError(f"{video}: the transcript names no step. Give the steps in order.")
-    if len(transcript) > rows:
-        raise AnnotationError(
-            f"{video}: the transcript names {len(transcript)} steps, but the video has {rows} rows of features. "
-            "Shorten it, or use a higher --fps."
-        )
-    choices = list(known)
-    if choices and (odd := next((step for step in transcript if step not in choices), None)):
-        raise AnnotationError(f"{video}: the transcript: {unknown('step', odd, choices)}")
 
 
 def union(stretches: Stretches, *more: tuple[float, float]) -> Stretches:
@@ -429,12 +410,7 @@ def annotate_rows(
         )
         for one in timeline
     ]
-    return Annotation(
-        end=end,
-        segments=tuple(segments),
-        annotated=covered,
-        origins=(origin,),
-    )
+    return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
 
 
 def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64]:

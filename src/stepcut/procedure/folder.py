@@ -16,14 +16,7 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
-from stepcut.files.atomic import (
-    check_place,
-    file_mode,
-    hold,
-    output_errors,
-    read_json,
-    sync_folder,
-)
+from stepcut.files.atomic import check_place, file_mode, hold, output_errors, read_json, sync_folder
 from stepcut.version import __version__
 
 FORMAT = 2

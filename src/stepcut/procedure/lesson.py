@@ -1,7 +1,7 @@
 """A lesson: annotations from files, Python, the viewer and earlier lessons together, and the names of the steps."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,7 +18,6 @@ from stepcut.annotations import (
     RecipeStep,
     annotate,
     annotate_rows,
-    check_transcript,
 )
 from stepcut.errors import AnnotationError, OptionError, as_items, unknown
 from stepcut.features.contract import Features
@@ -101,14 +100,18 @@ def collect(
     labels: Read | None,
     transcripts: Transcripts | None = None,
     recipe: Sequence[RecipeStep] = (),
-    name_of: Callable[[int], str] = lambda number: f"step {number}",
+    steps: Sequence[str] = (),
     origin: Origin | None = None,
 ) -> Annotations:
     """What was handed over for `videos`, checked: `labels`, `transcripts` and a `recipe`.
 
-    name_of  the name of the step of a number, where labels or transcripts are numbers
-    origin   where all of it comes from; left out, from Python
+    steps   names for the numbers in labels and transcripts; a further one has none yet
+    origin  where all of it comes from; left out, from Python
     """
+
+    def name_of(number: int) -> str:
+        return steps[number] if number < len(steps) else unnamed(number)
+
     origin = origin or Origin(PYTHON)
     found: dict[str, Annotation] = {}
     for name, video in find_labelled(labels or {}, videos.samples).items():
@@ -124,10 +127,20 @@ def collect(
             "transcripts", (transcripts or {})[name], (str, int, np.integer), "steps by video"
         )
         named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in steps)
-        check_transcript(video, named, videos.samples[video], ())
+        _check_length(video, named, videos.samples[video])
         before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
         found[video] = msgspec.structs.replace(before, transcript=named)
     return Annotations(videos=found, recipe=tuple(recipe))
+
+
+def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
+    if not transcript:
+        raise AnnotationError(f"{video}: the transcript names no step. Give the steps in order.")
+    if len(transcript) > rows:
+        raise AnnotationError(
+            f"{video}: the transcript names {len(transcript)} steps, but the video has {rows} rows of features. "
+            "Shorten it, or use a higher --fps."
+        )
 
 
 def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
@@ -227,19 +240,9 @@ def first_lesson(
     numbers = count_numbers(labels, transcripts)
     if labels is not None and numbers is None and names is not None:
         raise OptionError("names were given beside labels that name the steps; leave names out.")
-
-    def name_of(number: int) -> str:
-        return names[number] if names is not None and number < len(names) else f"step {number}"
-
-    new = collect(videos, labels, transcripts, recipe, name_of, origin)
-    new = _spell(new, names or [one.name for one in recipe])
-    if names is not None or numbers is not None:
-        said = list(names or map(name_of, range(max(numbers or 0, count or 0))))
-        _refuse_unknown(new, said)
-    else:
-        said = usual_order(new)
-        _refuse_misspelt(new)
-    return _whole(new, said, videos, count)
+    steps = list(names or (f"step {n}" for n in range(max(numbers, count or 0) if numbers else 0)))
+    new = collect(videos, labels, transcripts, recipe, steps, origin)
+    return lesson(videos, {}, steps, Annotations(), new, count, names is not None or bool(numbers))
 
 
 def count_numbers(labels: Read | None, transcripts: Transcripts | None) -> int | None:
@@ -261,36 +264,32 @@ def lesson(
     before: Annotations,
     new: Annotations | None,
     count: int | None = None,
-    numbers: int | None = None,
+    fixed: bool = False,
     taught: bool = False,
 ) -> Lesson:
     """What a procedure is taught: `new` annotations over those `before`.
 
-    shown    the steps of every row of every video as they are shown, (T,)
-    steps    their names
-    count    how many steps there are to be, where not those that are named
-    numbers  one more than the highest number, where the new annotations are numbers of `steps`
-    taught   whether the procedure has learned from annotations already
+    shown   the steps of every row of every video as they are shown, (T,)
+    steps   their names
+    count   how many steps there are to be, where not those that are named
+    fixed   whether the new annotations are of these steps, such as their numbers, and name no others
+    taught  whether the procedure has learned from annotations already
     """
-    if new is None or numbers is not None:
-        together = before if new is None else new.over(before)
-        if not together.annotated:
-            raise OptionError(
-                "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
-                "stepcut view, or give labels."
-            )
-        names = [*steps, *map(unnamed, range(len(steps), numbers or 0))]
-        _refuse_unknown(together, names)
-        return _whole(together, names, videos, count, quiet=new is None)
-    named = [name for name in steps if not is_unnamed(name)]
+    named = [name for name in steps if fixed or not is_unnamed(name)]
     old = [name for name in steps if name in before.steps]
-    new = _spell(new, list(dict.fromkeys((*named, *(n for n in old if not is_unnamed(n))))))
-    before = before.renamed(_placeholders(old, new.steps))
-    labelled = {one.step for video in new.videos.values() for one in video.segments}
-    if named:
-        _refuse_unknown(new, [*steps, *labelled])
-    _refuse_misspelt(new)
-    together = new.over(before)
+    if new is not None:
+        new = _spell(new, named)
+        before = before.renamed(_placeholders(old, new.steps))
+        labelled = {one.step for video in new.videos.values() for one in video.segments}
+        _refuse_unknown(new, [*steps, *labelled] if named else [], labelled)
+    together = before if new is None else new.over(before)
+    if new is None or fixed:
+        if not (together.annotated or together.recipe):
+            raise OptionError(
+                "there is nothing to learn from: all labels are open (-2), or no stretch of a video was corrected or "
+                "confirmed. Correct some in stepcut view, or give labels."
+            )
+        return _whole(together, steps, videos, count, quiet=new is None)
     spoken = set(new.steps)
     if taught and spoken and not spoken & set(old):
         raise AnnotationError(
@@ -318,34 +317,24 @@ def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
-    """Refuse a transcript that names a step that is not `known`."""
+def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
+    """Refuse a transcript that names a step that is not `known`, or is nearly one of those `labelled` beside it."""
     for video, one in new.videos.items():
-        if one.transcript:
-            check_transcript(video, one.transcript, len(one.transcript), known)
-
-
-def _refuse_misspelt(new: Annotations) -> None:
-    """Refuse a transcript beside labels that names a step which is nearly one of theirs."""
-    labelled = {one.step for video in new.videos.values() for one in video.segments}
-    for video, one in new.videos.items() if labelled else ():
         for step in one.transcript:
-            if step not in labelled and "did you mean" in (said := unknown("step", step, labelled)):
-                raise AnnotationError(f"{video}: the transcript: {said}")
+            told = unknown("step", step, known or labelled)
+            if (known and step not in known) or (step not in labelled and "did you mean" in told):
+                raise AnnotationError(f"{video}: the transcript: {told}")
 
 
 def _shown_elsewhere(
     shown: Mapping[str, Labels], steps: Sequence[str], together: Annotations, videos: Videos
 ) -> list[str]:
     """The steps that are shown for longer than `LITTLE` where nothing is labelled."""
-    rows = [
-        labels[together.videos[name].is_open(len(labels), videos.rate)]
-        if name in together.videos
-        else labels
-        for name, labels in shown.items()
-    ]
-    count = np.bincount(np.concatenate(rows) + 1, minlength=len(steps) + 1)[1:]
-    return [name for name, n in zip(steps, count, strict=True) if n / float(videos.rate) > LITTLE]
+    count = np.zeros(len(steps) + 1, dtype=np.int64)  # the last is background
+    for name, labels in shown.items():
+        said = together.videos.get(name, Annotation(end=0.0))
+        np.add.at(count, labels[said.is_open(len(labels), videos.rate)], 1)
+    return [name for name, n in zip(steps, count, strict=False) if n / float(videos.rate) > LITTLE]
 
 
 def _whole(

@@ -413,7 +413,7 @@ class Procedure:
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         # Labels may be of other steps than those shown.
-        same = said.names == self.steps and labels is None
+        same = said.names == self.steps and not (labels or transcripts or recipe)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure(**fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
@@ -440,27 +440,15 @@ class Procedure:
     ) -> Lesson:
         """What `teach` learns from: the annotations so far, and what it is given."""
         ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
-        videos, shown, new = Videos(self.samples, ends, self.rate), self.steps, None
+        videos, new = Videos(self.samples, ends, self.rate), None
         read = None if labels is None else read_labels(labels)
+        numbers = None if recipe is not None else count_numbers(read, transcripts)
+        steps = [*self.steps, *map(unnamed, range(len(self.steps), numbers or 0))]
         if read is not None or transcripts or recipe is not None:
-            new = collect(
-                videos,
-                read,
-                transcripts,
-                () if recipe is None else read_recipe(recipe),
-                lambda n: shown[n] if n < len(shown) else unnamed(n),
-                origin or origin_of(labels),
-            )
-        return lesson(
-            videos,
-            self.labels,
-            shown,
-            self.annotations,
-            new,
-            count,
-            None if recipe is not None else count_numbers(read, transcripts),
-            taught=bool(self.learned_annotations.annotated),
-        )
+            cooked = () if recipe is None else read_recipe(recipe)
+            new = collect(videos, read, transcripts, cooked, steps, origin or origin_of(labels))
+        taught, fixed = bool(self.learned_annotations.annotated), numbers is not None
+        return lesson(videos, self.labels, steps, self.annotations, new, count, fixed, taught)
 
     def suggest(self, n: int = 3) -> list[str]:
         """The `n` videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
@@ -481,7 +469,7 @@ class Procedure:
             for place, name in enumerate(names)
             if name in said
             and (
-                said[name].clicks
+                (said[name].clicks and said[name].complete)
                 or said[name].transcript
                 or said[name].is_open(self.samples[name], self.rate).mean() < 0.5
             )

@@ -157,9 +157,7 @@ def is_unnamed(name: str) -> bool:
 
 
 def document_of(
-    steps: Sequence[str],
-    timelines: Mapping[str, Timeline],
-    annotations: Annotations = NOTHING_SAID,
+    steps: Sequence[str], timelines: Mapping[str, Timeline], annotations: Annotations = NOTHING_SAID
 ) -> Document:
     """The document of learned `steps` and `timelines`, and of the `annotations` they were learned from."""
     number = {name: k for k, name in enumerate(steps)}

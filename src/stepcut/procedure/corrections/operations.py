@@ -14,14 +14,7 @@ from stepcut.annotations import union
 from stepcut.colours import colour
 from stepcut.errors import OptionError, check_kind, choose, unknown
 from stepcut.files.names import plain
-from stepcut.procedure.corrections.document import (
-    Click,
-    Document,
-    Fine,
-    Part,
-    Step,
-    join,
-)
+from stepcut.procedure.corrections.document import Click, Document, Fine, Part, Step, join
 
 Edit = Mapping[str, Any]
 
