@@ -221,9 +221,9 @@ def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path: Path) -> 
         edits.do({"do": "click", "video": ONE, "time": time, "step": step})
     said = sc.load(tmp_path / "a.proc").annotations.videos[ONE]
     assert [(one.start, one.step) for one in said.clicks] == [
-        (4.0, "step 0"),
-        (12.5, "step 1"),
-        (20.0, "step 2"),
+        (4.0, "step 1"),
+        (12.5, "step 2"),
+        (20.0, "step 3"),
     ]
     assert not said.complete
     assert [one.source for one in said.origins] == ["viewer"]

@@ -13,7 +13,7 @@ from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.naming import fit_recipe, words_of_namer
-from stepcut.procedure.recipe import read_recipe, read_transcripts
+from stepcut.procedure.recipe import read_recipe
 
 QUICK: dict[str, Any] = {"restarts": 2}
 
@@ -95,30 +95,6 @@ def test_lines_of_a_recipe() -> None:
     ]
 
 
-def test_lines_of_transcripts(tmp_path: Path) -> None:
-    path = tmp_path / "steps.txt"
-    path.write_text(
-        "a.mp4: cut, butter, jam,butter\n\nC:\\films\\b c.mov :cut\n", encoding="utf-8-sig"
-    )
-    assert read_transcripts(path) == {
-        "a.mp4": ["cut", "butter", "jam", "butter"],
-        "C:\\films\\b c.mov": ["cut"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [("a: cut\nb", 2), ("a: cut,, jam", 1), (": cut", 1), ("a:", 1), ("a: cut\n\na: jam", 3)],
-)
-def test_transcripts_that_make_no_sense(tmp_path: Path, text: str, line: int) -> None:
-    (tmp_path / "steps.txt").write_text(text)
-    with pytest.raises(AnnotationError, match=f"steps.txt, line {line}: "):
-        read_transcripts(tmp_path / "steps.txt")
-    (tmp_path / "steps.txt").write_text(" ")
-    with pytest.raises(AnnotationError, match="no transcript"):
-        read_transcripts(tmp_path / "steps.txt")
-
-
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -154,7 +130,7 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
     spec = FeatureSpec(fps=2)
     settings = {"steps": 3, "backbone": spec, "background": 0.0, "cache": tmp_path, **QUICK}
     procedure = sc.learn(kitchen / "videos", **settings)
-    assert procedure.steps == ["step 0", "step 1", "step 2"]
+    assert procedure.steps == ["step 1", "step 2", "step 3"]
     assert procedure.suggestions == {}
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The command `stepcut`: finds the file of the command that was asked for, runs it, and turns errors into one line."""
+"""The command `stepcut`: run the chosen command, and turn errors into one line."""
 
 import importlib
 import io
@@ -77,7 +77,7 @@ def answer(words: Sequence[str]) -> int:
         return 0
     name = words[1] if words[0] == "help" else words[0]
     if name not in COMMANDS and name not in all_commands():
-        say(unknown("command", name, all_commands()))
+        say(str(unknown("command", name, all_commands())))
         return 2
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")
@@ -86,7 +86,7 @@ def answer(words: Sequence[str]) -> int:
 
 
 def explain(error: Exception) -> str:
-    """An error in one sentence; what stepcut did not foresee is told as such, with the way to its traceback."""
+    """An error in one sentence; an unexpected one says how to see its traceback."""
     if isinstance(error, StepcutError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -94,8 +94,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the system'}: {error.strerror}."
     return (
-        f"{type(error).__name__}: {error}. This is a fault of stepcut, or of a part of your own; run the command again "
-        "with STEPCUT_DEBUG=1 to see where, and report it if it is ours."
+        f"{type(error).__name__}: {error}. This is a bug in stepcut or in a plugin; run the command again with "
+        "STEPCUT_DEBUG=1 to see where, and report it."
     )
 
 
@@ -103,6 +103,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     """Read the words of one command, then import what it needs and run it: help is quick."""
     parser = make_parser(name)
     args = parser.parse_args(words)
+    importlib.import_module("stepcut.parallel.contract").wait_passively()  # before numpy is loaded
     importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
     code: int = importlib.import_module(find_command(name)).run(args)
     return code
@@ -114,7 +115,7 @@ def overview() -> str:
     lines += [f"  {name:<11} {summary(name)}" for name in all_commands()]
     lines += [
         "",
-        "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows an error's traceback.",
+        "stepcut help COMMAND shows its options; STEPCUT_DEBUG=1 shows the traceback of an error.",
     ]
     return "\n".join(lines)
 

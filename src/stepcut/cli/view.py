@@ -5,7 +5,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepcut.cli import say
-from stepcut.cli.common import find_moved, progress_hook, read_timelines, warn_changed
+from stepcut.cli.common import (
+    find_moved,
+    label_options,
+    progress_hook,
+    read_timelines,
+    warn_changed,
+)
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
@@ -18,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     folder = folder_here(args.procedure)
     ours, theirs = (
-        {"rate": args.rate, "annotator": name} for name in args.annotators or (None, None)
+        {**label_options(args), "annotator": name} for name in args.annotators or (None, None)
     )
     if folder.exists() and not is_procedure(folder):
         labels = read_timelines(args.procedure, **ours)
@@ -44,9 +50,7 @@ def run(args: argparse.Namespace) -> int:
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
     if args.at and shown is None:
-        raise OptionError(
-            f"--at {args.at!r}: {unknown('video', wanted, names)} Write VIDEO@SECONDS."
-        )
+        raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
     running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
     address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")

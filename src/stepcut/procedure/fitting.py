@@ -28,7 +28,7 @@ from stepcut.procedure.corrections.document import Part, join
 from stepcut.procedure.lesson import Lesson
 from stepcut.procedure.naming import Namer, carry_names, fit_recipe, words_of_namer
 from stepcut.progress import Event, Hook, Stage, silent
-from stepcut.timeline import BACKGROUND, Segment, Timeline, runs
+from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__
 
 
@@ -112,7 +112,7 @@ def fit(
     if lesson is not None:
         steps = carry_names(lesson, before or {}, cuts)
     else:
-        steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
+        steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     hints: dict[int, list[str]] = {}
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
     if recipe:

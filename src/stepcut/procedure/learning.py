@@ -14,11 +14,13 @@ from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import Source, as_source, find_places, read_source
+from stepcut.features.extract import Source, read_source
+from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
+from stepcut.formats import read_transcripts
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.method import NEEDED, Method
@@ -27,6 +29,7 @@ from stepcut.parallel.contract import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.lengths import check_features
 from stepcut.procedure.lesson import (
     Given,
     Transcripts,
@@ -38,7 +41,7 @@ from stepcut.procedure.lesson import (
 )
 from stepcut.procedure.naming import Namer
 from stepcut.procedure.procedure import Procedure, load
-from stepcut.procedure.recipe import Recipe, read_recipe, read_transcripts
+from stepcut.procedure.recipe import Recipe, read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
@@ -152,7 +155,7 @@ def learn(
             f"{moved[0]}={options[moved[0]]!r} says how features are made; give it in the backbone: "
             f"backbone=stepcut.FeatureSpec({moved[0]}=...)."
         )
-    source = as_source(source)
+    inputs = find_inputs(source)
     if output is not None:
         check_output(output)
     part: Method | type[Method] = (
@@ -175,7 +178,7 @@ def learn(
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     with open_engine(run.engine, run.workers, run.address) as where:
         features, failures = read_source(
-            source,
+            inputs,
             rate,
             as_spec(backbone),
             run.cache,
@@ -185,6 +188,7 @@ def learn(
             device=run.device,
             backbone=own,
         )
+    check_features(features, inputs.places)
     check_amount(features, steps)
     # A method that learns from labels alone gets the recipe's names for what it has found.
     by_name = [] if "transcript" in getattr(part, "learns_from", ()) else cooked
@@ -203,7 +207,6 @@ def learn(
     elif by_name and steps == "auto":
         steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
-    places = find_places(source)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
         "settings": plain_numbers(made.settings()),
@@ -213,7 +216,7 @@ def learn(
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": run.false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": None if places is None else [str(as_path(place).absolute()) for place in places],
+        "source": inputs.places,
         "versions": versions(),
     }
     named = [str(line) for line in by_name] if by_name else run.names

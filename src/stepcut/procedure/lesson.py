@@ -26,9 +26,8 @@ from stepcut.formats import read_folder
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
-from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.progress import warn_once
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
@@ -119,7 +118,7 @@ def collect(
         if isinstance(one, Timeline):
             found[video] = annotate(one, video, end, float(videos.rate), origin)
         else:
-            rows = _numbers(video, one, videos.samples[video], sum(videos.samples.values()))
+            rows = _numbers(video, one, videos.samples[video])
             names = [name_of(number) for number in range(1 + max(rows, default=-1))]
             found[video] = annotate_rows(rows, videos.rate, names, end, origin)
     for name, video in find_labelled(transcripts or {}, videos.samples).items():
@@ -149,21 +148,18 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
     found = match_videos(wanted, samples)
     if lost := [name for name in wanted if name not in found]:
         known = unknown("video", lost[0], samples)
-        raise AnnotationError(f"a video that is not here: {known} Is it one of another task?")
+        raise AnnotationError(
+            f"a video that is not here: {known} Is it one of another task?", video=lost[0]
+        )
     return found
 
 
-def _numbers(name: str, given: Any, rows: int, most: int) -> Labels:
+def _numbers(name: str, given: Any, rows: int) -> Labels:
     numbers = np.asarray(given)
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
         raise OptionError(
             f"{name}: {numbers.dtype} labels of shape {numbers.shape} ({np.ravel(numbers)[:3]} ...) for {rows} rows of "
             "features; give a whole number for each: steps are counted from 0, -1 is background and -2 is open."
-        )
-    if numbers.max() >= most:  # a mark of something else, such as 65535
-        raise OptionError(
-            f"a label is {numbers.max()}, but all videos together have {most} rows of features; steps are counted "
-            "from 0, -1 is background and -2 is open."
         )
     return numbers.astype(np.int64)
 
@@ -215,13 +211,13 @@ def _spell(new: Annotations, known: Sequence[str]) -> Annotations:
     return new.renamed(spell(spoken, vocabulary))
 
 
-def unnamed(number: int) -> str:
-    """The name of step `number`, which nobody has named.
+def nameless(number: int) -> str:
+    """Name step `number` that was taught together with named ones.
 
-    >>> unnamed(4)
-    'step 4 (no name yet)'
+    >>> nameless(4)
+    'step 5 (no name yet)'
     """
-    return f"step {number} (no name yet)"
+    return f"{unnamed(number)} (no name yet)"
 
 
 def first_lesson(
@@ -237,24 +233,30 @@ def first_lesson(
 
     Where there are to be more steps (`count`) than are annotated, the others have no name yet.
     """
-    numbers = count_numbers(labels, transcripts)
+    numbers = count_numbers(videos, labels, transcripts)
     if labels is not None and numbers is None and names is not None:
         raise OptionError("names were given beside labels that name the steps; leave names out.")
-    steps = list(names or (f"step {n}" for n in range(max(numbers, count or 0) if numbers else 0)))
+    steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
     new = collect(videos, labels, transcripts, recipe, steps, origin)
     return lesson(videos, {}, steps, Annotations(), new, count, names is not None or bool(numbers))
 
 
-def count_numbers(labels: Read | None, transcripts: Transcripts | None) -> int | None:
+def count_numbers(
+    videos: Videos, labels: Read | None, transcripts: Transcripts | None
+) -> int | None:
     """One more than the highest step number in `labels` and `transcripts`; None where they name the steps."""
-    arrays = [one for one in (labels or {}).values() if not isinstance(one, Timeline)]
+    arrays = [np.asarray(one) for one in (labels or {}).values() if not isinstance(one, Timeline)]
     spoken = [step for one in (transcripts or {}).values() for step in one]
-    if (labels and not arrays) or any(isinstance(step, str) for step in spoken if not arrays):
-        return None
-    if not arrays and not spoken:
-        return None
     numbers = [int(step) for step in spoken if not isinstance(step, str)]
-    return 1 + max((*(int(np.max(one, initial=-1)) for one in arrays), *numbers), default=-1)
+    numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
+    if not arrays and (labels or len(numbers) < len(spoken) or not spoken):
+        return None
+    if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
+        raise OptionError(  # a mark of something else, such as 65535
+            f"a label is {highest}, but all videos together have {most} rows of features; steps are counted "
+            "from 0, -1 is background and -2 is open."
+        )
+    return 1 + highest
 
 
 def lesson(
@@ -321,9 +323,9 @@ def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection
     """Refuse a transcript that names a step that is not `known`, or is nearly one of those `labelled` beside it."""
     for video, one in new.videos.items():
         for step in one.transcript:
-            told = unknown("step", step, known or labelled)
+            told = str(unknown("step", step, known or labelled))
             if (known and step not in known) or (step not in labelled and "did you mean" in told):
-                raise AnnotationError(f"{video}: the transcript: {told}")
+                raise AnnotationError(f"{video}: the transcript: {told}", video=video)
 
 
 def _shown_elsewhere(

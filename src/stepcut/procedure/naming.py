@@ -12,7 +12,7 @@ from stepcut.features.video.sample import frame_at
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
-from stepcut.procedure.lesson import Lesson, unnamed
+from stepcut.procedure.lesson import Lesson, nameless
 
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
@@ -94,7 +94,7 @@ def carry_names(
     for i, j in zip(*pair_steps(shared), strict=True):
         if before:
             names[free[j]] = given[old[i]]
-    return [name or unnamed(number) for number, name in enumerate(names)]
+    return [name or nameless(number) for number, name in enumerate(names)]
 
 
 def shared_rows(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from html import escape
 from importlib import resources
 from string import Template
 from typing import Any, Self
@@ -20,13 +19,14 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Report
 from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
 from stepcut.checks import check_number
-from stepcut.colours import colour, legend
+from stepcut.colours import colour
 from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, as_path, is_address, whole_path
+from stepcut.formats import read_transcripts
 from stepcut.guidance.guide import Guide
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Array, Labels, build
@@ -44,7 +44,7 @@ from stepcut.order import (
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.procedure.content import Digest, has_content, video_digest
-from stepcut.procedure.corrections.document import Document, document_of, is_unnamed
+from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections, apply_severity
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
@@ -58,14 +58,14 @@ from stepcut.procedure.lesson import (
     count_numbers,
     find_labelled,
     lesson,
+    nameless,
     origin_of,
     read_labels,
-    unnamed,
 )
-from stepcut.procedure.recipe import Recipe, read_recipe, read_transcripts
+from stepcut.procedure.recipe import Recipe, read_recipe
 from stepcut.procedure.storage import read, read_timelines, save
 from stepcut.progress import Hook, default_hook, silent, warn_once
-from stepcut.timeline import Timeline, draw_axis
+from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 
 Video = str | os.PathLike[str] | Array | Features
@@ -404,7 +404,7 @@ class Procedure:
         said = self._lesson(
             labels, None if steps is None else int(steps), transcripts, recipe, origin
         )
-        features = self._find_features(source, progress)
+        features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(said.names)}
         place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
@@ -442,8 +442,8 @@ class Procedure:
         ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
         videos, new = Videos(self.samples, ends, self.rate), None
         read = None if labels is None else read_labels(labels)
-        numbers = None if recipe is not None else count_numbers(read, transcripts)
-        steps = [*self.steps, *map(unnamed, range(len(self.steps), numbers or 0))]
+        numbers = None if recipe is not None else count_numbers(videos, read, transcripts)
+        steps = [*self.steps, *map(nameless, range(len(self.steps), numbers or 0))]
         if read is not None or transcripts or recipe is not None:
             cooked = () if recipe is None else read_recipe(recipe)
             new = collect(videos, read, transcripts, cooked, steps, origin or origin_of(labels))
@@ -461,7 +461,7 @@ class Procedure:
         source  where the features are, when this program cannot find them; as for `teach`
         """
         check_number("n", n, 0, whole=True)
-        features = self._find_features(source, silent)
+        features = self.learned_features(source)
         names, said = list(self.samples), self.annotations.videos
         # A video that is mostly labelled, clicked, or has a transcript, needs no more annotations.
         done = [
@@ -477,8 +477,28 @@ class Procedure:
         reasons = suggest(self.method.embed([one.rows for one in features]), done, int(n))
         return [(names[place], reason) for place, reason in reasons]
 
-    def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
-        """The features of the videos that this was learned from, in their order."""
+    def learned_features(
+        self, source: Source | None = None, progress: Hook = silent
+    ) -> list[Features]:
+        """Read the features that this was learned from again.
+
+        Parameters
+        ----------
+        source
+            The videos or feature files; left out, where they were.
+        progress
+            Hears how far the work is.
+
+        Returns
+        -------
+        list of Features
+            In the order of `timelines`.
+
+        Raises
+        ------
+        OptionError
+            They are not there, have changed, or were arrays.
+        """
         if source is None and self.at_hand:
             return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]
@@ -646,18 +666,14 @@ class Procedure:
         )
 
     def __str__(self) -> str:
-        names = "\n".join(f"  {number}  {name}" for number, name in enumerate(self.steps))
+        names = "\n".join(f"  {name}" for name in self.steps)
         return f"{self!r}\n{names}\n{self.orders}"
 
     def _repr_html_(self) -> str:
-        """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
-        chips = legend(self.colours)
-        end = max((timeline.end for timeline in self.timelines.values()), default=0.0)
-        bars = "".join(
-            f"<div>{escape(name)}</div>{timeline.to_svg(self.colours, end)}"
-            for name, timeline in self.timelines.items()
-        )
-        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}{draw_axis(end)}</div>"
+        """Draw the timelines of all videos in a notebook."""
+        from stepcut.show.bars import timelines_html
+
+        return timelines_html(repr(self), self.timelines, self.colours)
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:

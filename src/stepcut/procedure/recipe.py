@@ -1,4 +1,4 @@
-"""Recipes and transcripts as text: the steps of a task, and those of single videos, in order and without times.
+"""Recipes as text: the steps of a task in order, without times.
 
 A recipe has a line for each step, with what is known of it after semicolons:
 
@@ -6,8 +6,6 @@ A recipe has a line for each step, with what is known of it after semicolons:
     toast it; optional
     spread butter; 1:30
     wipe table; any time
-
-Transcripts have a line for each video: `a.mp4: cut, butter, jam, butter`.
 """
 
 import os
@@ -27,44 +25,15 @@ SHORTEST, LONGEST = 1e-9, 1e9
 """Seconds that a step of a recipe may take, beside 0, which says nothing."""
 
 
-def read_transcripts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """The transcripts in the text file at `path`: the steps in order by the name of the video."""
-    found: dict[str, list[str]] = {}
-    for number, line in enumerate(
-        _lines(path, "transcripts", "'VIDEO: STEP, STEP' on each line"), 1
-    ):
-        if not line.strip():
-            continue
-        # A drive (C:\\a.mp4) is not the name of a video.
-        video, colon, rest = re.match(r"\s*((?:[A-Za-z]:[\\/])?[^:]*)(:?)(.*)", line).groups()  # type: ignore[union-attr]
-        steps = [step.strip() for step in rest.split(",")]
-        if not (colon and video.strip() and all(steps)):
-            raise AnnotationError(
-                f"{path}, line {number}: {line.strip()[:60]!r} is not a transcript; write VIDEO: STEP, STEP, ..."
-            )
-        if video.strip() in found:
-            raise AnnotationError(
-                f"{path}, line {number}: {video.strip()} has a transcript already; write one line for each video."
-            )
-        found[video.strip()] = steps
-    if not found:
-        raise AnnotationError(f"{path}: there is no transcript in it; write VIDEO: STEP, STEP, ...")
-    return found
-
-
-def _lines(path: str | os.PathLike[str], setting: str, wanted: str) -> list[str]:
-    try:
-        return decode(Path(path).read_bytes()).splitlines()
-    except OSError as error:
-        raise OptionError(
-            f"{setting}={str(path)!r} cannot be read ({error.strerror}). Give a text file with {wanted}."
-        ) from error
-
-
 def read_recipe(given: Recipe) -> list[RecipeStep]:
     """The steps of the recipe that was `given`: a text file, or its lines."""
     if isinstance(given, str | os.PathLike):
-        lines = _lines(given, "recipe", "a step on each line")
+        try:
+            lines = decode(Path(given).read_bytes()).splitlines()
+        except OSError as error:
+            raise OptionError(
+                f"recipe={str(given)!r} cannot be read ({error.strerror}). Give a text file with a step on each line."
+            ) from error
     else:
         lines = as_items(
             "recipe", given, str, "a text file or a list of lines, each the name of a step"

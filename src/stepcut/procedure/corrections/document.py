@@ -1,6 +1,5 @@
 """The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -9,7 +8,7 @@ import msgspec
 
 from stepcut.annotations import VIEWER, Accepted, Annotation, Annotations, Origin, Stretches
 from stepcut.colours import colour
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment, Timeline, is_unnamed
 
 NOTHING_SAID = Annotations()
 
@@ -145,15 +144,6 @@ class Document:
 def _said(one: Annotation) -> tuple[object, ...]:
     """What an annotation says, wherever it comes from."""
     return one.labelled, one.annotated, one.clicks, one.complete, one.transcript, one.mistake
-
-
-def is_unnamed(name: str) -> bool:
-    """Whether a step is called by its number only.
-
-    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
-    (True, True, False)
-    """
-    return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def document_of(

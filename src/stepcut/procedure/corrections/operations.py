@@ -247,7 +247,7 @@ def _move(document: Document, edit: Edit) -> Document:
             f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0."
         )
     if edge not in ("start", "end"):
-        raise OptionError(unknown("edge", edge, ("start", "end")))
+        raise unknown("edge", edge, ("start", "end"))
     solid = [
         k for k, part in enumerate(parts) if part.start < part.end or k == place
     ]  # an instant is no neighbour
@@ -451,7 +451,7 @@ def _video(document: Document, edit: Edit) -> str:
     value = edit.get("video")
     if isinstance(value, str) and value in document.parts:
         return value
-    raise OptionError(unknown("video", value, document.parts))
+    raise unknown("video", value, document.parts)
 
 
 def _time(document: Document, edit: Edit, key: str) -> float:

@@ -211,7 +211,7 @@ class Viewer:
                 {
                     "name": form.name,
                     "title": form.title,
-                    "frames": form.capabilities.times == "frames",
+                    "frames": form.frames,
                 }
                 for form in FORMATS.values()
             ],
