@@ -176,15 +176,15 @@ def test_splitting_here_and_in_all_videos(place: Path) -> None:
 def test_what_a_person_touched_or_confirmed_is_known(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "step": 0, "name": "cut"})
-    assert not any(edits.document.known.values())
+    assert not any(edits.document.annotated.values())
     edits.do({"do": "move", "video": "one", "part": 0, "edge": "end", "time": 1.0})
-    assert edits.document.known["one"] == ((0.0, 4.0),)
+    assert edits.document.annotated["one"] == ((0.0, 4.0),)
     edits.do({"do": "mark", "video": "two", "start": 5, "end": 5.5, "step": None})
-    assert edits.document.known["two"] == ((5.0, 5.5),)
+    assert edits.document.annotated["two"] == ((5.0, 5.5),)
     edits.do({"do": "confirm", "video": "two"})
-    assert edits.document.known["two"] == ((0.0, 6.0),)
+    assert edits.document.annotated["two"] == ((0.0, 6.0),)
     edits.undo()
-    assert edits.document.known["two"] == ((5.0, 5.5),)
+    assert edits.document.annotated["two"] == ((5.0, 5.5),)
 
 
 def test_two_normal_videos_must_be_left() -> None:
@@ -199,7 +199,7 @@ def test_two_normal_videos_must_be_left() -> None:
 def test_a_merge_says_nothing_of_videos_without_the_step(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "merge", "step": 1, "into": 0})
-    assert edits.document.known == {"one": ((2.0, 4.0),)}  # the second video has no such step
+    assert edits.document.annotated == {"one": ((2.0, 4.0),)}  # the second video has no such step
 
 
 @pytest.mark.parametrize("name", ["می\u200cپزد", "👩\u200d🍳 cooks", "קמח\u200f 2"])
@@ -295,9 +295,12 @@ def test_another_program_that_writes_meanwhile_is_not_written_over(place: Path) 
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
         ('{"format": 2, "of": "f00d", "done": [], "undone": []}', "newer stepcut"),
-        ('{"format": 1, "of": "beef", "done": [], "undone": []}', "another learned state"),
         (
-            '{"format": 1, "of": "f00d", "done": [{"do": "rename", "step": 7, "name": "x"}], "undone": []}',
+            '{"format": 1, "of": "beef", "changes": 0, "done": [], "undone": []}',
+            "another learned state",
+        ),
+        (
+            '{"format": 1, "of": "f00d", "changes": 1, "done": [{"do": "rename", "step": 7, "name": "x"}], "undone": []}',
             "does not fit",
         ),
     ],

@@ -872,10 +872,10 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         tab.locator("#teach").click()
         tab.locator("dialog button.main").click()
         until(tab, "document.querySelector('dialog')?.textContent.includes('as you labelled it')")
-        assert opened.viewer.edits.outline.given
+        assert opened.viewer.edits.outline.learned_annotations.annotated
         tab.get_by_text("Take it back").click()
         wait_saved(tab, "Taken back")
-        assert not opened.viewer.edits.outline.given
+        assert not opened.viewer.edits.outline.learned_annotations.annotated
         tab.close()
 
 

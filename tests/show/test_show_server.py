@@ -208,7 +208,7 @@ def test_an_edit_from_a_window_that_is_behind_is_refused(page: Page) -> None:
 def test_a_disk_that_cannot_be_written_keeps_the_state(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, _: object) -> None:
+    def full(path: Path, *_: object, **__: object) -> None:
         raise OutputError(f"{path}: no space left on the disk.")
 
     monkeypatch.setattr("stepcut.procedure.edits.write_json", full)

@@ -7,7 +7,7 @@ from stepcut.checking.report import Report
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import in_words
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import read_outline
 
 
 def run(args: argparse.Namespace) -> int:

@@ -106,9 +106,9 @@ def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
 
 def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; 2 when one of them failed or a video was left out."""
-    if args.labels:
+    if given := args.labels or args.transcripts:
         raise OptionError(
-            f"--labels {args.labels} are of one task; with --tasks, teach each procedure: stepcut teach"
+            f"{given} are of one task; with --tasks, teach each procedure: stepcut teach"
         )
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
@@ -138,7 +138,18 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is not None:
         chosen["steps"] = read_steps(args.steps)
     chosen.update(
-        said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed")
+        said(
+            args,
+            "method",
+            "rate",
+            "false_alarms",
+            "cache",
+            "device",
+            "labels",
+            "transcripts",
+            "recipe",
+            "seed",
+        )
     )
     how = said(args, "label_rate", "columns", "encoding")
     if how and not args.labels:

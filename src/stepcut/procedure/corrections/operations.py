@@ -10,18 +10,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from stepcut.annotations import union
 from stepcut.colours import colour
 from stepcut.errors import OptionError, check_kind, choose, unknown
 from stepcut.files.names import plain
-from stepcut.procedure.corrections.document import (
-    Click,
-    Document,
-    Fine,
-    Part,
-    Step,
-    join,
-    union,
-)
+from stepcut.procedure.corrections.document import Click, Document, Fine, Part, Step, join
 
 Edit = Mapping[str, Any]
 
@@ -102,7 +95,7 @@ def describe(document: Document, edit: Edit) -> str:
         "mark": f"mark {name} in {video}",
         "confirm": f"confirm {video}",
         "severity": f"what a check makes of {name}",
-        "mistake": f"{video} {'holds a mistake' if edit.get('holds', True) else 'is normal'}",
+        "mistake": f"{video} {'contains a mistake' if edit.get('holds', True) else 'is normal'}",
         "click": f"click {name} in {video}",
         "move_click": f"move a click in {video}",
         "remove_click": f"remove a click in {video}",
@@ -151,10 +144,10 @@ def _merge(document: Document, edit: Edit) -> Document:
     into = None if edit.get("into") is None else _number(document, edit, "into")
     if number == into:
         raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
-    parts, known = {}, dict(document.known)
+    parts, covered = {}, dict(document.annotated)
     for video, mine in document.parts.items():
         if touched := [(part.start, part.end) for part in mine if part.step == number]:
-            known[video] = union(known.get(video, ()), *touched)
+            covered[video] = union(covered.get(video, ()), *touched)
         kept = [part for part in mine if part.step != number or into is not None]
         edges = {time for part in kept if part.step == number for time in (part.start, part.end)}
         new = (
@@ -175,7 +168,7 @@ def _merge(document: Document, edit: Edit) -> Document:
         document,
         steps=steps,
         parts=parts,
-        known=known,
+        annotated=covered,
         clicks=clicks,
         merged={**document.merged, number: into},
     )
@@ -203,11 +196,11 @@ def _cut(document: Document, edit: Edit) -> Document:
     cut = (
         half for part in document.parts[video] for half in (halves if part == whole else (part,))
     )
-    known = union(document.known.get(video, ()), (whole.start, whole.end))
+    covered = union(document.annotated.get(video, ()), (whole.start, whole.end))
     return replace(
         document,
         parts={**document.parts, video: tuple(cut)},
-        known={**document.known, video: known},
+        annotated={**document.annotated, video: covered},
     )
 
 
@@ -223,7 +216,7 @@ def _split(document: Document, edit: Edit) -> Document:
         count += 1
     number = document.fresh
     grown = _with_new_step(document, f"{step.name} ({count})")
-    parts, known = dict(document.parts), dict(document.known)
+    parts, covered = dict(document.parts), dict(document.annotated)
     for name in document.parts if edit.get("everywhere") else [video]:
         cut: list[Part] = []
         for part in document.parts[name]:
@@ -235,11 +228,11 @@ def _split(document: Document, edit: Edit) -> Document:
             )
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
-                known[name] = union(known.get(name, ()), (part.start, part.end))
+                covered[name] = union(covered.get(name, ()), (part.start, part.end))
             else:
                 cut.append(part)
         parts[name] = tuple(cut)
-    return replace(grown, parts=parts, known=known)
+    return replace(grown, parts=parts, annotated=covered)
 
 
 def _move(document: Document, edit: Edit) -> Document:
@@ -260,7 +253,7 @@ def _move(document: Document, edit: Edit) -> Document:
     ]  # an instant is no neighbour
     around, at = [-1, *solid, len(parts)], solid.index(place) + 1
     left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
-    here, known = getattr(parts[place], edge), document.known.get(video, ())
+    here, covered = getattr(parts[place], edge), document.annotated.get(video, ())
     touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
     ends, starts = edge == "end" or touching, edge == "start" or touching
     low, high = 0.0, document.durations[video]
@@ -271,14 +264,14 @@ def _move(document: Document, edit: Edit) -> Document:
     moved = _round(min(max(time, low), high)) if low <= high else here
     if ends:
         parts[left] = parts[left]._replace(end=moved)
-        known = union(known, (parts[left].start, max(here, moved)))
+        covered = union(covered, (parts[left].start, max(here, moved)))
     if starts:
         parts[right] = parts[right]._replace(start=moved)
-        known = union(known, (min(here, moved), parts[right].end))
+        covered = union(covered, (min(here, moved), parts[right].end))
     return replace(
         document,
         parts={**document.parts, video: tuple(parts)},
-        known={**document.known, video: known},
+        annotated={**document.annotated, video: covered},
     )
 
 
@@ -300,16 +293,20 @@ def _mark(document: Document, edit: Edit) -> Document:
     if number is not None:
         kept.append(Part(start, end, number))
     parts = join(sorted(kept, key=lambda part: part.start), {start, end})
-    known = union(document.known.get(video, ()), (start, end))
+    covered = union(document.annotated.get(video, ()), (start, end))
     return replace(
-        document, parts={**document.parts, video: parts}, known={**document.known, video: known}
+        document,
+        parts={**document.parts, video: parts},
+        annotated={**document.annotated, video: covered},
     )
 
 
 def _confirm(document: Document, edit: Edit) -> Document:
     """This video is right as it is."""
     video = _video(document, edit)
-    return replace(document, known={**document.known, video: ((0.0, document.durations[video]),)})
+    return replace(
+        document, annotated={**document.annotated, video: ((0.0, document.durations[video]),)}
+    )
 
 
 def _severity(document: Document, edit: Edit) -> Document:
@@ -319,7 +316,7 @@ def _severity(document: Document, edit: Edit) -> Document:
 
 
 def _mistake(document: Document, edit: Edit) -> Document:
-    """This video holds a mistake, so it is no normal one; with `holds` false it is one again."""
+    """This video contains a mistake, so it is not a normal one; with `holds` false it is one again."""
     video, holds = _video(document, edit), edit.get("holds", True)
     check_kind("holds", holds, bool, "true or false")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}

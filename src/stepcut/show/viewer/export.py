@@ -11,8 +11,7 @@ from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats import FORMATS, write, write_folder
-from stepcut.procedure.procedure import load
-from stepcut.procedure.record import Outline
+from stepcut.procedure.procedure import Procedure, load
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import as_rate
 from stepcut.show.clips import flat, write_clips
@@ -45,7 +44,9 @@ def check_wish(wish: Wish) -> tuple[list[str], list[str], str | None]:
     return what, formats, rate
 
 
-def preview(outline: Outline, videos: Mapping[str, str | None], wish: Wish) -> list[dict[str, Any]]:
+def preview(
+    outline: Procedure, videos: Mapping[str, str | None], wish: Wish
+) -> list[dict[str, Any]]:
     """Every file that an export would write: its path in the folder, and what it is."""
     what, formats, rate = check_wish(wish)
     found: list[dict[str, Any]] = []

@@ -21,13 +21,12 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stepcut.annotations import Annotation
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.probe import probe
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
-from stepcut.procedure.lesson import refuse_overlaps
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import LABELS, write_outline
 from stepcut.show.viewer.routes import make_app
 from stepcut.show.viewer.state import Viewer
@@ -168,10 +167,10 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def kept(shown: Outline, whose: str = "") -> Path:
+def kept(shown: Procedure, whose: str = "") -> Path:
     """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds and
     by `whose` it is, for two annotators may begin with the same labels."""
-    check_kind("procedure", shown, Outline, "a procedure, or the path of one")
+    check_kind("procedure", shown, Procedure, "a procedure, or the path of one")
     cuts = {
         name: [(s.start, s.end, s.step) for s in timeline]
         for name, timeline in shown.timelines.items()
@@ -181,23 +180,24 @@ def kept(shown: Outline, whose: str = "") -> Path:
     )
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
     folder = cache_dir() / "viewed" / f"{name}.proc"
-    if isinstance(shown, Procedure) and not folder.exists():
-        shown.save(folder)
-    elif not folder.exists():
-        write_outline(shown, folder)
+    if not folder.exists():
+        if shown.config.get("method") == LABELS:
+            write_outline(shown, folder)
+        else:
+            shown.save(folder)
     return folder
 
 
 def outline_of(
     labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
-) -> Outline:
+) -> Procedure:
     """Label files, and `videos` by name, as something to look at and to correct: timelines, and no model."""
     short = zip(short_names(list(labels)), labels.values(), strict=True)
     plain = {name: _to_the_end(timeline, videos.get(name)) for name, timeline in short}
     for name, timeline in plain.items():
-        refuse_overlaps(name, timeline)
+        Annotation(end=timeline.end, segments=timeline.segments).check(name)
     steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
-    return Outline(
+    return Procedure(
         learned_steps=steps,
         learned_timelines=plain,
         samples={name: max(1, math.ceil(timeline.end)) for name, timeline in plain.items()},

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stepcut.features.contract import Features
 from stepcut.features.extract import read_source
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.record import Outline
+from stepcut.procedure.procedure import Procedure
 
 MOST_CHANNELS = 12
 """Features of at most so many numbers are shown as they are."""
@@ -19,7 +19,7 @@ POINTS = 2000
 """The most points of a curve: a screen has no more."""
 
 
-def read_features(outline: Outline) -> list[Features]:
+def read_features(outline: Procedure) -> list[Features]:
     """The features that a procedure was learned from, where it says where they lie."""
     source = outline.config.get("source")
     if not source or any(outline.videos.values()):

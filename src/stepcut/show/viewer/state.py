@@ -192,14 +192,14 @@ class Viewer:
                 "there": _is_there(self.videos.get(name)),
                 "parts": document.parts[name],
                 "editable": True,
-                "known": document.known.get(name, ()),
+                "known": document.annotated.get(name, ()),
                 "clicks": document.clicks.get(name, ()),
                 "complete": name in document.complete,
                 "corrected": any(
                     now.get(name) != then.get(name)
                     for now, then in (
                         (document.parts, learned.parts),
-                        (document.known, learned.known),
+                        (document.annotated, learned.annotated),
                         (document.clicks, learned.clicks),
                     )
                 ),

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import StepcutError
-from stepcut.methods.constraints import OPEN
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.taught import changes, teach_folder
@@ -44,7 +43,7 @@ def _teach(args: Args, progress: Hook) -> dict[str, Any]:
     before, after = teach_folder(folder, trust=args["trust"], progress=progress)
     _look_again(after, folder, progress)
     shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
-    whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
+    whole = {name for name, one in after.annotations.videos.items() if one.whole}
     return {
         "changes": [
             {"video": name, "share": share, "labelled": name in whole} for name, share in shares
