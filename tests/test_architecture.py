@@ -14,6 +14,7 @@ LAYERS = [
     {"progress", "tables", "colours", "jit", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},
+    {"annotations"},
     {"checking"},
     {"guidance"},
     {"procedure"},

@@ -24,6 +24,8 @@ from stepcut.toy import make_kitchen, toy_features, write_script
 def test_the_public_names_are_exactly_these() -> None:
     assert sorted(stepcut.__all__) == sorted(
         [
+            "Annotations",
+            "FeatureSpec",
             "Procedure",
             "Segment",
             "Timeline",
@@ -94,7 +96,6 @@ def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
         "path: write": lambda odd: stepcut.write(odd, TEA),
         "path: write_folder": lambda odd: write_folder(odd, [TEA], "json"),
         "path: output": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, output=odd or 5),
-        "path: weights": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, weights=odd or 5),
         "recipe": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, recipe=odd or 5),
         "names: learn": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, names=odd or 5),
         "false_alarms": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, false_alarms=odd),

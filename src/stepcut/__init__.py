@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
+    from stepcut.annotations import Annotations as Annotations
     from stepcut.evaluation import evaluate as evaluate
+    from stepcut.features.spec import FeatureSpec as FeatureSpec
     from stepcut.formats import read as read
     from stepcut.formats import write as write
     from stepcut.procedure.learning import learn as learn
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 # Where each public name lives; it is imported when first used, so that `import stepcut` stays quick and loads no torch.
 _HOMES = {
+    "Annotations": "stepcut.annotations",
+    "FeatureSpec": "stepcut.features.spec",
     "Procedure": "stepcut.procedure.procedure",
     "Segment": "stepcut.timeline",
     "Timeline": "stepcut.timeline",

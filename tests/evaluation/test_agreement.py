@@ -16,7 +16,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
-from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.server import RunningViewer
 from stepcut.timeline import Segment, Timeline
 
 ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")
@@ -197,8 +197,10 @@ def test_the_command_that_shows_both_can_be_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
-    shown: list[Running] = []
-    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
+    shown: list[RunningViewer] = []
+    monkeypatch.setattr(
+        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
+    )
     elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
     for words in (

@@ -56,7 +56,7 @@ def test_features_learn_check_at_a_rate_of_the_users_own(films: Path, tmp_path: 
 
 
 def test_an_own_backbone_is_remembered_by_its_class(films: Path, tmp_path: Path) -> None:
-    procedure = sc.learn(films, 2, backbone=Corners(), fps=2, cache=tmp_path)
+    procedure = sc.learn(films, 2, backbone=Corners(), cache=tmp_path)
     assert procedure.spec == FeatureSpec(f"{__name__}:Corners", Fraction(2))
 
 

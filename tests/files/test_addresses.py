@@ -292,7 +292,7 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
     assert main(["check", there, str(tmp_path / "0.npy"), "--quiet"]) in (0, 1)
     assert main(["evaluate", there, "--truth", str(tmp_path / "labels.csv")]) == 0
     assert main(["teach", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
-    assert sc.load(there).given.keys() == {"0", "1", "2"}
+    assert set(sc.load(there).annotations.annotated) == {"0", "1", "2"}
     said = capsys.readouterr()
     assert "stepcut view" not in said.out
     assert "--back" not in said.out

@@ -56,7 +56,7 @@ def test_what_is_flushed_may_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         os, "fsync", lambda handle: flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)
     )
     write_text(tmp_path / "a", "new")
-    assert flags == [os.O_RDWR]
+    assert flags == [os.O_RDWR, os.O_RDONLY]  # the file, then its folder
 
 
 def test_nan_is_no_json(tmp_path: Path) -> None:

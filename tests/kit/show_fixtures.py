@@ -59,7 +59,6 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     sc.learn(
         kitchen / "videos",
         steps=3,
-        fps=2,
         restarts=2,
         background=0.0,
         cache=tmp_path_factory.mktemp("features"),

@@ -176,15 +176,15 @@ def test_splitting_here_and_in_all_videos(place: Path) -> None:
 def test_what_a_person_touched_or_confirmed_is_known(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "step": 0, "name": "cut"})
-    assert not any(edits.document.known.values())
+    assert not any(edits.document.annotated.values())
     edits.do({"do": "move", "video": "one", "part": 0, "edge": "end", "time": 1.0})
-    assert edits.document.known["one"] == ((0.0, 4.0),)
+    assert edits.document.annotated["one"] == ((0.0, 4.0),)
     edits.do({"do": "mark", "video": "two", "start": 5, "end": 5.5, "step": None})
-    assert edits.document.known["two"] == ((5.0, 5.5),)
+    assert edits.document.annotated["two"] == ((5.0, 5.5),)
     edits.do({"do": "confirm", "video": "two"})
-    assert edits.document.known["two"] == ((0.0, 6.0),)
+    assert edits.document.annotated["two"] == ((0.0, 6.0),)
     edits.undo()
-    assert edits.document.known["two"] == ((5.0, 5.5),)
+    assert edits.document.annotated["two"] == ((5.0, 5.5),)
 
 
 def test_two_normal_videos_must_be_left() -> None:
@@ -199,7 +199,7 @@ def test_two_normal_videos_must_be_left() -> None:
 def test_a_merge_says_nothing_of_videos_without_the_step(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "merge", "step": 1, "into": 0})
-    assert edits.document.known == {"one": ((2.0, 4.0),)}  # the second video has no such step
+    assert edits.document.annotated == {"one": ((2.0, 4.0),)}  # the second video has no such step
 
 
 @pytest.mark.parametrize("name", ["می\u200cپزد", "👩\u200d🍳 cooks", "קמח\u200f 2"])
@@ -295,9 +295,12 @@ def test_another_program_that_writes_meanwhile_is_not_written_over(place: Path) 
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
         ('{"format": 2, "of": "f00d", "done": [], "undone": []}', "newer stepcut"),
-        ('{"format": 1, "of": "beef", "done": [], "undone": []}', "another learned state"),
         (
-            '{"format": 1, "of": "f00d", "done": [{"do": "rename", "step": 7, "name": "x"}], "undone": []}',
+            '{"format": 1, "of": "beef", "changes": 0, "done": [], "undone": []}',
+            "another learned state",
+        ),
+        (
+            '{"format": 1, "of": "f00d", "changes": 1, "done": [{"do": "rename", "step": 7, "name": "x"}], "undone": []}',
             "does not fit",
         ),
     ],
@@ -374,3 +377,58 @@ def test_any_edits_keep_timelines_whole_and_undo_to_the_start(
         assert edits.document == after
     if len(seen) > 1:
         assert len(json.loads((place / "edits.json").read_text())["done"]) == len(seen) - 1
+
+
+def test_clicks_are_put_moved_removed_and_undone(place: Path) -> None:
+    edits = Edits(place)
+    for time, step in ((4.8, 2), (1.0, 0), (3.0, 1)):
+        edits.do({"do": "click", "video": "one", "time": time, "step": step})
+    assert Edits(place).document.clicks["one"] == ((1.0, 0), (3.0, 1), (4.8, 2))
+    edits.do({"do": "move_click", "video": "one", "click": 0, "time": 5.5})
+    assert Edits(place).document.clicks["one"] == ((3.0, 1), (4.8, 2), (5.5, 0))
+    edits.do({"do": "clicks_complete", "video": "one"})
+    assert Edits(place).document.complete == {"one"}
+    for _ in range(3):
+        edits.do({"do": "remove_click", "video": "one", "click": 0})
+    assert Edits(place).document.complete == set()  # of no clicks nothing is complete
+    edits.undo()
+    assert Edits(place).document.clicks["one"] == ((5.5, 0),)
+    assert edits.document.parts == edits.outline.learned.parts
+
+
+def test_clicks_follow_a_merge(place: Path) -> None:
+    edits = Edits(place)
+    for time, step in ((1.0, 0), (3.0, 1)):
+        edits.do({"do": "click", "video": "one", "time": time, "step": step})
+    edits.do({"do": "merge", "step": 0, "into": 1})
+    assert edits.document.clicks["one"] == ((1.0, 1), (3.0, 1))
+    edits.do({"do": "merge", "step": 1, "into": None})
+    assert edits.document.clicks["one"] == ()
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"do": "click", "video": "one", "time": 1.0, "step": 1}, "another step"),
+        ({"do": "click", "video": "one", "time": 1.0, "step": 9}, "step=9"),
+        ({"do": "click", "video": "one", "time": "now", "step": 0}, "time"),
+        ({"do": "click", "video": "none", "time": 1.0, "step": 0}, "video"),
+        ({"do": "move_click", "video": "one", "click": 1, "time": 2.0}, "click=1"),
+        ({"do": "remove_click", "video": "two", "click": 0}, "click=0"),
+        ({"do": "clicks_complete", "video": "two"}, "no clicks"),
+        ({"do": "fine", "kind": "missed", "step": 9, "video": "new"}, "step=9"),
+        ({"do": "fine", "kind": None, "step": 0, "video": "new"}, "kind"),
+    ],
+)
+def test_clicks_that_make_no_sense(place: Path, edit: dict[str, Any], said: str) -> None:
+    edits = Edits(place)
+    edits.do({"do": "click", "video": "one", "time": 1.0, "step": 0})
+    with pytest.raises(OptionError, match=said):
+        edits.do(edit)
+    assert Edits(place).document.clicks == {"one": ((1.0, 0),)}
+
+
+def test_a_click_beyond_the_end_is_at_the_end(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "click", "video": "one", "time": 99.0, "step": 0})
+    assert edits.document.clicks["one"] == ((6.0, 0),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ),
         ({"method": "cnc", "steps": "auto"}, "method 'CnC' needs a number"),
         ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'CnC' needs a number"),
-        ({"namer": "blip"}, "namer='blip' is no function"),
+        ({"namer": "blip"}, "namer='blip' is not a function"),
         ({"names": ["a"]}, "1 names for steps=4"),
         ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\); say how many"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
@@ -263,3 +264,13 @@ def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> 
 
     with pytest.raises(OptionError, match="settings prior were given beside a method object"):
         sc.learn(videos, method=StepCut(steps=4), prior=1.0)
+
+
+def test_too_few_rows_to_choose_the_number_of_steps() -> None:
+    with pytest.raises(OptionError, match="2 rows of features") as told:
+        sc.learn([np.ones((1, 2))] * 2)
+    assert "steps=" not in str(told.value)  # which nobody gave
+
+
+def test_learn_has_few_parameters() -> None:
+    assert len(inspect.signature(sc.learn).parameters) <= 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.features.backbones.lite0 import LAYOUT
-from stepcut.features.contract import Features
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.naming import fit_recipe, read_recipe, words_of_features, words_of_namer
+from stepcut.procedure.naming import fit_recipe, words_of_namer
+from stepcut.procedure.recipe import read_recipe
 
 QUICK: dict[str, Any] = {"restarts": 2}
 
@@ -80,14 +78,20 @@ def test_a_step_at_any_time_leaves_the_names_open_that_it_may_move() -> None:
 
 def test_lines_of_a_recipe() -> None:
     steps = read_recipe(
-        ["cut bread; 1:30", "wipe ; any time", "bake; 2 min", "knead; 1:30 min", "rest; 1:30 h"]
+        [
+            "cut bread; 1:30",
+            "wipe ; any time",
+            "bake; 2 min; Optional",
+            "knead; 1:30 min",
+            "rest; 1:30 h",
+        ]
     )
-    assert [(step.name, step.seconds, step.any_time) for step in steps] == [
-        ("cut bread", 90.0, False),
-        ("wipe", None, True),
-        ("bake", 120.0, False),
-        ("knead", 90.0, False),
-        ("rest", 5400.0, False),
+    assert [(step.name, step.seconds, step.any_time, step.optional) for step in steps] == [
+        ("cut bread", 90.0, False, False),
+        ("wipe", None, True, False),
+        ("bake", 120.0, False, True),
+        ("knead", 90.0, False, False),
+        ("rest", 5400.0, False, False),
     ]
 
 
@@ -96,7 +100,7 @@ def test_lines_of_a_recipe() -> None:
     [
         ([], "no step"),
         (["a", "A "], "twice"),
-        (["a; soon"], "neither a duration"),
+        (["a; soon"], "is not a duration"),
         (["; 3 s"], "has no name"),
         (["a", f"b; {'9' * 400} s"], "line 2: no step takes '9999"),
     ],
@@ -117,16 +121,17 @@ def test_a_recipe_in_the_letters_of_windows(tmp_path: Path) -> None:
 def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
     assert capsys.readouterr().err.count("none.txt") == 1
-    with pytest.raises(OptionError, match="beside names or labels"):
+    with pytest.raises(OptionError, match="beside names"):
         sc.learn(films([[0, 1, 2, 3]] * 2), steps=1, names=["a"], recipe=["a"])
 
 
 @pytest.mark.slow
 def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"steps": 3, "fps": 2, "background": 0.0, "cache": tmp_path, **QUICK}
+    spec = FeatureSpec(fps=2)
+    settings = {"steps": 3, "backbone": spec, "background": 0.0, "cache": tmp_path, **QUICK}
     procedure = sc.learn(kitchen / "videos", **settings)
     assert procedure.steps == ["step 1", "step 2", "step 3"]
-    assert all(len(words) == 2 for words in procedure.suggestions.values())
+    assert procedure.suggestions == {}
     seen: list[int] = []
 
     def namer(pictures: list[np.ndarray]) -> list[str]:
@@ -160,24 +165,3 @@ def test_no_more_pictures_are_read_than_a_namer_is_shown(
         0: ["3, 3"],
         1: ["3, 6"],
     }
-
-
-def test_layout_rows_give_the_words_of_the_pooled_features_they_begin_with() -> None:
-    rng = np.random.default_rng(0)
-    pooled = rng.uniform(0, 3, (40, 1280)).astype(np.float32)
-    layout = np.column_stack(
-        [pooled * LAYOUT["head"], rng.normal(size=(40, 1728)).astype(np.float32)]
-    )
-    cut = {"a": np.repeat([0, 1], 20)}
-    words = [
-        words_of_features(
-            [Features(rows, Fraction(2), 20.0, "a", spec=FeatureSpec(layer=layer))], cut, 2
-        )
-        for rows, layer in ((pooled, None), (layout, "layout"))
-    ]
-    assert len(words[0]) == 2
-    assert words[0] == words[1]
-    narrow = Features(pooled[:, :64], Fraction(2), 20.0, "a", spec=FeatureSpec())
-    assert (
-        words_of_features([narrow], cut, 2) == {}
-    )  # a file that bears the backbone's name, and is of another

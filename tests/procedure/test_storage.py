@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import stepcut as sc
+from stepcut.annotations import Annotation, Annotations
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files.atomic import write_json
@@ -173,10 +175,10 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
     # Both files, or none.
     full = OutputError("no space left on the disk")
 
-    def write(path: Path, value: Any) -> None:
+    def write(path: Path, value: Any, follow: bool = True) -> None:
         if path.name == "edits.json":
             raise full
-        write_json(path, value)
+        write_json(path, value, follow)
 
     monkeypatch.setattr("stepcut.procedure.edits.write_json", write)
     with pytest.raises(OutputError, match="no space left"):
@@ -453,6 +455,51 @@ def test_what_cannot_be_written_is_found_before_the_work(
 # ---------------------------------------------------------------------- folders of other versions, damaged, foreign
 
 
+OLD = Path(__file__).parent / "v0_2_0"
+
+
+def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path: Path) -> None:
+    place = Path(shutil.copytree(OLD / "stepcut.proc", tmp_path / "old.proc"))
+    procedure = sc.load(place)
+    assert procedure.steps == ["pour milk", "stir", "bake"]
+    ends = [(segment.end, segment.confidence) for segment in procedure.timelines["v0"]]
+    assert ends == [(11.5, None), (24.2, None), (36, None)]
+    said = procedure.annotations
+    assert said.annotated == ["v0", "v1"]
+    assert said.mistakes == {"v2"}
+    assert said.severities == {"stir": ("critical",)}
+    Edits(place).undo()  # written by 0.2.0 into severity.json, too
+    assert not sc.load(place).expectations.severity.critical
+    with np.load(OLD / "videos.npz") as videos:
+        taught = procedure.teach(source=dict(videos))
+        assert procedure.segment(videos["v3"]).sequence() == procedure.steps
+    assert taught.steps == procedure.steps
+    procedure.save(tmp_path / "new.proc")
+    assert sc.load(tmp_path / "new.proc") == procedure
+    assert sc.load(tmp_path / "new.proc").annotations == said
+
+
+def test_a_procedure_of_version_0_1_0_is_refused_with_a_way_out(place: Path) -> None:
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "stepcut": "0.1.0"}))
+    with pytest.raises(ProcedureError, match=r"0\.1\.0.*stepcut learn"):
+        sc.load(place)
+
+
+def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place: Path) -> None:
+    saved = json.loads((place / "timelines.json").read_text())
+    saved["0"] |= {"samples": 300_000_000, "duration": 3e8}
+    (place / "timelines.json").write_text(json.dumps(saved))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProcedureError, match="learned from other videos"):
+            sc.load(place)
+        Edits(place)
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
+
+
 def mutated(data: bytes, random: np.random.Generator) -> bytes:
     """A file with something wrong in it."""
     kind, at = random.integers(7), int(random.integers(max(1, len(data))))
@@ -486,11 +533,15 @@ def mutated(data: bytes, random: np.random.Generator) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "file", ["config", "steps", "timelines", "check", "edits", "model", "graph", "orders"]
+    "file",
+    ["config", "steps", "timelines", "annotations", "check", "edits", "model", "graph", "orders"],
 )
 def test_a_damaged_folder_is_refused_or_right(
     place: Path, file: str, videos: list[np.ndarray]
 ) -> None:
+    shown = sc.load(place).timelines["0"]
+    said = Annotation(end=shown.end, segments=shown.segments[:2], annotated=((0.0, 9.0),))
+    write_json(place / "annotations.json", Annotations(videos={"0": said}).to_json())
     move(place)
     random = np.random.default_rng(0)
     path = next(place.glob(f"{file}.*"))

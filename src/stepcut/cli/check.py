@@ -10,7 +10,7 @@ from stepcut.checking.severity import check_share
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import in_words
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import read_outline
 
 OPERATIONAL = 5
 """The exit code of `watch` where not a video but the disk, the journal or the webhook failed."""

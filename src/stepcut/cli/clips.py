@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from stepcut.cli import say
-from stepcut.cli.common import find_moved, progress_hook
+from stepcut.cli.common import find_moved, progress_hook, warn_changed
 from stepcut.errors import unknown
 from stepcut.files.names import spell
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import read_outline
 from stepcut.progress import Stage
 from stepcut.show.clips import write_clips
 
@@ -19,6 +19,7 @@ def run(args: argparse.Namespace) -> int:
     if step is not None and step not in outline.steps:
         raise unknown("step", step, outline.steps)
     timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
+    warn_changed(outline, videos)
     total = sum(
         step in (None, segment.step) for timeline in timelines.values() for segment in timeline
     )

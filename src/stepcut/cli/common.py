@@ -21,8 +21,7 @@ from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.many import ask, open_once
-from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import Procedure, read_outline
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.tables import Table
 from stepcut.timeline import Timeline
@@ -173,6 +172,15 @@ def ask_procedure(
         if not isinstance(error, StepcutError):
             raise error  # a fault of ours, once the other videos are done
     return done, bool(errors)
+
+
+def warn_changed(outline: Procedure, videos: Mapping[str, str | None]) -> None:
+    """Report which of `videos`, places by name, are not the recordings that the procedure was learned from."""
+    for name in outline.changed_videos(videos):
+        say(
+            f"{name}: this file has changed since the procedure was learned, so its labels belong to another recording. "
+            "Bring the earlier file back, or learn again: stepcut learn"
+        )
 
 
 def show_table(table: Table, form: str, output: str | None) -> None:

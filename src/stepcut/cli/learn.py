@@ -82,10 +82,10 @@ def run_task(args: argparse.Namespace) -> int:
 
 def state_rate(places: Sequence[str]) -> None:
     """Say which rate is assumed for feature files that do not have one."""
-    inputs = find_inputs(places)
-    files = inputs.files if inputs.kind == "feature file" else []
-    if first := next((file for file in files if file.suffix != ".safetensors"), None):
-        with suppress(StepcutError):  # a bad file is reported when all are read
+    with suppress(StepcutError):  # what is wrong is reported when all are read
+        inputs = find_inputs(places)
+        files = inputs.files if inputs.kind == "feature file" else []
+        if first := next((file for file in files if file.suffix != ".safetensors"), None):
             seconds = load_features([first], 1)[0].duration
             say(
                 f"assuming 1 row of features a second, so {first.name} lasts {clock(seconds)}; "
@@ -95,7 +95,9 @@ def state_rate(places: Sequence[str]) -> None:
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
-    count = len(find_inputs(videos))
+    count = None
+    with suppress(StepcutError):  # which is reported once the settings are checked
+        count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
             f"{videos[0]} is one video; steps are found by what videos share. Give at least two."
@@ -112,9 +114,9 @@ def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
 
 def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; 2 when one of them failed or a video was left out."""
-    if args.labels:
+    if given := args.labels or args.transcripts:
         raise OptionError(
-            f"--labels {args.labels} are of one task; with --tasks, teach each procedure: stepcut teach"
+            f"{given} are of one task; with --tasks, teach each procedure: stepcut teach"
         )
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
@@ -144,7 +146,18 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is not None:
         chosen["steps"] = read_steps(args.steps)
     chosen.update(
-        said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed")
+        said(
+            args,
+            "method",
+            "rate",
+            "false_alarms",
+            "cache",
+            "device",
+            "labels",
+            "transcripts",
+            "recipe",
+            "seed",
+        )
     )
     how = said(args, "label_rate", "columns", "encoding")
     if how and not args.labels:

@@ -69,6 +69,8 @@ def _terminate(*_: object) -> None:
 
 def answer(words: Sequence[str]) -> int:
     """What `stepcut WORDS` does; gives the exit code."""
+    if not words and on_desktop():
+        return run_command("app", [])
     if not words or words == ["help"] or words[0] in ("-h", "--help"):
         print(overview())
         return 0
@@ -83,6 +85,14 @@ def answer(words: Sequence[str]) -> int:
         print(make_parser(name).format_help(), end="")
         return 0
     return run_command(name, words[1:])
+
+
+def on_desktop() -> bool:
+    """Whether somebody sits at this machine, in front of a screen that can show a browser."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or "SSH_CONNECTION" in os.environ:
+        return False
+    screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return screen or sys.platform in ("darwin", "win32")
 
 
 def explain(error: Exception) -> str:

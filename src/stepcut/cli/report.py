@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from stepcut.cli.common import ask_procedure, find_moved
+from stepcut.cli.common import ask_procedure, find_moved, warn_changed
 from stepcut.errors import OptionError
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import load
@@ -18,6 +18,7 @@ def run(args: argparse.Namespace) -> int:
         )
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)
+    warn_changed(procedure, procedure.videos)
     checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)
     title = args.title or Path(args.procedure).resolve().name.removesuffix(".proc")
     page = make_report(procedure, args.truth, [check for _, check in checks], args.pictures, title)

@@ -5,14 +5,20 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepcut.cli import say
-from stepcut.cli.common import find_moved, label_options, progress_hook, read_timelines
+from stepcut.cli.common import (
+    find_moved,
+    label_options,
+    progress_hook,
+    read_timelines,
+    warn_changed,
+)
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
-from stepcut.procedure.procedure import load
-from stepcut.procedure.storage import read_outline
-from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
-from stepcut.show.viewer.state import Beside, Viewer, look
+from stepcut.procedure.procedure import load, read_outline
+from stepcut.show.viewer.checks import look
+from stepcut.show.viewer.server import RunningViewer, kept, outline_of
+from stepcut.show.viewer.state import Beside, Viewer
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
         labels = read_timelines(args.procedure, **ours)
         outline = outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem)
         folder = kept(outline, f"{ours['annotator']} {folder.resolve()}")
-    known = find_moved(read_outline(folder).videos, args.videos)
+    stored = read_outline(folder)
+    known = find_moved(stored.videos, args.videos)
+    warn_changed(stored, known)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
     beside = (
@@ -45,11 +53,13 @@ def run(args: argparse.Namespace) -> int:
     if args.at and shown is None:
         raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
-    running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
-    address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")
-    print(address, flush=True)
+    running = RunningViewer(
+        Viewer(folder, checked, args.trust, known, beside), args.port, args.host
+    )
+    place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
+    print(running.address + place, flush=True)
     if not args.no_browser:
-        open_browser(address)
+        running.open_browser(place)
     running.run()
     if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
         say(

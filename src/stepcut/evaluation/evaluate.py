@@ -33,7 +33,7 @@ from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.storage import read_outline
+from stepcut.procedure.procedure import Procedure, read_outline
 from stepcut.rate import as_rate
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
@@ -41,7 +41,6 @@ from stepcut.version import __version__
 
 if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
-    from stepcut.procedure.procedure import Procedure
 
     Edges = Iterable[tuple[str, str]] | None
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
@@ -404,7 +403,7 @@ def _open(found: Any) -> Opened:
             f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video."
         )
     seed = str(found.config.get("seed", "unknown"))
-    labelled = {*found.given, *found.document.known}
+    labelled = set(found.annotations.annotated)
     given = found.config.get("backbone", {}).get("name") == VECTORS
     rate = as_rate(found.config["rate"], "rate") if given else None
     return Opened(found.timelines, found.steps, seed, labelled, rate)

@@ -151,7 +151,7 @@ class FeatureSpec:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
-        """The spec that a feature file carries; None where it says nothing of its backbone."""
+        """The spec that the `metadata` of a feature file says; None where it says nothing of its backbone."""
         if "spec" in metadata:
             return cls.from_json(json.loads(metadata["spec"]))
         # stepcut 0.1.0 wrote the fingerprint of the backbone, which begins with its name.

@@ -5,20 +5,29 @@ import errno
 import json
 import os
 import secrets
+import shlex
+import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OutputError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
+from stepcut.progress import warn_once
+
+LONGEST_WAIT = 60.0
+"""Seconds to wait for a folder that another program holds; stepcut itself holds one for moments."""
 
 
 @contextlib.contextmanager
-def whole_file(path: AnyPath) -> Iterator[Path]:
+def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
     """Give a temporary path beside `path`; when the block ends well, it takes the name of `path` in one step.
 
     When the block fails, or the process dies, `path` is what it was before. A full disk becomes an `OutputError`.
+    The mode of a file that is replaced stays. A link stays one and its file is written, unless `follow` is false:
+    then the link itself is replaced, so that a stranger's folder cannot name a file elsewhere.
     """
     target = as_path(path)
     if isinstance(target, Address):
@@ -29,17 +38,40 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
             put(temporary, target)
         return
     with output_errors(target):
-        place = target.resolve()  # a link stays one
+        place = target.resolve() if follow else target.parent.resolve() / target.name
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
-        temporary.touch(exist_ok=False)
+        mode = file_mode(place)
+        temporary.touch(0o666 if mode is None else mode, exist_ok=False)
         try:
             yield temporary
+            if mode is not None:
+                temporary.chmod(mode)
             with open(temporary, "r+b") as written:  # Windows takes no other handle
                 os.fsync(written.fileno())
             os.replace(temporary, place)
+            sync_folder(place.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def file_mode(path: Path) -> int | None:
+    """The permissions of the file or folder at `path`; None where there is none, or a link."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISLNK(mode) else stat.S_IMODE(mode)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in `folder` to the disk, so that a rename outlives a loss of power."""
+    with contextlib.suppress(OSError):  # Windows opens no folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_place(path: AnyPath, folder: bool = False) -> None:
@@ -67,9 +99,9 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
         ) from error
 
 
-def write_bytes(path: AnyPath, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
-    with whole_file(path) as temporary:
+def write_bytes(path: AnyPath, data: bytes, follow: bool = True) -> None:
+    """Write `data` to `path`, whole or not at all; `follow` as for `whole_file`."""
+    with whole_file(path, follow) as temporary:
         temporary.write_bytes(data)
 
 
@@ -78,13 +110,14 @@ def write_text(path: AnyPath, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_json(path: AnyPath, value: Any) -> None:
+def write_json(path: AnyPath, value: Any, follow: bool = True) -> None:
     """Write `value` to `path` as readable JSON, whole or not at all; NaN and infinity are refused.
 
     Half a surrogate pair, a byte of a file name that is no UTF-8, is written as JSON escapes it, and read as it was.
+    `follow` as for `whole_file`.
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_bytes(path, f"{text}\n".encode(errors="backslashreplace"))
+    write_bytes(path, f"{text}\n".encode(errors="backslashreplace"), follow)
 
 
 def read_json(path: AnyPath) -> Any:
@@ -121,13 +154,41 @@ def output_errors(target: Path) -> Iterator[None]:
 def hold(folder: Path, shared: bool = False) -> Iterator[None]:
     """Inside, no other process of this machine holds `folder`, or, with `shared`, none that does not share it.
 
-    Where the system has no such locks (Windows, some network disks), nobody waits.
+    Where the system has no such locks (Windows, some network disks), nobody waits. Any user who may read the folder
+    can hold it: what is waited for is logged, and after `LONGEST_WAIT` seconds it is an `OutputError`.
     """
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
+    try:
+        import fcntl
 
-            handle = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
         yield
+        return
+    try:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        _wait_for(folder, lambda: fcntl.flock(handle, kind | fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(handle)
+
+
+def _wait_for(folder: Path, lock: Callable[[], None]) -> None:
+    """Call `lock` for this `folder` until it succeeds."""
+    begin = time.monotonic()
+    while True:
+        try:
+            lock()
+        except BlockingIOError as error:
+            waited = time.monotonic() - begin
+            if waited > LONGEST_WAIT:
+                raise OutputError(
+                    f"{folder}: another program has locked this folder for {waited:.0f} s. "
+                    f"End that program (fuser {shlex.quote(str(folder))} names it), then try again."
+                ) from error
+            if waited > 2:
+                warn_once(f"waiting for {folder}, which another program has locked.")
+            time.sleep(0.01)
+        except OSError:  # this disk has no locks
+            return
+        else:
+            return

@@ -1,5 +1,6 @@
 """Names of videos, files and steps: when two are the same, and how a stranger's name becomes a file."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
@@ -17,6 +18,8 @@ _MOST = 200
 """Bytes of one part of a name; file systems take 255, and a suffix follows."""
 _REFUSED = '\n\t\\:*?"<>|'
 """What some system does not take in the name of a file."""
+_DEVICE = re.compile(r"con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
+"""Names that Windows takes for devices, whatever suffix follows."""
 
 
 def visible(name: str) -> str:
@@ -131,15 +134,23 @@ def _plain_parts(video: str) -> list[str]:
 def safe_name(name: str) -> PurePosixPath:
     """A relative path below the folder it is put into, whatever the name says; folders inside the name stay.
 
-    >>> [str(safe_name(name)) for name in ("cam1/a b", "/../../etc/x", "..", "a\\x00\\n", "C:\\\\x?")]
-    ['cam1/a b', 'etc/x', 'video', 'a%00%0A', 'C%3A%5Cx%3F']
+    >>> [str(safe_name(name)) for name in ("cam1/a b", "/../../etc/x", "..", "a\\x00\\n", "C:\\\\x?", "aux.1")]
+    ['cam1/a b', 'etc/x', 'video', 'a%00%0A', 'C%3A%5Cx%3F', '%61ux.1']
     """
     shown = printable(name).translate({ord(letter): f"%{ord(letter):02X}" for letter in _REFUSED})
     parts = [
         part.encode(errors="replace")[:_MOST].decode(errors="ignore").strip(" ")
         for part in shown.split("/")
     ]
-    return PurePosixPath(*[part for part in parts if part not in ("", ".", "..")] or ["video"])
+    kept = [_portable(part) for part in parts if part not in ("", ".", "..")]
+    return PurePosixPath(*kept or ["video"])
+
+
+def _portable(part: str) -> str:
+    """One part of a path that Windows takes, too: not the name of a device, and no dot at the end."""
+    if _DEVICE.fullmatch(part.split(".")[0].rstrip(" ")):
+        part = f"%{ord(part[0]):02X}{part[1:]}"
+    return f"{part[:-1]}%2E" if part.endswith(".") else part
 
 
 def plain(name: str) -> str:

@@ -1,19 +1,18 @@
 """Corrections made in a procedure's folder, one after another: saved before they are answered, undone and redone."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import AnyPath
-from stepcut.files.atomic import write_bytes, write_json
+from stepcut.files.atomic import read_json, write_json
 from stepcut.procedure.corrections.document import Document
-from stepcut.procedure.corrections.log import Corrections, StaleEdit
+from stepcut.procedure.corrections.log import Corrections, StaleEdit, apply_severity
 from stepcut.procedure.corrections.operations import Edit, correct, describe, plain_edit
 from stepcut.procedure.folder import folder_here, locked
-from stepcut.procedure.record import Outline
-from stepcut.procedure.storage import EDITS, read_outline
+from stepcut.procedure.procedure import Procedure, read_outline
+from stepcut.procedure.storage import EDITS
 
 
 class Edits:
@@ -39,7 +38,7 @@ class Edits:
     def _read(self) -> None:
         """Read what has changed on the disk; the caller holds the lock."""
         if self._stamp != (now := self._stamps()):
-            self.outline: Outline = read_outline(self.folder)
+            self.outline: Procedure = read_outline(self.folder)
             _ = self.outline.document  # corrections that do not fit are told at once
             self._stamp = now
 
@@ -102,8 +101,11 @@ class Edits:
                 )
             after = change(self.corrections)
             words = self._words(after)
-            with self._severity_after(after):
-                write_json(self.path, after.to_json())
+            # Names in it may change now; numbers stay. This says nothing new, so that a kill after it does no harm.
+            file, numbers = self.folder / FILE, self._base_severity().to_json()
+            if file.exists() and read_json(file) != numbers:
+                write_json(file, numbers, follow=False)
+            write_json(self.path, after.to_json(), follow=False)
             self._stamp = self._stamps()
             self.outline.corrections = after.on_disk()
             return words
@@ -111,41 +113,18 @@ class Edits:
     @property
     def severity(self) -> dict[int, str]:
         """What a person said of learned steps, by number: critical, optional or free in order."""
-        said = self._severity()
+        said = apply_severity(self._base_severity(), self.corrections)
         return {step: kind for kind in KINDS for step in getattr(said, kind)}
 
-    def _severity(self) -> Severity:
+    def _base_severity(self) -> Severity:
+        """What severity.json says; the corrections hold on top of it."""
         return read_severity(
             self.folder / FILE, self.outline.model_steps, self.outline.learned_steps
         )
 
-    @contextmanager
-    def _severity_after(self, other: Corrections) -> Iterator[None]:
-        """Write what a check makes of the steps when another list of corrections holds; put it back where it does not
-        come to that. It is written in numbers, since a name in it may be one that changes now."""
-        file, said, edit = self.folder / FILE, self._severity().to_json(), self._between(other)[1]
-        if edit["do"] == "severity":
-            which = edit["kinds" if len(other.done) > len(self.corrections.done) else "were"]
-            others = {kind: {*numbers} - {*map(int, which)} for kind, numbers in said.items()}
-            said = {
-                kind: sorted(others[kind] | {int(n) for n in which if kind in which[n]})
-                for kind in KINDS
-            }
-        before = file.read_bytes() if file.exists() else None
-        if before is None and not any(said.values()):
-            yield
-            return
-        write_json(file, said)
-        try:
-            yield
-        except Exception:
-            with suppress(OSError):
-                file.unlink() if before is None else write_bytes(file, before)
-            raise
-
     def _severity_edit(self, edit: Edit) -> Edit:
         """The whole of an edit that says of what kind a step is: critical, optional or free in order; None takes that
-        back. It holds for what was merged into the step, too, and says what was held of them before."""
+        back. It holds for what was merged into the step, too."""
         step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
             raise unknown("severity", kind, KINDS)
@@ -156,10 +135,8 @@ class Edits:
             raise OptionError(
                 f"step={step!r} is not one that was learned; check knows it after teach."
             )
-        said = self._severity().to_json()
-        were = {str(n): [one for one in KINDS if n in said[one]] for n in mine}
         kinds = {str(n): [kind] if kind else [] for n in mine}
-        return {"do": "severity", "step": step, "severity": kind, "kinds": kinds, "were": were}
+        return {"do": "severity", "step": step, "severity": kind, "kinds": kinds}
 
     def _words(self, other: Corrections) -> str:
         """What lies between the state as it stands and its neighbour, in words."""

@@ -1,19 +1,23 @@
-"""Fitting: from features, and labels where a person gave some, to everything that a procedure is made of."""
+"""Fitting: from features, and annotations where there are some, to everything that a procedure is made of."""
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from stepcut.annotations import Annotation, Annotations, RecipeStep, gaps
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.errors import OptionError
 from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
-from stepcut.methods.constraints import as_constraints
+from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
 from stepcut.methods.method import Method, adapt
@@ -25,19 +29,12 @@ from stepcut.methods.quality import (
     refit,
     shorten,
 )
-from stepcut.procedure.lesson import StepLabels
-from stepcut.procedure.naming import (
-    Ingredient,
-    Namer,
-    carry_names,
-    fit_recipe,
-    words_of_features,
-    words_of_namer,
-)
-from stepcut.procedure.record import Record
-from stepcut.procedure.words import Words, keep_words
+from stepcut.procedure.content import digest_of, rows_digest
+from stepcut.procedure.corrections.document import Part, join
+from stepcut.procedure.lesson import Lesson
+from stepcut.procedure.naming import Namer, carry_names, fit_recipe, words_of_namer
 from stepcut.progress import Event, Hook, Stage, silent
-from stepcut.timeline import Timeline, unnamed
+from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__
 
 
@@ -46,34 +43,36 @@ def fit(
     method: Method,
     config: dict[str, Any],
     names: Sequence[str] | None = None,
-    lesson: StepLabels | None = None,
+    lesson: Lesson | None = None,
     before: Mapping[str, Labels] | None = None,
-    recipe: Sequence[Ingredient] | None = None,
+    recipe: Sequence[RecipeStep] = (),
     namer: Namer | None = None,
     progress: Hook = silent,
     checkpoint: Path | None = None,
-) -> Record:
-    """Fit a method, name the steps, cut the timelines, learn what a normal video looks like.
+) -> dict[str, Any]:
+    """Fit a method, name the steps, segment the videos, learn what a normal video looks like.
 
     features    of every video
     method      not yet fitted
     config      settings, seed and versions; the settings of the fitted method are put into it
     names       names for the steps, where no lesson names them
-    lesson      the labels that a person gave, and the names of the steps
-    before      the steps of every row as they were known before, in the order of the lesson's names
-    recipe      the steps as a person knows them: names those found where order and durations decide it
+    lesson      what people have annotated, and the names of the steps
+    before      the steps of every row as they were shown before, in the order of the lesson's names
+    recipe      for a method that does not learn from one: names steps where order and durations decide it
     namer       from pictures of a step to words, for suggestions
     progress    hears how far the work is
     checkpoint  a file where long training keeps its state
+
+    Returns
+    -------
+    The fields of a `Procedure`.
     """
     rows = [one.rows for one in features]
-    known = None if lesson is None else [lesson.rows.get(one.name) for one in features]
-    taught: dict[str, Any] = {}
-    if known is not None:
-        taught["constraints"] = as_constraints(known)
-    method = adapt(method).fit(rows, progress=progress, checkpoint=checkpoint, **taught)
+    method = adapt(method)
+    taught = {} if lesson is None else {"constraints": _constraints(method, lesson)}
+    method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
-    quality, tree = _assess(method, rows, known, progress)
+    quality, tree = _assess(method, rows, None if lesson is None else lesson.labels, progress)
     config |= {
         "quality": quality.to_json(),
         "hierarchy": tree.to_json(),
@@ -108,34 +107,46 @@ def fit(
         steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     hints: dict[int, list[str]] = {}
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
-    if recipe is not None:
+    if recipe:
         sure, hints = fit_recipe(recipe, cuts, method.steps_, float(per_second))
         steps = [sure.get(number, name) for number, name in enumerate(steps)]
     elif namer is not None:
         hints = words_of_namer(namer, videos, cuts, method.steps_, float(per_second))
-    elif names is None:
-        hints = words_of_features(features, cuts, method.steps_)
     config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
-    words = {} if lesson is None else lesson.words
-    return Record(
-        learned_steps=steps,
-        learned_timelines={
+    annotations = Annotations() if lesson is None else lesson.annotations
+    return {
+        "learned_steps": steps,
+        "learned_timelines": {
             one.name: timeline_of(
-                one, cut, quality.reliability * share, steps, words=words.get(one.name)
+                one,
+                cut,
+                quality.reliability * share,
+                steps,
+                annotation=annotations.videos.get(one.name),
             )
             for one, cut, share in zip(features, method.labels_, probabilities, strict=True)
         },
-        samples={one.name: len(one.rows) for one in features},
-        videos=videos,
-        rate=per_second,
-        method=method,
-        learned_expectations=expectations,
-        config=config,
-        trusted=features[0].spec is None or features[0].spec.trusted,
-        given={} if lesson is None else dict(lesson.rows),
-        said={name: said.known for name, said in words.items()},
-        at_hand=list(features),
-    )
+        "samples": {one.name: len(one.rows) for one in features},
+        "videos": videos,
+        "rate": per_second,
+        "method": method,
+        "learned_expectations": expectations,
+        "learned_annotations": annotations,
+        "config": config,
+        "trusted": features[0].spec is None or features[0].spec.trusted,
+        "digests": {one.name: digest_of(one) for one in features},
+        "at_hand": list(features),
+    }
+
+
+def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
+    """What a `method` is given of the annotations; a click is a label of one row to one that takes labels alone."""
+    takes = method.learns_from
+    if "transcript" not in takes and any(one and one.transcript for one in lesson.constraints):
+        raise OptionError(
+            f"method {type(method).__name__} does not learn from transcripts. Leave them out, or give labels or clicks."
+        )
+    return lesson.constraints if "clicks" in takes else as_constraints(lesson.labels)
 
 
 def _assess(
@@ -168,28 +179,44 @@ def timeline_of(
     sure: Array,
     steps: Sequence[str],
     shown: Labels | None = None,
-    words: Words | None = None,
+    annotation: Annotation | None = None,
 ) -> Timeline:
-    """The timeline of one video that was cut into `labels` (T,), -1 for none.
+    """The timeline of one video that was segmented into `labels` (T,), -1 for background.
 
-    sure      how sure it is that each row belongs to each step, (T, K); a segment's confidence is the mean of its rows
-    shown     for each label its place in `steps`, -1 for none, and -1 at the end; left out, the label itself
-    words     what a person said of the video: it stands as it is, and what was found reaches up to it
+    sure        step probabilities, (T, K); a segment's confidence is the mean of its rows
+    shown       for each label its place in `steps`, -1 for none, and -1 at the end; left out, the label itself
+    annotation  what people have said about the video: labels stay as they are, and what was found reaches up to them
     """
     numbers = labels if shown is None else shown[labels]
     rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
-    if words is None:
+    if annotation is None or not annotation.annotated:
         return Timeline.from_labels(
             numbers, rate, steps, features.end, confidence=own, video=features.name
         )
-    return keep_words(words, features, numbers, own, steps)
+    parts = [Part(one.start, one.end, steps.index(one.step)) for one in annotation.labelled]
+    for begin, until in gaps(annotation.annotated, features.end):
+        first = min(math.ceil(begin * rate - 0.5), len(labels) - 1)  # its middle lies here
+        last = len(labels)
+        if until < features.end:
+            last = max(math.ceil(until * rate - 0.5), first + 1)
+        for step, a, b in runs(numbers[first:last]).tolist():
+            if step != BACKGROUND:
+                start = begin if a == 0 else (first + a) / rate
+                stop = until if first + b == last else (first + b) / rate
+                parts.append(Part(start, stop, step, float(own[first + a : first + b].mean())))
+    # A segment that goes on where nothing is labelled is one segment.
+    edges = {time for one in annotation.annotated for time in one}
+    edges -= {time for one in annotation.segments for time in (one.start, one.end)}
+    joined = join(sorted(parts, key=lambda part: part[:2]), edges)
+    segments = [Segment(part.start, part.end, steps[part.step], part.confidence) for part in joined]
+    return Timeline(segments, features.end, steps, features.name)
 
 
 def fingerprint(
     features: Sequence[Features],
     config: Mapping[str, Any],
     names: Sequence[str] | None,
-    lesson: StepLabels | None = None,
+    lesson: Lesson | None = None,
 ) -> str:
     """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and the version."""
     digest = hashlib.blake2b(digest_size=16)
@@ -199,14 +226,12 @@ def fingerprint(
     }
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
     for one in features:
-        digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())
-        for first in range(0, len(one.rows), 1024):
-            digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
+        digest.update(f"{one.name} {one.duration} {rows_digest(one.rows)}".encode())
     if lesson is not None:
-        digest.update(json.dumps(lesson.names).encode())
-        for name, rows in sorted(lesson.rows.items()):
-            digest.update(name.encode() + rows.astype(np.int64).tobytes())
-        for name, words in sorted(lesson.words.items()):
-            told = [(float(one.start), float(one.end), one.step) for one in words.spoken()]
-            digest.update(json.dumps([name, told, words.known]).encode())
+        videos = {
+            name: msgspec.structs.replace(one, origins=())
+            for name, one in sorted(lesson.annotations.videos.items())
+        }
+        said = Annotations(videos=videos, recipe=lesson.annotations.recipe)
+        digest.update(json.dumps([lesson.names, said.to_json()]).encode())
     return digest.hexdigest()

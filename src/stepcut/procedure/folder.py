@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import glob
+import hashlib
 import os
 import shlex
 import shutil
@@ -15,13 +16,24 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
-from stepcut.files.atomic import check_place, hold, output_errors, read_json
+from stepcut.files.atomic import check_place, file_mode, hold, output_errors, read_json, sync_folder
 from stepcut.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 """Raised when an older stepcut could not read what a newer one writes."""
 ROOM = 1 << 20
 """Bytes that must be free before learning begins: a small procedure."""
+
+
+OURS = frozenset(
+    (
+        "config.json", "model.safetensors", "steps.json", "timelines.json", "orders.json",
+        "graph.json", "check.json", "loss.csv", "README.md", "labels.json", "annotations.json",
+        "severity.json", "edits.json",
+    )
+)  # fmt: skip
+"""The files that stepcut writes into the folder of a procedure. Everything else there belongs to the user."""
+CARD = "README.md"
 
 
 @contextlib.contextmanager
@@ -34,25 +46,36 @@ def locked(folder: Path | Address, shared: bool = False) -> Iterator[None]:
     if isinstance(folder, Address):
         yield
         return
-    with hold(folder.resolve().parent, shared):
-        repair(folder.resolve())
+    place = folder.resolve()
+    if _replaced(place):
+        with hold(place.parent):
+            repair(place)
+    with hold(place.parent, shared):
         yield
 
 
+def _replaced(folder: Path) -> list[Path]:
+    """What procedures that `folder` has replaced left behind: there is something only during `put_in_place`."""
+    return list(folder.parent.glob(f".{glob.escape(folder.name)}.*.old"))
+
+
 def repair(folder: Path) -> None:
-    """Put the procedure of `folder` back that a killed process had moved aside and not yet replaced."""
-    if folder.exists():
-        return
-    for aside in folder.parent.glob(f".{glob.escape(folder.name)}.*.old"):
-        if (aside / folder.name).is_dir():
-            os.replace(aside / folder.name, folder)
-            aside.rmdir()
-            return
+    """Finish what a killed `put_in_place` began; the caller holds the lock."""
+    for old in _replaced(folder):
+        with contextlib.suppress(OSError):  # what may not be moved stays where it is
+            if not folder.exists():
+                os.replace(old, folder)
+            else:
+                _carry_over(old, folder)
+                shutil.rmtree(old, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def new_folder(target: Path | Address) -> Iterator[Path]:
-    """An empty folder to be filled and given the name `target` by `put_in_place`; what has its name then is removed."""
+    """An empty folder to be filled and given the name `target` by `put_in_place`; what has its name then is removed.
+
+    Nobody else may look into one that replaces another: `put_in_place` gives it the permissions of that one.
+    """
     if isinstance(target, Address):
         with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
             yield Path(folder)
@@ -60,7 +83,8 @@ def new_folder(target: Path | Address) -> Iterator[Path]:
     with output_errors(target):
         place = target.resolve()  # a link stays one
         fresh = place.parent / f".{place.name}.{uuid.uuid4().hex}.part"
-        fresh.mkdir(parents=True)
+        fresh.parent.mkdir(parents=True, exist_ok=True)
+        fresh.mkdir(0o700 if place.exists() else 0o777)
         try:
             yield fresh
         finally:
@@ -68,27 +92,69 @@ def new_folder(target: Path | Address) -> Iterator[Path]:
 
 
 def put_in_place(fresh: Path, target: Path | Address) -> None:
-    """Give the folder `fresh` the name `target`; what stood there makes way. The caller holds the lock.
+    """Give the folder `fresh` the name `target`; the procedure that stood there makes way. The caller holds the lock.
 
-    At an address config.json comes last: a folder without it is no procedure, so none is ever half one.
+    Whatever stepcut did not write there is carried over, and permissions stay. At an address config.json comes last: a
+    folder without it is not a procedure, so none is ever half one.
     """
     if isinstance(target, Address):
-        with contextlib.suppress(FileNotFoundError):
-            (target / "config.json").unlink()
-            target.fs.rm(target.path, recursive=True)
+        for name in ("config.json", *OURS):
+            with contextlib.suppress(FileNotFoundError):
+                (target / name).unlink()
         for file in sorted(
             fresh.iterdir(), key=lambda file: (file.name == "config.json", file.name)
         ):
             put(file, target / file.name)
         return
     target = target.resolve()
-    if not target.exists():
+    if target.exists():
+        for path in (fresh, *fresh.iterdir()):
+            mode = file_mode(target if path == fresh else target / path.name)
+            if mode is not None:
+                path.chmod(mode)
+        # `repair` finds these names where a kill leaves them behind.
+        new, old = (target.parent / f".{target.name}.{uuid.uuid4().hex}.old" for _ in range(2))
+        os.replace(fresh, new)
+        if exchange(new, target):
+            old = new
+        else:
+            os.replace(target, old)
+            os.replace(new, target)
+        _carry_over(old, target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
         os.replace(fresh, target)
-    elif not exchange(fresh, target):
-        aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
-        os.replace(target, aside / target.name)
-        os.replace(fresh, target)
-        shutil.rmtree(aside, ignore_errors=True)
+    sync_folder(target.parent)
+
+
+def _carry_over(old: Path, new: Path) -> None:
+    """Move what stepcut did not write from the folder `old` to the folder `new`."""
+    ours = OURS - {CARD} if _is_own_card(old) else OURS
+    for path in old.iterdir():
+        if path.name in ours:
+            continue
+        try:
+            os.replace(path, new / path.name)
+        except PermissionError:  # a folder that may not be written to may not be moved
+            mode = path.stat().st_mode
+            path.chmod(mode | 0o700)
+            os.replace(path, new / path.name)
+            (new / path.name).chmod(mode)
+    sync_folder(new)
+
+
+def _is_own_card(folder: Path) -> bool:
+    """Whether a person has written the README.md in this `folder`, or into it."""
+    try:
+        card, written = (folder / CARD).read_bytes(), read_config(folder).get("card")
+    except (OSError, ProcedureError):
+        return False
+    return written is not None and written != digest(card)
+
+
+def digest(data: bytes) -> str:
+    """A short name for the content of a file."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -136,6 +202,11 @@ def read_config(path: AnyPath) -> dict[str, Any]:
         raise ProcedureError(
             f"{folder}: it was made by stepcut {config['stepcut']} (format {config['format']}); this is {__version__}, "
             f"which reads up to format {FORMAT}. Update with: pip install --upgrade stepcut"
+        )
+    if str(config["stepcut"]).startswith("0.1."):
+        raise ProcedureError(
+            f"{folder}: it was made by stepcut {config['stepcut']}, whose procedures are no longer read. Learn it again "
+            "with: stepcut learn"
         )
     return config
 

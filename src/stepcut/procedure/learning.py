@@ -4,7 +4,7 @@ import copy
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
+from stepcut.formats import read_transcripts
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.method import NEEDED, Method
@@ -29,13 +30,55 @@ from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lengths import check_features
-from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
-from stepcut.procedure.naming import Namer, read_recipe
+from stepcut.procedure.lesson import (
+    Given,
+    Transcripts,
+    Videos,
+    find_alike,
+    first_lesson,
+    origin_of,
+    read_labels,
+)
+from stepcut.procedure.naming import Namer
 from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.recipe import Recipe, read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
 from stepcut.version import versions
+
+FEWEST_ROWS = 3
+"""Rows of features in all videos together, from which the number of steps can be chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnOptions:
+    """Settings of `learn` beside what is learned from what; each may be given to `learn` by its name."""
+
+    names: Sequence[str] | None = None
+    """Names for the steps, in the order of their numbers."""
+    namer: Namer | None = None
+    """From pictures (H, W, 3) of a step to words for it; suggestions, never written as names by themselves."""
+    device: str = "auto"
+    """Where the backbone runs: auto, cpu or cuda."""
+    cache: AnyPath | None = None
+    """Where features are kept."""
+    strict: bool = False
+    """Stop at the first video that cannot be used, instead of leaving it out."""
+    false_alarms: float = 0.05
+    """The share of normal videos that `check` may report; few videos cannot vouch for a small one."""
+    engine: str | Engine | None = None
+    """Where features are computed: "local" (this machine) or "ray" (a cluster)."""
+    workers: int | None = None
+    address: str | None = None
+    """Of the cluster."""
+
+    def __post_init__(self) -> None:
+        check_false_alarms(self.false_alarms)
+        if self.namer is not None and not callable(self.namer):
+            raise OptionError(
+                f"namer={self.namer!r} is not a function; give one from a list of pictures to words."
+            )
 
 
 def learn(
@@ -46,50 +89,58 @@ def learn(
     *,
     method: str | Method = "stepcut",
     backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
-    fps: Rate | None = None,
-    weights: str | None = None,
-    layer: str | None = None,
-    family: str | None = None,
-    device: str = "auto",
-    names: Sequence[str] | None = None,
     labels: Given | None = None,
-    recipe: str | os.PathLike[str] | Sequence[str] | None = None,
-    namer: Namer | None = None,
-    cache: AnyPath | None = None,
+    transcripts: Transcripts | str | os.PathLike[str] | None = None,
+    recipe: Recipe | None = None,
     output: AnyPath | None = None,
-    strict: bool = False,
-    false_alarms: float = 0.05,
     progress: Hook | None = None,
-    engine: str | Engine | None = None,
-    workers: int | None = None,
-    address: str | None = None,
     **options: Any,
 ) -> Procedure:
     """Learn a procedure from videos of one task.
 
-    source   a folder, files or globs of videos; feature files; or arrays `(T, d)` as a list or by name
-    steps    how many steps there are; "auto" chooses the number, (8, 14) chooses it between these
-    rate     rows per second of features that do not say it themselves
-    seed     same seed, same result on one machine
-    method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
-    backbone the network that makes features of videos: a name, a `FeatureSpec`, or an object of your own
-    fps      rows of features per second of video (2 unless the spec says it)
-    weights, layer, family   of the backbone, see `FeatureSpec`
-    device   where the backbone runs: auto, cpu or cuda
-    names    names for the steps, in the order of their numbers
-    labels   what a person says of some of the videos: a folder or file of labels in any format, timelines by video, or
-             arrays (T,) by video with a step number, -1 for background and -2 for open; label names become the steps
-    recipe   the steps as a person knows them, in order: a text file or lines such as "stir; 40 s" or "wipe; any time".
-             It names the steps found where that decides it, and offers names for the others
-    namer    from pictures (H, W, 3) of a step to words for it; suggestions, never written as names by themselves
-    cache    where features are kept
-    output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
-    strict   stop at the first video that cannot be used, instead of leaving it out
-    progress hears how far the work is; left out, a notebook shows a bar
-    engine   where features are computed: "local" (this machine) or "ray" (a cluster, at `address`), by `workers`
-    false_alarms  the share of normal videos that `check` may call wrong; few videos cannot vouch for a small one
-    options  settings of the method, such as `loss="tcc"` for cnc
+    Parameters
+    ----------
+    source
+        A folder, files or globs of videos; feature files; or arrays (T, d) as a list or by name.
+    steps
+        How many steps there are; "auto" chooses the number, (8, 14) chooses it between these.
+    seed
+        Same seed, same result on one machine.
+    rate
+        Rows per second of features that do not say it themselves.
+    method
+        "stepcut" (the default), "cnc" (the paper's), or a custom object.
+    backbone
+        How features are made of videos: the name of a network, a `FeatureSpec`, or a custom object.
+    labels
+        Annotations of some of the videos: a folder or file of labels in any format, timelines by video, or arrays (T,)
+        by video with a step number, -1 for background and -2 for open. The names in labels become the steps.
+        `Segment(t, t, name)` is a click.
+    transcripts
+        The steps of some of the videos in order, without times: by video, or a text file with a line for each.
+    recipe
+        The steps of all videos in order: a text file or lines such as "stir; 40 s", "toast; optional" or
+        "wipe; any time".
+    output
+        Where to keep the procedure; when the same one is there already, it is read and nothing is done again.
+    progress
+        Hears how far the work is; left out, a notebook shows a bar.
+    **options
+        The fields of `LearnOptions` (names, device, cache, engine ...), and settings of the method.
 
+    Returns
+    -------
+    Procedure
+
+    Raises
+    ------
+    OptionError
+        A setting is wrong, or there are too few videos.
+    AnnotationError
+        The annotations contradict one another, the videos or the steps.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> video = lambda: np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8))
@@ -97,6 +148,13 @@ def learn(
     (60,)
     """
     progress = default_hook() if progress is None else progress
+    chosen = {one.name for one in fields(LearnOptions)} & options.keys()
+    run = LearnOptions(**{name: options.pop(name) for name in chosen})
+    if moved := [name for name in ("fps", "weights", "layer", "family") if name in options]:
+        raise OptionError(
+            f"{moved[0]}={options[moved[0]]!r} says how features are made; give it in the backbone: "
+            f"backbone=stepcut.FeatureSpec({moved[0]}=...)."
+        )
     inputs = find_inputs(source)
     if output is not None:
         check_output(output)
@@ -107,32 +165,47 @@ def learn(
     if output is not None and not isinstance(part, type):
         check_keepable(part, output)
     steps = check_steps(
-        steps, names, None if isinstance(part, type) else part.settings().get("steps")
+        steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
-    said = None if labels is None else read_labels(labels)
-    known = None if recipe is None else read_recipe(recipe)
-    check_false_alarms(false_alarms)
+    read = None if labels is None else read_labels(labels)
+    told = (
+        read_transcripts(transcripts) if isinstance(transcripts, str | os.PathLike) else transcripts
+    )
+    cooked = [] if recipe is None else read_recipe(recipe)
     check_settings(part, seed, options)
-    if known is not None and (names is not None or said is not None):
-        raise OptionError("a recipe was given beside names or labels; give one of them.")
-    if namer is not None and not callable(namer):
-        raise OptionError(
-            f"namer={namer!r} is no function; give one from a list of pictures to words."
-        )
+    if cooked and run.names is not None:
+        raise OptionError("a recipe was given beside names; give one of the two.")
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
-    spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
-    with open_engine(engine, workers, address) as where:
+    with open_engine(run.engine, run.workers, run.address) as where:
         features, failures = read_source(
-            inputs, rate, spec, cache, strict, progress, where, device=device, backbone=own
+            inputs,
+            rate,
+            as_spec(backbone),
+            run.cache,
+            run.strict,
+            progress,
+            where,
+            device=run.device,
+            backbone=own,
         )
     check_features(features, inputs.places)
-    if known is not None and steps == "auto":
-        steps = len(known)
     check_amount(features, steps)
+    # A method that learns from labels alone gets the recipe's names for what it has found.
+    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else cooked
+    if by_name and (read is not None or told):
+        raise OptionError(
+            f"a recipe was given beside labels, and method {method} takes one of them."
+        )
     lesson = None
-    if said is not None:
-        lesson = first_lesson(said, features, steps if isinstance(steps, int) else None, names)
+    if read is not None or told or (cooked and not by_name):
+        count = steps if isinstance(steps, int) else None
+        origin = origin_of(next((one for one in (labels, transcripts, recipe) if one), None))
+        lesson = first_lesson(
+            Videos.of(features), read, told, [] if by_name else cooked, count, run.names, origin
+        )
         steps = len(lesson.names)
+    elif by_name and steps == "auto":
+        steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
@@ -141,25 +214,36 @@ def learn(
         "rate": str(features[0].rate),
         "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
         "shape": list(features[0].rows.shape[1:]),
-        "false_alarms": false_alarms,
+        "false_alarms": run.false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
         "source": inputs.places,
         "versions": versions(),
     }
-    told = names if known is None else [str(line) for line in known]
-    config["fingerprint"] = fingerprint(features, config, told, lesson)
+    named = [str(line) for line in by_name] if by_name else run.names
+    config["fingerprint"] = fingerprint(features, config, named, lesson)
     if output is not None and already_there(output, config["fingerprint"]):
-        # Whoever asks for it with a method or backbone of their own trusts that one.
+        # Whoever asks for it with a custom method or backbone trusts that one.
         found = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
         found.at_hand = list(features)
         return found
 
     # Beside the features; where those are at an address, on this machine: it is read and written again and again.
-    kept = None if cache is None else as_path(cache)
+    kept = None if run.cache is None else as_path(run.cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    procedure = Procedure.grown(
-        fit(features, made, config, names, lesson, None, known, namer, progress, checkpoint)
+    procedure = Procedure(
+        **fit(
+            features,
+            made,
+            config,
+            run.names,
+            lesson,
+            None,
+            by_name,
+            run.namer,
+            progress,
+            checkpoint,
+        )
     )
     if output is not None:
         _keep(procedure, output)
@@ -240,6 +324,11 @@ def check_amount(features: Sequence[Features], steps: StepCount) -> None:
             f"only {len(features)} video ({features[0].name}); steps are found by what videos share. Give at least two."
         )
     rows = sum(len(one.rows) for one in features)
+    if steps == "auto" and rows < FEWEST_ROWS:
+        raise OptionError(
+            f"all videos together have {rows} rows of features, which is too few to choose the number of steps. Give "
+            "longer videos or a higher --fps, or say how many steps there are."
+        )
     most = steps[1] if isinstance(steps, tuple) else steps
     if isinstance(most, int) and most > rows:
         raise OptionError(

@@ -1,55 +1,77 @@
-"""What a person says, as a lesson: labels from any format, corrections and earlier lessons, in numbers per row."""
+"""A lesson: annotations from files, Python, the viewer and earlier lessons together, and the names of the steps."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError, unknown
+from stepcut.annotations import (
+    PYTHON,
+    Annotation,
+    Annotations,
+    Origin,
+    RecipeStep,
+    annotate,
+    annotate_rows,
+)
+from stepcut.errors import AnnotationError, OptionError, as_items, unknown
 from stepcut.features.contract import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
-from stepcut.methods.constraints import OPEN
+from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
-from stepcut.procedure.record import Record
-from stepcut.procedure.words import Words, middles, say_anew, whole_words
+from stepcut.progress import warn_once
 from stepcut.timeline import Timeline, is_unnamed, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
 Given = str | os.PathLike[str] | Read
 """What a user may hand over: the same, or label files."""
+Transcripts = Mapping[str, Sequence[str | int]]
+"""The steps of some videos in order, by name or number."""
 
-LEAST = 1.0
-"""A step that is labelled for no more seconds than this, in all videos together, has nothing to be learned from."""
+LITTLE = 1.0
+"""Seconds of labels of a step, in all videos together, that are little evidence."""
 
 
 @dataclass(frozen=True)
-class StepLabels:
-    """Labels as step numbers: for some videos (T,), -1 for background, -2 where nobody said anything."""
+class Lesson:
+    """What a method learns from people."""
 
-    rows: dict[str, Labels]
-    names: list[str] = field(default_factory=list)
-    """The names of the steps, in the order of their numbers, '' for one that has none yet; empty: numbers alone."""
-    words: dict[str, Words] = field(default_factory=dict)
-    """The same between the rows, for videos that were labelled or corrected in seconds: that is what is shown."""
+    annotations: Annotations
+    names: list[str]
+    """The names of all steps, in the order of their numbers; '' for one that has none yet."""
+    constraints: list[Constraint | None]
+    """The annotations per row of features, for every video."""
+    labels: list[Labels | None]
+    """The labels alone, (T,) for every video; a click is a label of one row."""
 
     @property
     def used(self) -> set[int]:
-        """The numbers of the steps that are labelled somewhere."""
-        return {
-            int(number) for one in self.rows.values() for number in np.unique(one) if number >= 0
-        }
+        """The numbers of the steps that are annotated somewhere."""
+        named = self.annotations.steps
+        return {number for number, name in enumerate(self.names) if name in named}
 
-    @property
-    def count(self) -> int:
-        """How many steps the labels speak of."""
-        return max(len(self.names), 1 + max(self.used, default=-1))
+
+@dataclass(frozen=True)
+class Videos:
+    """The videos that can be annotated, by name: their rows of features, and their length in seconds."""
+
+    samples: Mapping[str, int]
+    ends: Mapping[str, float]
+    rate: Fraction
+
+    @classmethod
+    def of(cls, features: Sequence[Features]) -> "Videos":
+        """The videos of these `features`."""
+        samples = {one.name: len(one.rows) for one in features}
+        return cls(samples, {one.name: one.end for one in features}, features[0].rate)
 
 
 def read_labels(given: Given) -> Read:
@@ -66,57 +88,58 @@ def read_labels(given: Given) -> Read:
     return {str(name): one for name, one in given.items()}
 
 
-def number_labels(
-    given: Read,
-    samples: Mapping[str, int],
-    rate: Fraction,
-    ends: Mapping[str, float],
-    order: Sequence[str] | None = None,
-) -> StepLabels:
-    """Check labels and turn them into step numbers, one per row of features.
+def origin_of(given: object, annotator: str | None = None) -> Origin:
+    """Where annotations come from that were `given`: a file, or Python."""
+    source = os.fspath(given) if isinstance(given, str | os.PathLike) else PYTHON
+    return Origin(str(source), annotator or "")
 
-    given    timelines or arrays by video, as `read_labels` gives them
-    samples  rows of features of every video that may be labelled
-    rate     rows per second
-    ends     the length of each of those videos, in seconds
-    order    the names of the steps in their order, where it is known; left out, the one in which they usually come
+
+def collect(
+    videos: Videos,
+    labels: Read | None,
+    transcripts: Transcripts | None = None,
+    recipe: Sequence[RecipeStep] = (),
+    steps: Sequence[str] = (),
+    origin: Origin | None = None,
+) -> Annotations:
+    """What was handed over for `videos`, checked: `labels`, `transcripts` and a `recipe`.
+
+    steps   names for the numbers in labels and transcripts; a further one has none yet
+    origin  where all of it comes from; left out, from Python
     """
-    matched = {video: given[name] for name, video in find_labelled(given, samples).items()}
-    if all(isinstance(one, Timeline) for one in matched.values()):
-        timelines = {name: one for name, one in matched.items() if isinstance(one, Timeline)}
-        names = list(order) if order is not None else usual_order(timelines.values())
-        if alike := find_alike(names):
-            where = [
-                next((name for name, t in timelines.items() if one in t.steps), "the procedure")
-                for one in alike
-            ]
-            raise AnnotationError(
-                f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces, "
-                "underscores or capitals. Write them alike where they are one step, or give them names that differ."
-            )
-        rows = {n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}
-        return StepLabels(rows, names, {n: whole_words(t, ends[n]) for n, t in timelines.items()})
-    numbered = StepLabels(
-        {name: _numbers(name, one, samples[name]) for name, one in matched.items()}
-    )
-    if numbered.count > (most := sum(samples.values())):  # a mark of something else, such as 65535
-        raise OptionError(
-            f"a label is {numbered.count - 1}, but all videos together have {most} rows of features; steps are counted "
-            "from 0, -1 is background and -2 is open."
+
+    def name_of(number: int) -> str:
+        return steps[number] if number < len(steps) else unnamed(number)
+
+    origin = origin or Origin(PYTHON)
+    found: dict[str, Annotation] = {}
+    for name, video in find_labelled(labels or {}, videos.samples).items():
+        one, end = (labels or {})[name], videos.ends[video]
+        if isinstance(one, Timeline):
+            found[video] = annotate(one, video, end, float(videos.rate), origin)
+        else:
+            rows = _numbers(video, one, videos.samples[video])
+            names = [name_of(number) for number in range(1 + max(rows, default=-1))]
+            found[video] = annotate_rows(rows, videos.rate, names, end, origin)
+    for name, video in find_labelled(transcripts or {}, videos.samples).items():
+        steps = as_items(
+            "transcripts", (transcripts or {})[name], (str, int, np.integer), "steps by video"
         )
-    return numbered
+        named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in steps)
+        _check_length(video, named, videos.samples[video])
+        before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
+        found[video] = msgspec.structs.replace(before, transcript=named)
+    return Annotations(videos=found, recipe=tuple(recipe))
 
 
-def usual_order(timelines: Iterable[Timeline]) -> list[str]:
-    """The steps of `timelines` by when they usually come: the median of their middles, as a share of the video.
-
-    >>> from stepcut.timeline import Segment
-    >>> usual_order([Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)])
-    ['pour', 'stir']
-    """
-    segments = [(one, max(timeline.end, 1e-9)) for timeline in timelines for one in timeline]
-    places = grouped((one.step, (one.start + one.end) / 2 / whole) for one, whole in segments)
-    return sorted(places, key=lambda name: float(np.median(places[name])))
+def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
+    if not transcript:
+        raise AnnotationError(f"{video}: the transcript names no step. Give the steps in order.")
+    if len(transcript) > rows:
+        raise AnnotationError(
+            f"{video}: the transcript names {len(transcript)} steps, but the video has {rows} rows of features. "
+            "Shorten it, or use a higher --fps."
+        )
 
 
 def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
@@ -129,6 +152,40 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
             f"a video that is not here: {known} Is it one of another task?", video=lost[0]
         )
     return found
+
+
+def _numbers(name: str, given: Any, rows: int) -> Labels:
+    numbers = np.asarray(given)
+    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
+        raise OptionError(
+            f"{name}: {numbers.dtype} labels of shape {numbers.shape} ({np.ravel(numbers)[:3]} ...) for {rows} rows of "
+            "features; give a whole number for each: steps are counted from 0, -1 is background and -2 is open."
+        )
+    return numbers.astype(np.int64)
+
+
+def usual_order(annotations: Annotations) -> list[str]:
+    """The steps by when they usually come: as in the recipe, else by the median of their middles, as a share of the
+    video.
+
+    >>> from stepcut.timeline import Segment
+    >>> one = Annotation(end=9.0, segments=(Segment(0, 2, "pour"), Segment(2, 9, "stir")))
+    >>> usual_order(Annotations(videos={"a": one}))
+    ['pour', 'stir']
+    """
+    middles = [
+        (one.step, (one.start + one.end) / 2 / max(video.end, 1e-9))
+        for video in annotations.videos.values()
+        for one in video.segments
+    ]
+    middles += [
+        (step, (place + 0.5) / len(video.transcript))
+        for video in annotations.videos.values()
+        for place, step in enumerate(video.transcript)
+    ]
+    places = grouped(middles)
+    others = sorted(places, key=lambda name: float(np.median(places[name])))
+    return list(dict.fromkeys((*(one.name for one in annotations.recipe), *others)))
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
@@ -145,37 +202,13 @@ def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-def refuse_overlaps(name: str, timeline: Timeline) -> None:
-    """Refuse the labels of the video `name` where two steps of its `timeline` share time."""
-    if pairs := timeline.overlapping():
-        one, other = pairs[0]
-        raise AnnotationError(
-            f"{name}: at {max(one.start, other.start):g} s it is labelled both {one.step!r} and {other.step!r}; one "
-            "step at a time can be learned and shown. Shorten one of the two; where all overlap by a frame at most: "
-            "stepcut convert LABELS FOLDER --to json --rate 30"
-        )
-
-
-def _rows(
-    name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: Fraction, end: float
-) -> Labels:
-    refuse_overlaps(name, timeline)
-    last = max((segment.end for segment in timeline), default=0.0)
-    if last > end + max(1.0, 1 / float(rate)):
-        raise AnnotationError(
-            f"{name}: a label ends at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?"
-        )
-    return timeline.labels(middles(rows, rate, max(last, end)), names)
-
-
-def _numbers(name: str, given: Any, rows: int) -> Labels:
-    numbers = np.asarray(given)
-    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
-        raise OptionError(
-            f"{name}: {numbers.dtype} labels of shape {numbers.shape} ({np.ravel(numbers)[:3]} ...) for {rows} rows of "
-            "features; give a whole number for each: steps are counted from 0, -1 is background and -2 is open."
-        )
-    return numbers.astype(np.int64)
+def _spell(new: Annotations, known: Sequence[str]) -> Annotations:
+    """The `new` annotations with steps spelled as those that are `known`; transcripts as the labels beside them."""
+    new = new.renamed(spell(new.steps, known))
+    labelled = [one.step for video in new.videos.values() for one in video.segments]
+    vocabulary = list(dict.fromkeys((*known, *labelled)))
+    spoken = [step for one in new.videos.values() for step in one.transcript]
+    return new.renamed(spell(spoken, vocabulary))
 
 
 def nameless(number: int) -> str:
@@ -188,150 +221,192 @@ def nameless(number: int) -> str:
 
 
 def first_lesson(
-    given: Read, features: Sequence[Features], steps: int | None, names: Sequence[str] | None
-) -> StepLabels:
-    """What `learn` is asked for by labels that were `given`: their names are steps, or `names` where they are numbers.
+    videos: Videos,
+    labels: Read | None,
+    transcripts: Transcripts | None,
+    recipe: Sequence[RecipeStep],
+    count: int | None,
+    names: Sequence[str] | None,
+    origin: Origin | None = None,
+) -> Lesson:
+    """What `learn` is asked for by annotations: their names are steps, or `names` where they are numbers.
 
-    Where there are to be more `steps` than are labelled, the others have no name yet.
+    Where there are to be more steps (`count`) than are annotated, the others have no name yet.
     """
-    rate = features[0].rate
-    samples = {one.name: len(one.rows) for one in features}
-    labels = number_labels(given, samples, rate, {one.name: one.duration for one in features})
-    if labels.names and names is not None:
+    numbers = count_numbers(videos, labels, transcripts)
+    if labels is not None and numbers is None and names is not None:
         raise OptionError("names were given beside labels that name the steps; leave names out.")
-    count = labels.count if steps is None else steps
-    told = labels.names or list(names or (unnamed(number) for number in range(count)))
-    return _whole(replace(labels, names=told), steps, rate)
+    steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
+    new = collect(videos, labels, transcripts, recipe, steps, origin)
+    return lesson(videos, {}, steps, Annotations(), new, count, names is not None or bool(numbers))
 
 
-def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels:
-    """What a procedure is taught: new labels where any are `given`, corrections, and the labels that it was taught
-    before, in this order of weight; `steps`: how many there are to be, where not those that are named."""
-    shown, timelines_now = record.steps, record.timelines
-    before = known_rows(record)
-    words = {
-        name: Words(timelines_now[name], known)
-        for name, known in record.document.known.items()
-        if known
-    }
-    if given is None:
-        if not any((one != OPEN).any() for one in before.values()):
-            raise OptionError(
-                "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
-                "stepcut view, or give labels."
-            )
-        return _whole(StepLabels(before, shown, words), steps, record.rate, record.labels)
-    new = read_labels(given)
-    ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
-    if not all(isinstance(one, Timeline) for one in new.values()):
-        fresh = number_labels(new, record.samples, record.rate, ends)
-        names = [*shown, *(nameless(number) for number in range(len(shown), fresh.count))]
-        for name, rows in fresh.rows.items():
-            if name in words:
-                words[name] = say_anew(words[name], rows, names, record.rate)
-        return _whole(StepLabels(_over(before, fresh.rows), names, words), steps, record.rate)
-    timelines = {
-        name: one.rename(spell(one.steps, shown))
-        for name, one in new.items()
-        if isinstance(one, Timeline)
-    }
-    old_names = [
-        name
-        for name in shown
-        if any(name == one.step for each in words.values() for one in each.spoken())
-    ]
-    names = usual_order([*timelines.values(), *(timelines_now[name] for name in words)])
-    names = [
-        name
-        for name in names
-        if name in old_names or any(name in one.sequence() for one in timelines.values())
-    ]
-    fresh = number_labels(timelines, record.samples, record.rate, ends, names)
-    said = {step for one in timelines.values() for step in one.sequence()}
-    if record.given and said and not said & set(old_names):
-        raise AnnotationError(
-            f"none of the labelled steps ({', '.join(sorted(said)[:5])}) is one that this procedure was taught "
-            f"({', '.join(old_names[:5])}). Are these the labels of another task?"
+def count_numbers(
+    videos: Videos, labels: Read | None, transcripts: Transcripts | None
+) -> int | None:
+    """One more than the highest step number in `labels` and `transcripts`; None where they name the steps."""
+    arrays = [np.asarray(one) for one in (labels or {}).values() if not isinstance(one, Timeline)]
+    spoken = [step for one in (transcripts or {}).values() for step in one]
+    numbers = [int(step) for step in spoken if not isinstance(step, str)]
+    numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
+    if not arrays and (labels or len(numbers) < len(spoken) or not spoken):
+        return None
+    if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
+        raise OptionError(  # a mark of something else, such as 65535
+            f"a label is {highest}, but all videos together have {most} rows of features; steps are counted "
+            "from 0, -1 is background and -2 is open."
         )
-    translate = np.array(
-        [*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1]
-    )
-    together = _over({name: translate[one] for name, one in before.items()}, fresh.rows)
-    room = None if steps is None else max(steps - len(names), 0)
-    stay = (
-        [name for name in _named(record, together) if name not in names][:room]
-        if said & set(shown)
-        else []
-    )
-    return _whole(StepLabels(together, [*names, *stay], words | fresh.words), steps, record.rate)
+    return 1 + highest
 
 
-def known_rows(record: Record) -> dict[str, Labels]:
-    """What a person said of the rows of each video, in numbers of `record.steps`: labels that it was taught, as
-    corrected since, and stretches that were set or confirmed; -2 elsewhere. Videos without any are left out."""
-    timelines, known = record.timelines, {}
-    for name, rows in record.samples.items():
-        said = np.full(rows, OPEN)
-        times = middles(rows, record.rate, timelines[name].end)
-        shown = timelines[name].labels(times)
-        for start, end in record.document.known.get(name, ()):
-            inside = (start <= times) & (times < end)
-            said[inside] = shown[inside]
-        if (said != OPEN).any():
-            known[name] = said
-    return known
+def lesson(
+    videos: Videos,
+    shown: Mapping[str, Labels],
+    steps: Sequence[str],
+    before: Annotations,
+    new: Annotations | None,
+    count: int | None = None,
+    fixed: bool = False,
+    taught: bool = False,
+) -> Lesson:
+    """What a procedure is taught: `new` annotations over those `before`.
 
-
-def _named(record: Record, rows: Mapping[str, Labels]) -> list[str]:
-    """The steps to which a person gave a name, and which are shown for long enough where `rows` say nothing."""
-    shown = record.labels
-    silent = np.concatenate(
-        [shown[name][rows[name] == OPEN] if name in rows else shown[name] for name in shown]
-    )
-    lasts = [
-        int((silent == number).sum()) / float(record.rate) for number in range(len(record.steps))
+    shown   the steps of every row of every video as they are shown, (T,)
+    steps   their names
+    count   how many steps there are to be, where not those that are named
+    fixed   whether the new annotations are of these steps, such as their numbers, and name no others
+    taught  whether the procedure has learned from annotations already
+    """
+    named = [name for name in steps if fixed or not is_unnamed(name)]
+    old = [name for name in steps if name in before.steps]
+    if new is not None:
+        new = _spell(new, named)
+        before = before.renamed(_placeholders(old, new.steps))
+        labelled = {one.step for video in new.videos.values() for one in video.segments}
+        _refuse_unknown(new, [*steps, *labelled] if named else [], labelled)
+    together = before if new is None else new.over(before)
+    if new is None or fixed:
+        if not (together.annotated or together.recipe):
+            raise OptionError(
+                "there is nothing to learn from: all labels are open (-2), or no stretch of a video was corrected or "
+                "confirmed. Correct some in stepcut view, or give labels."
+            )
+        return _whole(together, steps, videos, count, quiet=new is None)
+    spoken = set(new.steps)
+    if taught and spoken and not spoken & set(old):
+        raise AnnotationError(
+            f"none of the labelled steps ({', '.join(sorted(spoken)[:5])}) is one that this procedure was taught "
+            f"({', '.join(old[:5])}). Are these the labels of another task?"
+        )
+    names = usual_order(together)
+    room = None if count is None else max(count - len(names), 0)
+    stay = [
+        name
+        for name in _shown_elsewhere(shown, steps, together, videos)
+        if name in named and name not in names
     ]
-    long = [name for name, seconds in zip(record.steps, lasts, strict=True) if seconds > LEAST]
-    return [name for name in long if not is_unnamed(name)]
+    names += stay[:room] if spoken & set(steps) else []
+    return _whole(together, names, videos, count)
 
 
-def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, Labels]:
-    """The new labels over those before; where the new ones are open, the others stand."""
-    together = dict(before)
-    for name, rows in new.items():
-        together[name] = np.where(rows == OPEN, before[name], rows) if name in before else rows
-    return together
+def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
+    """Other names for steps that are called by their number, where a person gives such a name to another step."""
+    taken = {plain(name) for name in new}
+    return {
+        name: unnamed(number)
+        for number, name in enumerate(old)
+        if is_unnamed(name) and plain(name) in taken and name not in new
+    }
+
+
+def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
+    """Refuse a transcript that names a step that is not `known`, or is nearly one of those `labelled` beside it."""
+    for video, one in new.videos.items():
+        for step in one.transcript:
+            told = str(unknown("step", step, known or labelled))
+            if (known and step not in known) or (step not in labelled and "did you mean" in told):
+                raise AnnotationError(f"{video}: the transcript: {told}", video=video)
+
+
+def _shown_elsewhere(
+    shown: Mapping[str, Labels], steps: Sequence[str], together: Annotations, videos: Videos
+) -> list[str]:
+    """The steps that are shown for longer than `LITTLE` where nothing is labelled."""
+    count = np.zeros(len(steps) + 1, dtype=np.int64)  # the last is background
+    for name, labels in shown.items():
+        said = together.videos.get(name, Annotation(end=0.0))
+        np.add.at(count, labels[said.is_open(len(labels), videos.rate)], 1)
+    return [name for name, n in zip(steps, count, strict=False) if n / float(videos.rate) > LITTLE]
 
 
 def _whole(
-    labels: StepLabels, steps: int | None, rate: Fraction, shown: Mapping[str, Labels] | None = None
-) -> StepLabels:
-    """The lesson, if there is enough to learn every labelled step from, and room for all of them; where it goes on from
-    what is `shown`, steps (T,) by video, they are learned from that, too."""
-    names = labels.names
-    count = len(names) if steps is None else steps
-    if labels.count > count:
-        named = ", ".join(names[:5] + ["..."] * (len(names) > 5))
+    annotations: Annotations,
+    names: Sequence[str],
+    videos: Videos,
+    count: int | None,
+    quiet: bool = False,
+) -> Lesson:
+    """The lesson of `annotations`, if it can be one; what is little evidence is reported, unless it is `quiet`."""
+    total = len(names) if count is None else count
+    if len(names) > total:
+        named = ", ".join([*names[:5], *["..."] * (len(names) > 5)])
         raise OptionError(
-            f"the labels name {labels.count} steps ({named}), but steps={count}; give at least as many."
+            f"the labels name {len(names)} steps ({named}), but steps={total}; give at least as many."
         )
-    all_rows = np.concatenate(list(labels.rows.values()))
-    if not (all_rows != OPEN).any():
+    if alike := find_alike(names):
+        where = [
+            next((n for n, one in annotations.videos.items() if name in one.steps), "the procedure")
+            for name in alike
+        ]
+        raise AnnotationError(
+            f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces, "
+            "underscores or capitals. Write them alike where they are one step, or give them names that differ."
+        )
+    if not annotations.annotated and not annotations.recipe:
         raise OptionError(
             "labels were given, but all of them are open (-2); label a video, or leave labels out."
         )
-    if not count:
+    if not total:
         raise OptionError(
             "no step is labelled in these labels, and steps are learned from them; label one at least."
         )
-    said = {one.step for words in labels.words.values() for one in words.spoken()}
-    learned = all_rows if shown is None else np.concatenate(list(shown.values()))
-    least = max(LEAST, 1 / float(rate))  # more than one row
-    for number in sorted(labels.used | {names.index(name) for name in said}):
-        seconds = int((learned == number).sum()) / float(rate)
-        if seconds <= least:
-            raise AnnotationError(
-                f"step {names[number]!r} is labelled for {seconds:g} s in all videos together, which is too little to "
-                f"learn it from; label more than {least:g} s of it, or leave it out."
+    for video, one in annotations.videos.items():
+        one.check(video)
+    constraints = annotations.constraints(videos.samples, videos.rate, names)
+    if not quiet:
+        _report_little(annotations, videos.rate)
+    labels = [
+        None if one is None else _labels_of(one, rows)
+        for one, rows in zip(constraints, videos.samples.values(), strict=True)
+    ]
+    whole = [*names, *("" for _ in range(total - len(names)))]
+    return Lesson(annotations, whole, constraints, labels)
+
+
+def _labels_of(constraint: Constraint, rows: int) -> Labels | None:
+    """The labels of a `constraint` of so many `rows`, with its clicks as labels of one row; None where it has none."""
+    if constraint.labels is None and not constraint.clicks:
+        return None
+    labels = np.full(rows, OPEN) if constraint.labels is None else constraint.labels.copy()
+    for row, step in constraint.clicks:
+        labels[row] = step
+    return labels
+
+
+def _report_little(annotations: Annotations, rate: Fraction) -> None:
+    """Report the steps that are annotated by one click or by a second of labels, and in no transcript."""
+    seconds: dict[str, float] = {}
+    clicks: dict[str, int] = {}
+    for video in annotations.videos.values():
+        for one in video.segments:
+            seconds[one.step] = seconds.get(one.step, 0.0) + one.duration
+            clicks[one.step] = clicks.get(one.step, 0) + (one.duration == 0)
+    listed = {step for one in annotations.videos.values() for step in one.transcript}
+    listed |= {one.name for one in annotations.recipe}
+    for step in seconds.keys() - listed:
+        if seconds[step] <= max(LITTLE, 1 / float(rate)) and clicks[step] < 2:
+            how = f"for {seconds[step]:g} s" if seconds[step] else "by one click"
+            warn_once(
+                f"step {step!r} is annotated {how} in all videos together, which is little evidence. Annotate it in "
+                "another video, too."
             )
-    return replace(labels, names=[*names, *("" for _ in range(count - len(names)))])

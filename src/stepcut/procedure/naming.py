@@ -1,107 +1,29 @@
-"""Names of steps: those that a recipe or earlier labels decide, and words for what a step looks like, as suggestions.
+"""Names of steps: those that a recipe or earlier labels decide, and words that a user's own model suggests."""
 
-A recipe is a text file with a line for each step, with a usual duration or "any time" after a semicolon:
-
-    cut bread; 40 s
-    spread butter; 1:30
-    wipe table; any time
-"""
-
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError, as_items
-from stepcut.features.backbones.lite0 import LAYOUT, package_weights
-from stepcut.features.contract import Features
+from stepcut.annotations import RecipeStep
 from stepcut.features.video.sample import frame_at
-from stepcut.formats.common import decode
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
-from stepcut.procedure.lesson import StepLabels, find_alike, nameless
+from stepcut.procedure.lesson import Lesson, nameless
 
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
 """From pictures (H, W, 3) of one step to words for it, the best first: a user's own image-text model."""
-
-SHORTEST, LONGEST = 1e-9, 1e9
-"""Seconds that a step of a recipe may take, beside 0, which says nothing."""
 WORDS, PICTURES = 2, 3
 """How many words are offered for a step, and how many pictures of it a namer is shown."""
 
 
-@dataclass(frozen=True)
-class Ingredient:
-    """One line of a recipe."""
-
-    name: str
-    seconds: float | None = None
-    """How long it usually takes."""
-    any_time: bool = False
-    """Whether it may come at any place of the order."""
-
-
-def read_recipe(given: str | os.PathLike[str] | Sequence[str]) -> list[Ingredient]:
-    """The steps of the recipe that was `given`: a text file, or its lines."""
-    if isinstance(given, str | os.PathLike):
-        try:
-            lines = decode(Path(given).read_bytes()).splitlines()
-        except OSError as error:
-            raise OptionError(
-                f"recipe={str(given)!r} cannot be read ({error.strerror}). Give a text file with a step on each line."
-            ) from error
-    else:
-        lines = as_items(
-            "recipe", given, str, "a text file or a list of lines, each the name of a step"
-        )
-    steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not steps:
-        raise AnnotationError("the recipe has no step in it.")
-    if alike := find_alike([step.name for step in steps]):
-        raise AnnotationError(f"the recipe names {alike[0]!r} twice; write each step once.")
-    return steps
-
-
-def _line(number: int, line: str) -> Ingredient:
-    name, *marks = [part.strip() for part in line.split(";")]
-    seconds, any_time = None, False
-    for mark in marks:
-        clock = re.fullmatch(
-            r"(?:(\d+):)?(\d+(?:\.\d+)?)\s*(s|sec|seconds|m|min|minutes|h|hours)?", mark
-        )
-        if mark.casefold() == "any time":
-            any_time = True
-        elif clock:
-            unit = {"m": 60.0, "h": 3600.0}.get((clock[3] or "s")[0], 1.0)
-            seconds = float(clock[2]) * unit
-            if clock[1]:  # 1:30 and 1:30 min are a minute and a half, 1:30 h are an hour and a half
-                seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
-            if seconds and not SHORTEST <= seconds <= LONGEST:
-                raise AnnotationError(
-                    f"recipe, line {number}: no step takes {mark[:40]!r}; write 40 s, 1:30 or 2 min."
-                )
-        else:
-            raise AnnotationError(
-                f"recipe, line {number}: {mark!r} is neither a duration (40 s, 1:30, 2 min) nor 'any time'."
-            )
-    if not name:
-        raise AnnotationError(
-            f"recipe, line {number}: a step has no name; write it before the semicolon."
-        )
-    return Ingredient(name, seconds, any_time)
-
-
 def fit_recipe(
-    steps: Sequence[Ingredient], labels: Mapping[str, Labels], count: int, rate: float
+    steps: Sequence[RecipeStep], labels: Mapping[str, Labels], count: int, rate: float
 ) -> tuple[dict[int, str], dict[int, list[str]]]:
     """Which name is which step: those that order and durations decide, and for the other steps the likeliest names.
 
@@ -159,7 +81,7 @@ def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats,
 
 
 def carry_names(
-    lesson: StepLabels, before: Mapping[str, Labels], after: Mapping[str, Labels]
+    lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]
 ) -> list[str]:
     """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps that now lie where
     those lay `before`, in the numbers of `lesson.names`, and what is left has no name yet."""
@@ -184,52 +106,6 @@ def shared_rows(
         if name in before:
             np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
     return shared
-
-
-def words_of_features(
-    features: Sequence[Features], labels: Mapping[str, Labels], count: int
-) -> dict[int, list[str]]:
-    """Words from the ImageNet classes of the default backbone, whose features these are; none for other features.
-
-    The score of a class is linear in the pooled features, so that the mean score of a step is the score of its mean
-    row. The words of a step are those whose probability there is highest above their mean over all steps.
-    """
-    spec = features[0].spec
-    if spec is None or spec.backbone != "efficientnet-lite0" or features[0].rows.ndim != 2:
-        return {}
-    # The last 602 classes are things; the first 398 are animals.
-    things = (
-        (resources.files("stepcut.procedure") / "imagenet.txt")
-        .read_text(encoding="utf-8")
-        .split(",")
-    )
-    arrays = package_weights()
-    weight, bias = (
-        np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias")
-    )
-    if spec.layer is not None:  # a layout row begins with the pooled features, divided
-        weight = weight / LAYOUT["head"]
-    wide = weight.shape[1]
-    if (
-        features[0].rows.shape[1] < wide
-    ):  # a file that says the backbone's name, and holds something else
-        return {}
-    total, rows = np.zeros((count, wide)), np.zeros(count)
-    for one in features:
-        mine = (labels[one.name][:, None] == np.arange(count)).astype(np.float64)
-        total += mine.T @ np.asarray(one.rows[:, :wide], dtype=np.float64)
-        rows += mine.sum(axis=0)
-    seen = np.flatnonzero(rows)
-    if len(seen) < 2:
-        return {}
-    logits = (total[seen] / rows[seen, None]) @ weight.T + bias
-    share = np.exp(logits - logits.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    best = np.argsort(share.mean(axis=0) - share, axis=1)[:, :WORDS].tolist()
-    return {
-        int(step): [" ".join(things[k].split()) for k in row]
-        for step, row in zip(seen, best, strict=True)
-    }
 
 
 def words_of_namer(

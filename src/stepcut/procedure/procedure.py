@@ -1,46 +1,317 @@
 """Procedure: what was learned from the videos of one task, and what can be done with it."""
 
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from importlib import resources
+from string import Template
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 
+from stepcut.annotations import Annotations, Origin, middles
+from stepcut.checking.accepted import without_accepted
 from stepcut.checking.check import check_labels
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Report
+from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
-from stepcut.errors import OptionError, VideoError, check_kind
+from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import AnyPath, is_address, whole_path
+from stepcut.files.addresses import AnyPath, as_path, is_address, whole_path
+from stepcut.formats import read_transcripts
 from stepcut.guidance.guide import Guide
-from stepcut.methods.constraints import OPEN
-from stepcut.methods.inputs import Array, build
+from stepcut.methods.hierarchy import Hierarchy
+from stepcut.methods.inputs import Array, Labels, build
 from stepcut.methods.method import Method
+from stepcut.methods.quality import Quality, not_measured
 from stepcut.methods.stepcut.suggest import suggest
+from stepcut.order import (
+    Orders,
+    ProcedureGraph,
+    graph_of_labels,
+    orders_of_labels,
+    rank_orders,
+    video_order,
+)
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
+from stepcut.procedure.content import Digest, has_content, video_digest
+from stepcut.procedure.corrections.document import Document, document_of
+from stepcut.procedure.corrections.log import Corrections, apply_severity
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
-from stepcut.procedure.lesson import Given, find_labelled, known_rows, lesson
-from stepcut.procedure.record import Record
-from stepcut.procedure.storage import read, save
-from stepcut.progress import Hook, default_hook, silent
-from stepcut.timeline import Timeline
+from stepcut.procedure.lesson import (
+    Given,
+    Lesson,
+    Transcripts,
+    Videos,
+    collect,
+    count_numbers,
+    find_labelled,
+    lesson,
+    nameless,
+    origin_of,
+    read_labels,
+)
+from stepcut.procedure.recipe import Recipe, read_recipe
+from stepcut.procedure.storage import read, read_timelines, save
+from stepcut.progress import Hook, default_hook, silent, warn_once
+from stepcut.timeline import Timeline, is_unnamed
+from stepcut.version import __version__
 
 Video = str | os.PathLike[str] | Array | Features
 
+SAME_STEPS = (
+    "rename", "colour", "confirm", "cut", "severity", "mistake", "click", "move_click",
+    "remove_click", "clicks_complete", "fine",
+)  # fmt: skip
+"""Corrections after which the same steps are done in the same order."""
 
-class Procedure(Record):
+
+class _Unread:
+    """Stands for a model that was not read: looking at timelines does not need it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ProcedureError(
+            "the model was not read, or there is none: these are labels to look at. See: stepcut learn"
+        )
+
+
+UNREAD: Any = _Unread()
+
+
+@dataclass(eq=False, kw_only=True, repr=False)
+class Procedure:
     """The steps of a task, where they lie in every video, and the model that finds them in a new one.
 
     `learn` makes it, `save` keeps it as a folder, `stepcut.load` brings it back.
     """
+
+    learned_steps: list[str]
+    """The names of the learned steps; a step's number in the model is its place in this list."""
+    learned_timelines: dict[str, Timeline]
+    """Which step is done when, in seconds, for every video that was learned from, before anybody corrected it."""
+    samples: dict[str, int]
+    """How many rows of features each of those videos has."""
+    videos: dict[str, str | None]
+    """Where each video lies; None where only features were given."""
+    rate: Fraction
+    """Rows of features per second."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Every setting, seed and version that made this procedure."""
+    corrections: Corrections = field(default_factory=Corrections)
+    """What a person changed since it was learned."""
+    learned_annotations: Annotations = field(default_factory=Annotations)
+    """What people had said when it was learned."""
+    digests: dict[str, Digest] = field(default_factory=dict)
+    """The content of each video when it was learned from; older versions kept none."""
+    method: Method = UNREAD
+    """The fitted method, from features to steps."""
+    learned_expectations: Expectations = UNREAD
+    """What a normal video looks like where all of them count as normal."""
+    at_hand: list[Features] | None = None
+    """The features that it was learned from, where this program has them."""
+    trusted: bool = True
+    """Whether code that its config names, such as a custom backbone, may run, and its addresses be asked."""
+
+    def __post_init__(self) -> None:
+        if not self.corrections.of:
+            self.corrections = replace(self.corrections, of=str(self.config.get("fingerprint", "")))
+        self._shown: tuple[Corrections, Document] | None = None
+        self._expected: tuple[Expectations, Document, Expectations] | None = None
+
+    # ------------------------------------------------------------------ what was learned and corrected
+
+    @cached_property
+    def learned(self) -> Document:
+        """What was learned, before anybody corrected it."""
+        return document_of(self.learned_steps, self.learned_timelines, self.learned_annotations)
+
+    @property
+    def document(self) -> Document:
+        """What was learned with the corrections in it: what a person sees."""
+        if self._shown is None or self._shown[0] is not self.corrections:
+            self._shown = (self.corrections, self.corrections.apply(self.learned))
+        return self._shown[1]
+
+    @property
+    def annotations(self) -> Annotations:
+        """Everything that people have said about the videos by now: labels, clicks, transcripts, names, mistakes."""
+        said = self.document.annotations(self.learned_annotations, self.model_steps)
+        if self.learned_expectations is UNREAD:
+            return said
+        kinds = self.expectations.severity.to_json()
+        severities = {
+            name: tuple(kind for kind in KINDS if number in kinds[kind])
+            for number, name in enumerate(self.model_steps)
+            if any(number in numbers for numbers in kinds.values())
+        }
+        return msgspec.structs.replace(said, severities=severities)
+
+    @property
+    def steps(self) -> list[str]:
+        """The names of the steps as a person sees them; a step's number in `labels` is its place in this list."""
+        return [step.name for step in self.document.steps]
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each step by its name, #rrggbb, as a person chose it: in the viewer, the report and plots."""
+        return {step.name: step.colour for step in self.document.steps}
+
+    @property
+    def timelines(self) -> dict[str, Timeline]:
+        """Which step is done when, in seconds, for every video that was learned from, as a person corrected it."""
+        return self.document.timelines() if self.corrections.done else self.learned_timelines
+
+    @property
+    def labels(self) -> dict[str, Labels]:
+        """The step number of each row of features of each video, (T,), -1 for none: what its middle shows."""
+        return {
+            name: timeline.labels(middles(self.samples[name], self.rate, timeline.end))
+            for name, timeline in self.timelines.items()
+        }
+
+    @property
+    def model_steps(self) -> list[str]:
+        """The names of the model's steps: the one that a person gave where the step still stands."""
+        given = [self.document.step(number) for number in range(len(self.learned_steps))]
+        gone = [
+            name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps
+        ]
+        return [step.name if step else name for step, name in zip(given, gone, strict=True)]
+
+    @property
+    def shown_steps(self) -> Labels:
+        """For each step of the model its place in `steps`, -1 where it is background by now; at the end -1 again."""
+        place = {step.number: number for number, step in enumerate(self.document.steps)}
+        now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
+        return np.array([*(-1 if number is None else place[number] for number in now), -1])
+
+    @property
+    def untaught(self) -> str:
+        """What `check` and `guide` do not know of the corrections, in words: they find the steps that were learned."""
+        names = [
+            step.name for step in self.document.steps if step.number >= len(self.learned_steps)
+        ]
+        gone = [
+            self.learned_steps[number]
+            for number in self.document.merged
+            if number < len(self.learned_steps)
+        ]
+        said = [
+            f"{what} ({', '.join(some)})"
+            for what, some in (("merged", gone), ("new", names))
+            if some
+        ]
+        if not said:
+            return ""
+        return f"steps were corrected since it was learned, {' and '.join(said)}: check and guide know them after teach."
+
+    @property
+    def quality(self) -> Quality:
+        """How much of the time the steps are expected to be right: `.right`, `.now`, `.after`; `str` is a sentence."""
+        kept = self.config.get("quality")
+        return not_measured() if kept is None else Quality.from_json(kept)
+
+    def hierarchy(self) -> Hierarchy:
+        """Which steps join when fewer are wanted, and which parts with one more: one tree for all videos."""
+        kept = self.config.get("hierarchy")
+        if kept is None:
+            raise ProcedureError(
+                "this procedure was learned by a version that kept no hierarchy; learn it again."
+            )
+        return Hierarchy.from_json(kept, self.model_steps)
+
+    def changed_videos(self, videos: Mapping[str, str | None] | None = None) -> list[str]:
+        """The videos whose file is not the one that was learned from: the stored labels belong to another recording.
+
+        `videos`: where they lie now, by name, where not as in `self.videos`.
+        """
+        places = self.videos if videos is None else videos
+        known = {name: digest.video for name, digest in self.digests.items() if digest.video}
+        now = {name: video_digest(places.get(name)) for name in known}
+        return [name for name in known if now[name] not in (None, known[name])]
+
+    @property
+    def suggestions(self) -> dict[int, list[str]]:
+        """Words for steps that nobody has named, by number: what they look like, or what the recipe may call them.
+        They become names only when a person says so."""
+        offered = self.config.get("suggestions", {})
+        return {
+            place: list(offered[str(step.number)])
+            for place, step in enumerate(self.document.steps)
+            if str(step.number) in offered and is_unnamed(step.name)
+        }
+
+    @property
+    def expectations(self) -> Expectations:
+        """What a normal video looks like, by those that contain no mistake: the thresholds of `check`."""
+        learned, document = self.learned_expectations, self.document
+        # The document is another one whenever the corrections are.
+        if (
+            self._expected is None
+            or self._expected[0] is not learned
+            or self._expected[1] is not document
+        ):
+            severity = apply_severity(learned.severity, self.corrections)
+            normal = replace(learned.without(document.mistakes), severity=severity)
+            self._expected = (learned, document, normal)
+        return self._expected[2]
+
+    @property
+    def orders(self) -> Orders:
+        """The orders in which people do the steps: distinct ones, the most followed first. By mean times; where steps
+        come again, by when each is first done, but for the paper's method."""
+        if self.method.orders_by_mean:
+            return rank_orders(
+                {name: video_order(labels) for name, labels in self.labels.items()},
+                names=self.steps,
+            )
+        return orders_of_labels(self.labels, float(self.rate), self.steps)
+
+    @property
+    def graph(self) -> ProcedureGraph:
+        """What must precede what, what is optional, what repeats, and what comes next."""
+        if any(edit["do"] not in SAME_STEPS for edit in self.corrections.done):
+            graph = graph_of_labels(self.labels, float(self.rate), self.steps)
+        else:
+            graph = self.expectations.usual.graph.renamed(self.steps)
+        return replace(graph, colours=tuple(self.colours.values()))
+
+    def card(self) -> str:
+        """README.md: what this is, in the form of a model card."""
+        config, labelled = self.config, len(self.learned_annotations.annotated)
+        template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
+        return Template(template).substitute(
+            version=__version__,
+            count=len(self.steps),
+            amount=len(self.timelines),
+            steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
+            videos="\n".join(
+                f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
+            ),
+            labels=f"{labelled} of them with labels from a person"
+            if labelled
+            else "without labels",
+            found="The steps are those that a person labelled; the other videos were not looked at by anybody."
+            if labelled
+            else "The steps were found by what the videos share; nobody has named or confirmed them.",
+            method=config["method"],
+            seed=config["seed"],
+            backbone=config["backbone"]["name"],
+            rate=self.rate,
+            settings=json.dumps(config["settings"], indent=1),
+        )
 
     # ------------------------------------------------------------------ what a person says
 
@@ -60,8 +331,9 @@ class Procedure(Record):
         return self
 
     def mark_mistakes(self, *videos: str, holds: bool = True) -> Self:
-        """Say which of the videos learned from hold mistakes: `check` takes them for normal ones no more, and the steps
-        stay as they are. Changes this procedure and returns it.
+        """Exclude videos that contain a mistake from what `check` takes for normal; the steps stay as they are.
+
+        Changes this procedure and returns it.
 
         videos  their names; `proc.expectations.oddest` has those to look at first
         holds   False takes that back
@@ -86,50 +358,100 @@ class Procedure(Record):
         steps: int | None = None,
         source: Source | None = None,
         progress: Hook | None = None,
+        *,
+        transcripts: Transcripts | str | os.PathLike[str] | None = None,
+        recipe: Recipe | None = None,
+        origin: Origin | None = None,
     ) -> "Procedure":
-        """Learn again from what a person says of some videos, and from the others as they are; gives a new procedure.
+        """Learn again from annotations of some videos, and from the others as they are.
 
-        labels    a folder or file of labels in any format, timelines by video, or arrays (T,) of this procedure's step
-                  numbers by video (-1 background, -2 open); left out, the corrections alone. Corrections and
-                  labels that it was taught before count, too
-        steps     how many steps there are to be; more than are named leaves room for steps without a name
-        source    where the features are (videos, feature files or arrays), when this program cannot find them
-        progress  hears how far the work is; left out, a notebook shows a bar
+        Corrections, and what it was taught before, count too.
+
+        Parameters
+        ----------
+        labels
+            A folder or file of labels in any format, timelines by video, or arrays (T,) of this procedure's step
+            numbers by video (-1 background, -2 open). `Segment(t, t, name)` in a timeline is a click.
+        steps
+            How many steps there are to be; more than are named leaves room for steps without a name.
+        source
+            Where the features are (videos, feature files or arrays), when this program cannot find them.
+        progress
+            Hears how far the work is; left out, a notebook shows a bar.
+        transcripts
+            The steps of some videos in order, without times: by video, or a text file with a line for each.
+        recipe
+            The steps of all videos in order: a text file, or its lines; see `learn`.
+        origin
+            Where the annotations come from, where not from the file named by `labels`.
+
+        Returns
+        -------
+        Procedure
+            A new one; this one stays as it is.
+
+        Raises
+        ------
+        AnnotationError
+            The annotations contradict one another, the videos or the steps.
+        OptionError
+            There is nothing to learn from, or a video has changed since it was learned from.
         """
         progress = default_hook() if progress is None else progress
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
-        said = lesson(self, labels, None if steps is None else int(steps))
+        if isinstance(transcripts, str | os.PathLike):
+            origin, transcripts = origin or origin_of(transcripts), read_transcripts(transcripts)
+        said = self._lesson(
+            labels, None if steps is None else int(steps), transcripts, recipe, origin
+        )
         features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(said.names)}
         place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
-        marked = sorted(self.document.mistakes)
-        config = {
-            **self.config,
-            "settings": settings,
-            "absorbed": self.corrections.revision,
-            "mistakes": marked,
-        }
+        config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         # Labels may be of other steps than those shown.
-        same = labels is None and len(said.names) == len(self.steps)
+        same = said.names == self.steps and not (labels or transcripts or recipe)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
-        taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
+        taught = Procedure(**fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
-        severity = self.learned_expectations.severity.moved(self.model_steps, taught.learned_steps)
+        found = taught.learned_steps
+        kept = {
+            kind: [name for name, kinds in said.annotations.severities.items() if kind in kinds]
+            for kind in KINDS
+        }
+        severity = parse_severity({k: [n for n in v if n in found] for k, v in kept.items()}, found)
+        before_severity = self.learned_expectations.severity.moved(self.model_steps, found)
+        severity = replace(severity, alarm_at=before_severity.alarm_at)
         taught.learned_expectations = replace(taught.learned_expectations, severity=severity)
         for step in self.document.steps:
-            if step.colour != colour(step.number) and step.name in taught.steps:
-                edit = {
-                    "do": "colour",
-                    "step": taught.steps.index(step.name),
-                    "colour": step.colour,
-                }
+            if step.colour != colour(step.number) and step.name in found:
+                edit = {"do": "colour", "step": found.index(step.name), "colour": step.colour}
                 taught.corrections = taught.corrections.do(edit)
         return taught
+
+    def _lesson(
+        self,
+        labels: Given | None,
+        count: int | None,
+        transcripts: Transcripts | None,
+        recipe: Recipe | None,
+        origin: Origin | None,
+    ) -> Lesson:
+        """What `teach` learns from: the annotations so far, and what it is given."""
+        ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
+        videos, new = Videos(self.samples, ends, self.rate), None
+        read = None if labels is None else read_labels(labels)
+        numbers = None if recipe is not None else count_numbers(videos, read, transcripts)
+        steps = [*self.steps, *map(nameless, range(len(self.steps), numbers or 0))]
+        if read is not None or transcripts or recipe is not None:
+            cooked = () if recipe is None else read_recipe(recipe)
+            new = collect(videos, read, transcripts, cooked, steps, origin or origin_of(labels))
+        taught, fixed = bool(self.learned_annotations.annotated), numbers is not None
+        return lesson(videos, self.labels, steps, self.annotations, new, count, fixed, taught)
 
     def suggest(self, n: int = 3) -> list[str]:
         """The `n` videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
@@ -143,15 +465,20 @@ class Procedure(Record):
         """
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
-        names, known = list(self.samples), known_rows(self)
-        # A video of which most is known needs no more labels.
+        names, said = list(self.samples), self.annotations.videos
+        # A video that is mostly labelled, clicked, or has a transcript, needs no more annotations.
         done = [
             place
             for place, name in enumerate(names)
-            if name in known and np.mean(known[name] != OPEN) > 0.5
+            if name in said
+            and (
+                (said[name].clicks and said[name].complete)
+                or said[name].transcript
+                or said[name].is_open(self.samples[name], self.rate).mean() < 0.5
+            )
         ]
-        told = suggest(self.method.embed([one.rows for one in features]), done, int(n))
-        return [(names[place], reason) for place, reason in told]
+        reasons = suggest(self.method.embed([one.rows for one in features]), done, int(n))
+        return [(names[place], reason) for place, reason in reasons]
 
     def learned_features(
         self, source: Source | None = None, progress: Hook = silent
@@ -198,17 +525,38 @@ class Procedure(Record):
             raise OptionError(
                 f"{error} Where it was learned from is given as source=... (--source)."
             ) from error
-        lost = [
-            name
-            for name in self.samples
-            if name not in found or len(found[name].rows) != self.samples[name]
-        ]
+        lost = [name for name in self.samples if name not in found]
         if lost:
+            raise OptionError(f"{self._describe_lost(lost, found)} (--source).")
+        changed = [
+            name
+            for name, rows in self.samples.items()
+            if len(found[name].rows) != rows
+            or has_content(found[name], self.digests.get(name, Digest())) is False
+        ]
+        if changed:
             raise OptionError(
-                f"the features of {', '.join(lost[:5])} are not where they were, or have changed. Give the videos or "
-                "feature files it was learned from as source=... (--source)."
+                f"{', '.join(changed[:5])}: the content has changed since this procedure was learned, so its labels "
+                "belong to another recording. Bring the earlier file back, give its place as source=... (--source), or "
+                "learn a new procedure from the files as they are now: stepcut learn"
             )
         return [self.features(found[name]) for name in self.samples]
+
+    def _describe_lost(self, lost: Sequence[str], found: Mapping[str, Features]) -> str:
+        """The videos `lost` are not among those `found`: in words, with the one that has the content of the first."""
+        same = [
+            one.name
+            for one in found.values()
+            if has_content(one, self.digests.get(lost[0], Digest()))
+            and one.name not in self.samples
+        ]
+        hint = (
+            f" {same[0]} has the content of {lost[0]}: give it its old name back." if same else ""
+        )
+        return (
+            f"the features of {', '.join(lost[:5])} are not where they were.{hint} Give the videos or feature files it "
+            "was learned from as source=..."
+        )
 
     # ------------------------------------------------------------------ a new video
 
@@ -238,12 +586,20 @@ class Procedure(Record):
         )
 
     def _is_learned(self, features: Features) -> bool:
-        """Whether a person has said something of this very video: then that is what is shown."""
+        """Whether a person has annotated this very video: then their annotation is shown."""
         name = features.name
-        if name not in self.document.known or self.samples[name] != len(features.rows):
+        if name not in self.document.annotated or self.samples[name] != len(features.rows):
             return False
-        here, path = self.videos[name], features.path
-        return here is None or path is None or whole_path(path) == here
+        same = has_content(features, self.digests.get(name, Digest()))
+        if same is None:  # learned by a version that kept no digests
+            here, path = self.videos[name], features.path
+            return here is None or path is None or whole_path(path) == here
+        if not same:
+            warn_once(
+                f"{name}: it has the name of a video that was annotated, but other content, so it is segmented as a new "
+                "video."
+            )
+        return same
 
     def check(
         self,
@@ -266,7 +622,7 @@ class Procedure(Record):
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
-        return check_labels(
+        report = check_labels(
             self.method.predict(rows)[0],
             seconds=features.end,
             rate=float(self.rate),
@@ -279,6 +635,7 @@ class Procedure(Record):
             alarm_at=alarm_at,
             min_detection=min_detection,
         )
+        return without_accepted(report, self.document.fine)
 
     def guide(self) -> Guide:
         """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""
@@ -346,10 +703,22 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     method  the class of a method of your own that it was learned with
     trust   import the code that the procedure names; without it, a procedure is data and runs nothing
     """
-    procedure = Procedure.grown(read(path, method, trust))
+    procedure = Procedure(**read(path, method, trust))
+    try:
+        severity = read_severity(
+            as_path(path) / FILE, procedure.model_steps, procedure.learned_steps
+        )
+    except OptionError as error:
+        raise ProcedureError(str(error)) from error
+    procedure.learned_expectations = replace(procedure.learned_expectations, severity=severity)
     with damaged(path):
         _try(procedure)
     return procedure
+
+
+def read_outline(path: AnyPath) -> Procedure:
+    """Read the procedure at `path`, a folder or an address, without its model: enough to look at it and correct it."""
+    return Procedure(**read_timelines(path))
 
 
 def _try(procedure: Procedure) -> None:
@@ -361,8 +730,6 @@ def _try(procedure: Procedure) -> None:
         raise ValueError(f"probabilities {shares.shape} for {count} steps")
     if not np.isfinite(method.novelty([rows])[0]).all():
         raise ValueError("novelty is not finite")
-    if [len(cut) for cut in method.labels_] != list(procedure.samples.values()):
-        raise ValueError("the model was learned from other videos")
     every = np.repeat(np.arange(count), 2)
     check_labels(every, float(procedure.rate), procedure.expectations, names=procedure.model_steps)
     procedure.check(rows)

@@ -3,60 +3,88 @@
 config.json        every setting, seed and version
 model.safetensors  what the method learned
 steps.json         number, name and colour of each learned step
-timelines.json     which learned step is done when in each video, in seconds, and of which stretches a person said it
+timelines.json     which learned step is done when in each video, in seconds
+annotations.json   what people had said when it was learned: labels, clicks, transcripts, mistakes
 orders.json        the ranked orders (for reading; made anew on loading, as is graph.json)
 graph.json         what must precede what
 check.json         what a normal video looks like
 loss.csv           the loss and its parts after every training iteration, where the method trains
 README.md          a model card
-labels.json        what a person said of some videos before it was learned: rows and step, -1 background, -2 open
-severity.json      which steps are critical, optional or free in order, by the word of a user
+severity.json      which steps are critical, optional or free in order; a user may write it, too
 edits.json         what a person corrected since, beside what was learned and never over it
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import safetensors.numpy
 
+from stepcut.annotations import Annotations
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.severity import FILE, read_severity
+from stepcut.checking.severity import FILE
 from stepcut.colours import colour
-from stepcut.errors import OptionError, OutputError, ProcedureError
+from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.methods.inputs import Labels, plain_numbers
+from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method
+from stepcut.order import Orders, ProcedureGraph
 from stepcut.plugins import find_saved, is_own, name_of, trusting
-from stepcut.procedure.corrections.document import Stretches
+from stepcut.procedure.content import Digest
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import (
+    CARD,
     FORMAT,
     check_output,
     damaged,
+    digest,
     locked,
     new_folder,
     put_in_place,
     read_config,
     read_fingerprint,
 )
-from stepcut.procedure.record import Outline, Record
 from stepcut.rate import as_rate
-from stepcut.timeline import Segment, Timeline, runs
+from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
-EDITS = "edits.json"
+EDITS, ANNOTATIONS = "edits.json", "annotations.json"
+ABOUT = ("format", "stepcut", "model", "card", "mistakes")
+"""What config.json says beside the settings."""
 LABELS = "labels"
 """The method of a folder that holds labels to look at, and no model."""
+
+
+class Outline(Protocol):
+    """What is kept of a procedure without its model."""
+
+    learned_steps: list[str]
+    learned_timelines: dict[str, Timeline]
+    samples: dict[str, int]
+    videos: dict[str, str | None]
+    config: dict[str, Any]
+    learned_annotations: Annotations
+    digests: dict[str, Digest]
+
+
+class Record(Outline, Protocol):
+    """What is kept of a procedure."""
+
+    corrections: Corrections
+    method: Method
+    learned_expectations: Expectations
+
+    @property
+    def orders(self) -> Orders: ...
+    @property
+    def graph(self) -> ProcedureGraph: ...
+    def card(self) -> str: ...
 
 
 def save(record: Record, path: AnyPath) -> None:
@@ -118,37 +146,25 @@ def write_files(record: Record, folder: Path) -> None:
         {key: np.array(array, order="C") for key, array in record.method.state().items()}
     )
     write_bytes(folder / "model.safetensors", model)
-    write_outline(record, folder, {"model": _digest(model)})
+    card = record.card()
+    write_text(folder / CARD, card)
+    write_outline(record, folder, {"model": digest(model), "card": digest(card.encode())})
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.learned_expectations.to_json())
     wishes = record.learned_expectations.severity.to_json()
     if any(wishes.values()):
         write_json(folder / FILE, wishes)
-    if record.given:
-        write_json(
-            folder / "labels.json",
-            {
-                name: [[end - start, step] for step, start, end in runs(rows).tolist()]
-                for name, rows in record.given.items()
-            },
-        )
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
-    write_text(folder / "README.md", record.card())
 
 
-def _digest(data: bytes) -> str:
-    """A short name for the content of a file."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
-    """Read a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
+def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> dict[str, Any]:
+    """The fields of a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
     folder = as_path(path)
     with locked(folder, shared=True):
-        outline = read_outline(folder)
-        saved, config = read_config(folder).get("model"), outline.config
+        fields = read_timelines(folder)
+        saved, config = read_config(folder).get("model"), fields["config"]
         if config["method"] == LABELS:
             raise ProcedureError(
                 f"{folder}: these are labels to look at; nothing was learned from them. See: stepcut learn"
@@ -159,23 +175,20 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
             config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
             FeatureSpec.from_json(config["backbone"])
             model = (folder / "model.safetensors").read_bytes()
-            if saved not in (None, _digest(model)):
+            if saved not in (None, digest(model)):
                 raise ValueError("model.safetensors is not the one that was saved")
             arrays = safetensors.numpy.load(model)
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("model.safetensors holds values that are no numbers")
             learned = kind.restore(config["settings"], arrays)
+            if [len(cut) for cut in learned.labels_] != list(fields["samples"].values()):
+                raise ValueError("the model was learned from other videos")
             expectations = Expectations.from_json(read_json(folder / "check.json"))
-        try:
-            severity = read_severity(folder / FILE, outline.model_steps, outline.learned_steps)
-        except OptionError as error:
-            raise ProcedureError(str(error)) from error
-    expectations = replace(expectations, severity=severity)
-    return Record.grown(outline, method=learned, learned_expectations=expectations, trusted=trust)
+    return {**fields, "method": learned, "learned_expectations": expectations, "trusted": trust}
 
 
 def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None = None) -> None:
-    """Write the `outline` into `folder`: settings (and what `more` says), steps and timelines."""
+    """Write the `outline` into `folder`: settings (and what `more` says), steps, timelines and annotations."""
     number = {name: k for k, name in enumerate(outline.learned_steps)}
     about = {"format": FORMAT, "stepcut": __version__, **(more or {})}
     write_json(folder / "config.json", {**about, **outline.config})
@@ -193,7 +206,7 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
                 "path": outline.videos[name],
                 "duration": timeline.duration,
                 "samples": outline.samples[name],
-                **({"known": outline.said[name]} if name in outline.said else {}),
+                "digest": outline.digests.get(name, Digest())._asdict(),
                 "segments": [
                     {
                         "start": s.start,
@@ -207,10 +220,12 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
             for name, timeline in outline.learned_timelines.items()
         },
     )
+    if outline.learned_annotations != Annotations():
+        write_json(folder / ANNOTATIONS, outline.learned_annotations.to_json())
 
 
-def read_outline(path: AnyPath) -> Outline:
-    """Read all of the procedure at `path`, a folder or an address, but the model."""
+def read_timelines(path: AnyPath) -> dict[str, Any]:
+    """The fields of the procedure at `path`, a folder or an address, but for the model."""
     folder = as_path(path)
     config = read_config(folder)
     with damaged(folder):
@@ -219,35 +234,63 @@ def read_outline(path: AnyPath) -> Outline:
         samples = {name: int(entry["samples"]) for name, entry in saved.items()}
         if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
             raise ValueError("steps.json or timelines.json lacks names or videos")
-        if not isinstance(marked := config.get("mistakes", []), list) or not all(
-            isinstance(n, str) for n in marked
-        ):
-            raise ValueError(f"mistakes {marked!r}")
-        outline = Outline(
-            learned_steps=steps,
-            learned_timelines={
-                name: _read_timeline(name, entry, steps) for name, entry in saved.items()
-            },
-            samples=samples,
-            videos={
+        timelines = {name: _read_timeline(name, entry, steps) for name, entry in saved.items()}
+        digests = {
+            name: Digest(**{key: None if of is None else str(of) for key, of in kept.items()})
+            for name, entry in saved.items()
+            if (kept := entry.get("digest"))
+        }
+        fields = {
+            "learned_steps": steps,
+            "learned_timelines": timelines,
+            "samples": samples,
+            "videos": {
                 name: None if entry["path"] is None else str(entry["path"])
                 for name, entry in saved.items()
             },
-            rate=as_rate(config["rate"], "rate"),
-            config={
-                key: value
-                for key, value in config.items()
-                if key not in ("format", "stepcut", "model")
-            },
-            given=_read_given(folder / "labels.json", samples, len(steps)),
-            said={
-                name: _read_stretches(entry["known"])
-                for name, entry in saved.items()
-                if "known" in entry
-            },
-        )
-    outline.corrections = read_corrections(folder)
-    return outline
+            "rate": as_rate(config["rate"], "rate"),
+            "config": {key: value for key, value in config.items() if key not in ABOUT},
+            "learned_annotations": _read_annotations(folder, saved, timelines, config),
+            "digests": digests,
+        }
+    return {**fields, "corrections": read_corrections(folder)}
+
+
+def _read_annotations(
+    folder: Path | Address,
+    saved: Mapping[str, Any],
+    timelines: Mapping[str, Timeline],
+    config: Mapping[str, Any],
+) -> Annotations:
+    """What people had said when the procedure in `folder` was learned."""
+    path = folder / ANNOTATIONS
+    if path.exists():
+        found = Annotations.from_json(read_json(path))
+        steps = {step for timeline in timelines.values() for step in timeline.steps}
+        if not found.videos.keys() <= timelines.keys() or not {*found.steps} <= steps:
+            raise ValueError("annotations.json is of other videos or steps")
+        return found
+    # Version 0.2.0 kept the stretches that are labelled beside the timelines, and the mistakes in config.json.
+    marked = config.get("mistakes", [])
+    if not isinstance(marked, list) or not all(isinstance(name, str) for name in marked):
+        raise ValueError(f"mistakes {marked!r}")
+    record = {
+        name: {
+            "end": timeline.end,
+            "segments": [
+                {"start": one.start, "end": one.end, "step": one.step}
+                for one in timeline
+                if any(one.start < end and one.end > start for start, end in saved[name]["known"])
+            ]
+            if "known" in saved[name]
+            else [],
+            "annotated": saved[name].get("known", []),
+            "mistake": name in marked,
+        }
+        for name, timeline in timelines.items()
+        if "known" in saved[name] or name in marked
+    }
+    return Annotations.from_json({"videos": record})
 
 
 def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
@@ -264,25 +307,6 @@ def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Tim
     if not (inside and math.isfinite(timeline.end)) or timeline.overlapping():
         raise ValueError(f"the timeline of {name}")
     return timeline
-
-
-def _read_stretches(pairs: Any) -> Stretches:
-    """What a person spoke of, checked: stretches in the order of time."""
-    known = tuple((float(start), float(end)) for start, end in pairs)
-    if not all(one <= other for one, other in pairwise(time for pair in known for time in pair)):
-        raise ValueError(f"known stretches {pairs}")
-    return known
-
-
-def _read_given(path: Path | Address, samples: Mapping[str, int], count: int) -> dict[str, Labels]:
-    """The labels that a procedure was taught; none where it was not."""
-    found = {}
-    for name, pairs in (read_json(path) if path.exists() else {}).items():
-        counts, steps = zip(*pairs, strict=True)
-        if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
-            raise ValueError(f"labels.json does not fit {name}")
-        found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
-    return found
 
 
 def read_corrections(folder: Path | Address) -> Corrections:

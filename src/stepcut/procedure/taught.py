@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.folder import (
+    OURS,
     check_output,
     folder_here,
     locked,
@@ -35,15 +37,17 @@ def teach_folder(
     source: Source | None = None,
     trust: bool = False,
     progress: Hook = silent,
+    **more: Any,
 ) -> tuple[Procedure, Procedure]:
     """As `Procedure.teach`, for the procedure in the folder `path`; gives it as it was and as it is now.
 
-    What was taught is kept at `output`; left out, in the same folder, and `take_back` brings the old one back.
+    What was taught is kept at `output`; left out, in the same folder, and `take_back` brings the old one back. `more`:
+    transcripts, recipe and origin.
     """
     target = path if output is None else output
     before = load(path, trust=trust)
     check_output(target)
-    after = before.teach(labels, steps, source, progress)
+    after = before.teach(labels, steps, source, progress, **more)
     here, there, fingerprint = as_path(path), as_path(target), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
     anew = before.config.get("fingerprint") != fingerprint
@@ -85,9 +89,10 @@ def can_take_back(folder: Path, fingerprint: str) -> bool:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy the files of a procedure's `folder` to another, `target`."""
-    for file in filter(Path.is_file, folder.iterdir()):
-        write_bytes(target / file.name, file.read_bytes())
+    """Copy the files that stepcut wrote into a procedure's `folder` to another, `target`."""
+    for file in folder.iterdir():
+        if file.name in OURS and file.is_file():
+            write_bytes(target / file.name, file.read_bytes())
 
 
 def _kept(folder: Path, fingerprint: str) -> Path:

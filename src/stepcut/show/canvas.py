@@ -15,7 +15,6 @@ from stepcut.evaluation.clock import match_names, merge_names
 from stepcut.evaluation.evaluate import Evaluation, evaluate, read_truth
 from stepcut.files.figures import FIXED, METADATA, drawn_with, save_figure
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.record import Outline
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def colours_of(found: Found, steps: Sequence[str]) -> dict[str, str]:
 def timelines_of(found: Found) -> Mapping[str, Timeline]:
     """The timelines of a procedure, or those that were given."""
     if not isinstance(found, Mapping):
-        check_kind("found", found, Outline, WANTED + ", or a dict from video names to timelines")
+        check_kind("found", found, Procedure, WANTED + ", or a dict from video names to timelines")
         return found.timelines
     if not as_items("found", found.values(), Timeline, "a stepcut.Timeline for each video"):
         raise OptionError("found={} holds no timeline; there is nothing to plot.")

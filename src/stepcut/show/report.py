@@ -102,10 +102,9 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
     videos = f"{counted(len(procedure.timelines))} ({duration(total)})"
     steps = f"{len(procedure.steps)} {'step' if len(procedure.steps) == 1 else 'steps'}"
-    if procedure.given:
-        learned = (
-            f"{steps} learned from {videos}, {len(procedure.given)} of them labelled by a person."
-        )
+    labelled = len(procedure.learned_annotations.annotated)
+    if labelled:
+        learned = f"{steps} learned from {videos}, {labelled} of them labelled by a person."
     else:
         learned = f"{steps} discovered in {videos} without any labels."
     words = [learned, str(procedure.quality)]

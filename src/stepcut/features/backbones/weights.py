@@ -13,6 +13,7 @@ from stepcut.errors import ExtraNeeded, OptionError, choose
 from stepcut.features.spec import LOOKED
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
+from stepcut.plugins import install_command
 
 FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
@@ -98,7 +99,7 @@ def _read_torch(file: Path) -> dict[str, Any]:
         import torch
     except ImportError as error:
         raise ExtraNeeded(
-            f"weights='{file}': a {file.suffix} file is read by torch. Run: pip install 'stepcut[cnc]'; or save the "
+            f"weights='{file}': a {file.suffix} file is read by torch. Run: {install_command('cnc')}; or save the "
             "weights as .safetensors."
         ) from error
     try:

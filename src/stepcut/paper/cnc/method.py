@@ -92,7 +92,7 @@ class CnC(Method):
             choose("loss", self.loss, dict.fromkeys(LOSSES))
         for name in given:
             if name not in HOME and name not in ("backbone", "device", "loss", "rate", "seed"):
-                raise OptionError(unknown("setting", name, HOME))
+                raise unknown("setting", name, HOME)
         given = {"dim": self.dim, **given}
         check_number("dim", given["dim"], 1, whole=True)
         named = {"loss": self.loss, "rate": self.rate, "seed": self.seed}

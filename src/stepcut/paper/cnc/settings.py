@@ -172,6 +172,6 @@ def group_settings(
                 f"{key}={value!r}: training has iterations; write train.iterations={value!r}."
             )
         if (key not in known) if dot else (name not in HOME):
-            raise OptionError(unknown("setting", key, known if dot else [*HOME, *known]))
+            raise unknown("setting", key, known if dot else [*HOME, *known])
         (cut if group == "cut" else train)[name] = value
     return train, cut

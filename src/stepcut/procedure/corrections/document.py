@@ -1,14 +1,16 @@
 """The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from stepcut.colours import colour
-from stepcut.timeline import Segment, Timeline
+import msgspec
 
-Stretches = tuple[tuple[float, float], ...]
-"""Stretches of a video, as (start, end) in seconds, in the order of time; none touch."""
+from stepcut.annotations import VIEWER, Accepted, Annotation, Annotations, Origin, Stretches
+from stepcut.colours import colour
+from stepcut.timeline import Segment, Timeline, is_unnamed
+
+NOTHING_SAID = Annotations()
 
 
 class Part(NamedTuple):
@@ -28,6 +30,21 @@ class Step(NamedTuple):
     colour: str
 
 
+class Click(NamedTuple):
+    """An instant inside a step, in seconds."""
+
+    time: float
+    step: int
+
+
+class Fine(NamedTuple):
+    """A finding of a check that a person accepts: of this kind, about this step; without a step, in this video."""
+
+    kind: str
+    step: int | None
+    video: str
+
+
 @dataclass(frozen=True)
 class Document:
     """All steps, and the parts of all videos, sorted by time, none overlapping."""
@@ -37,12 +54,18 @@ class Document:
     durations: Mapping[str, float]
     fresh: int
     """The number that the next new step gets."""
-    known: Mapping[str, Stretches] = field(default_factory=dict)
+    annotated: Mapping[str, Stretches] = field(default_factory=dict)
     """The stretches of each video that a person has labelled, set or confirmed."""
     merged: Mapping[int, int | None] = field(default_factory=dict)
     """What became of each step that was merged away: the number of another step, or None for background."""
     mistakes: frozenset[str] = frozenset()
-    """The videos that hold mistakes, by the word of a person: `check` does not take them for normal ones."""
+    """The videos that contain a mistake: `check` does not take them for normal ones."""
+    clicks: Mapping[str, tuple[Click, ...]] = field(default_factory=dict)
+    """Instants inside steps that a person has clicked, by video, in the order of time."""
+    complete: frozenset[str] = frozenset()
+    """The videos in which every occurrence of a step was clicked."""
+    fine: frozenset[Fine] = frozenset()
+    """Findings of a check that a person accepts from now on."""
 
     def step(self, number: int) -> Step | None:
         """The step of this number, unless it was merged away."""
@@ -71,27 +94,85 @@ class Document:
             for video, parts in self.parts.items()
         }
 
+    def annotations(self, before: Annotations, models: Sequence[str]) -> Annotations:
+        """What people have said by now; `before`: what they had said when the procedure was learned.
+
+        models  the names of the model's steps
+        """
+        timelines = self.timelines()
+        videos = {}
+        for video, end in self.durations.items():
+            old = before.videos.get(video, Annotation(end=end))
+            stretches = self.annotated.get(video, ())
+            labels = [
+                replace(segment, confidence=None)
+                for segment in timelines[video]
+                if any(
+                    (segment.start < b and segment.end > a)
+                    or a <= segment.start == segment.end <= b
+                    for a, b in stretches
+                )
+            ]
+            names = {step.number: step.name for step in self.steps}
+            clicks = [
+                Segment(one.time, one.time, names[one.step]) for one in self.clicks.get(video, ())
+            ]
+            now = msgspec.structs.replace(
+                old,
+                segments=tuple(sorted({*labels, *clicks})),
+                annotated=stretches,
+                complete=video in self.complete if clicks else old.complete,
+                mistake=video in self.mistakes,
+            )
+            if _said(now) != _said(old):
+                origins = tuple(dict.fromkeys((*old.origins, Origin(VIEWER))))
+                now = msgspec.structs.replace(now, origins=origins)
+            if now.says_steps or now.mistake:
+                videos[video] = now
+        return msgspec.structs.replace(
+            before,
+            videos=videos,
+            names=tuple(step.name for step in self.steps if not is_unnamed(step.name)),
+            accepted=tuple(
+                Accepted(one.kind, None if one.step is None else models[one.step], one.video)
+                for one in sorted(self.fine, key=str)
+                if one.step is None or one.step < len(models)
+            ),
+        )
+
+
+def _said(one: Annotation) -> tuple[object, ...]:
+    """What an annotation says, wherever it comes from."""
+    return one.labelled, one.annotated, one.clicks, one.complete, one.transcript, one.mistake
+
 
 def document_of(
-    steps: Sequence[str],
-    timelines: Mapping[str, Timeline],
-    known: Mapping[str, Stretches] | None = None,
-    mistakes: Collection[str] = (),
+    steps: Sequence[str], timelines: Mapping[str, Timeline], annotations: Annotations = NOTHING_SAID
 ) -> Document:
-    """The document of learned `steps` and `timelines`, of which labels say what is `known`, before any correction;
-    `mistakes`: the videos that were said to hold some before it was learned."""
+    """The document of learned `steps` and `timelines`, and of the `annotations` they were learned from."""
     number = {name: k for k, name in enumerate(steps)}
-    parts = {
-        video: tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
-        for video, timeline in timelines.items()
-    }
+    said = {name: one for name, one in annotations.videos.items() if name in timelines}
     return Document(
         steps=tuple(Step(k, name, colour(k)) for k, name in enumerate(steps)),
-        parts=parts,
+        parts={
+            video: tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
+            for video, timeline in timelines.items()
+        },
         durations={video: timeline.end for video, timeline in timelines.items()},
         fresh=len(steps),
-        known=known or {},
-        mistakes=frozenset(mistakes),
+        annotated={name: one.annotated for name, one in said.items() if one.annotated},
+        mistakes=annotations.mistakes & timelines.keys(),
+        clicks={
+            name: tuple(Click(click.start, number[click.step]) for click in one.clicks)
+            for name, one in said.items()
+            if one.clicks
+        },
+        complete=frozenset(name for name, one in said.items() if one.clicks and one.complete),
+        fine=frozenset(
+            Fine(one.kind, None if one.step is None else number[one.step], one.video)
+            for one in annotations.accepted
+            if one.step is None or one.step in number
+        ),
     )
 
 
@@ -106,17 +187,6 @@ def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
         else:
             joined.append(part)
     return tuple(joined)
-
-
-def union(known: Stretches, *more: tuple[float, float]) -> Stretches:
-    """The stretches `known` and `more`, each (start, end), together: sorted, those that touch as one."""
-    together: list[tuple[float, float]] = []
-    for start, end in sorted((*known, *more)):
-        if together and start <= together[-1][1]:
-            together[-1] = (together[-1][0], max(end, together[-1][1]))
-        else:
-            together.append((start, end))
-    return tuple(together)
 
 
 def _mean(one: Part, other: Part) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.operations import Edit, apply
@@ -91,14 +92,13 @@ class Corrections:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """The list of a `record` that `to_json` gave; one of version 0.1.0 has not counted its changes."""
+        """The list of a `record` that `to_json` gave."""
         if record["format"] > FORMAT:
             raise ProcedureError(
                 f"made by a newer stepcut (format {record['format']}). Update with: pip install --upgrade stepcut"
             )
         done, undone = tuple(map(dict, record["done"])), tuple(map(dict, record["undone"]))
-        changes = record.get("changes", len(done) + 2 * len(undone))
-        return cls(str(record["of"]), done, undone, int(changes)).on_disk()
+        return cls(str(record["of"]), done, undone, int(record["changes"])).on_disk()
 
 
 def settle(there: Corrections, mine: Corrections, absorbed: str | None = None) -> Corrections:
@@ -120,3 +120,21 @@ def settle(there: Corrections, mine: Corrections, absorbed: str | None = None) -
         "its corrections were changed by somebody else since this procedure was loaded. Load it again, then repeat "
         "the change, or save it under another name."
     )
+
+
+def apply_severity(base: Severity, corrections: Corrections) -> Severity:
+    """What a check makes of the steps: what `base` says of them, and the `corrections` on top of it."""
+    kinds = {kind: set(getattr(base, kind)) for kind in KINDS}
+
+    def put(which: Mapping[str, list[str]]) -> None:
+        for number, said in which.items():
+            for kind in KINDS:
+                (set.add if kind in said else set.discard)(kinds[kind], int(number))
+
+    # Version 0.2.0 wrote each of its changes into the base, and beside the change what had been there before.
+    for edit in reversed(corrections.history):
+        put(edit.get("were", {}))
+    for edit in corrections.done:
+        put(edit.get("kinds", {}))
+    optional, critical, free = (frozenset(kinds[kind]) for kind in ("optional", "critical", "free"))
+    return Severity(optional, critical, free, base.alarm_at)

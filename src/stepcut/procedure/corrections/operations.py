@@ -5,14 +5,16 @@ An edit is a JSON object with the verb under "do". `apply` checks every value be
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+from stepcut.annotations import union
 from stepcut.colours import colour
 from stepcut.errors import OptionError, check_kind, choose, unknown
 from stepcut.files.names import plain
-from stepcut.procedure.corrections.document import Document, Part, Step, join, union
+from stepcut.procedure.corrections.document import Click, Document, Fine, Part, Step, join
 
 Edit = Mapping[str, Any]
 
@@ -93,7 +95,15 @@ def describe(document: Document, edit: Edit) -> str:
         "mark": f"mark {name} in {video}",
         "confirm": f"confirm {video}",
         "severity": f"what a check makes of {name}",
-        "mistake": f"{video} {'holds a mistake' if edit.get('holds', True) else 'is normal'}",
+        "mistake": f"{video} {'contains a mistake' if edit.get('holds', True) else 'is normal'}",
+        "click": f"click {name} in {video}",
+        "move_click": f"move a click in {video}",
+        "remove_click": f"remove a click in {video}",
+        "clicks_complete": f"clicks in {video} are "
+        f"{'complete' if edit.get('complete', True) else 'incomplete'}",
+        "fine": f"accept a finding in {video}"
+        if edit.get("fine", True)
+        else f"accept a finding in {video} no longer",
     }
     return words[edit["do"]]
 
@@ -134,10 +144,10 @@ def _merge(document: Document, edit: Edit) -> Document:
     into = None if edit.get("into") is None else _number(document, edit, "into")
     if number == into:
         raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
-    parts, known = {}, dict(document.known)
+    parts, covered = {}, dict(document.annotated)
     for video, mine in document.parts.items():
         if touched := [(part.start, part.end) for part in mine if part.step == number]:
-            known[video] = union(known.get(video, ()), *touched)
+            covered[video] = union(covered.get(video, ()), *touched)
         kept = [part for part in mine if part.step != number or into is not None]
         edges = {time for part in kept if part.step == number for time in (part.start, part.end)}
         new = (
@@ -146,8 +156,21 @@ def _merge(document: Document, edit: Edit) -> Document:
         )
         parts[video] = join(new, edges)
     steps = tuple(step for step in document.steps if step.number != number)
+    clicks = {
+        video: tuple(
+            click._replace(step=into) if click.step == number and into is not None else click
+            for click in mine
+            if click.step != number or into is not None
+        )
+        for video, mine in document.clicks.items()
+    }
     return replace(
-        document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into}
+        document,
+        steps=steps,
+        parts=parts,
+        annotated=covered,
+        clicks=clicks,
+        merged={**document.merged, number: into},
     )
 
 
@@ -173,11 +196,11 @@ def _cut(document: Document, edit: Edit) -> Document:
     cut = (
         half for part in document.parts[video] for half in (halves if part == whole else (part,))
     )
-    known = union(document.known.get(video, ()), (whole.start, whole.end))
+    covered = union(document.annotated.get(video, ()), (whole.start, whole.end))
     return replace(
         document,
         parts={**document.parts, video: tuple(cut)},
-        known={**document.known, video: known},
+        annotated={**document.annotated, video: covered},
     )
 
 
@@ -193,7 +216,7 @@ def _split(document: Document, edit: Edit) -> Document:
         count += 1
     number = document.fresh
     grown = _with_new_step(document, f"{step.name} ({count})")
-    parts, known = dict(document.parts), dict(document.known)
+    parts, covered = dict(document.parts), dict(document.annotated)
     for name in document.parts if edit.get("everywhere") else [video]:
         cut: list[Part] = []
         for part in document.parts[name]:
@@ -205,11 +228,11 @@ def _split(document: Document, edit: Edit) -> Document:
             )
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
-                known[name] = union(known.get(name, ()), (part.start, part.end))
+                covered[name] = union(covered.get(name, ()), (part.start, part.end))
             else:
                 cut.append(part)
         parts[name] = tuple(cut)
-    return replace(grown, parts=parts, known=known)
+    return replace(grown, parts=parts, annotated=covered)
 
 
 def _move(document: Document, edit: Edit) -> Document:
@@ -230,7 +253,7 @@ def _move(document: Document, edit: Edit) -> Document:
     ]  # an instant is no neighbour
     around, at = [-1, *solid, len(parts)], solid.index(place) + 1
     left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
-    here, known = getattr(parts[place], edge), document.known.get(video, ())
+    here, covered = getattr(parts[place], edge), document.annotated.get(video, ())
     touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
     ends, starts = edge == "end" or touching, edge == "start" or touching
     low, high = 0.0, document.durations[video]
@@ -241,14 +264,14 @@ def _move(document: Document, edit: Edit) -> Document:
     moved = _round(min(max(time, low), high)) if low <= high else here
     if ends:
         parts[left] = parts[left]._replace(end=moved)
-        known = union(known, (parts[left].start, max(here, moved)))
+        covered = union(covered, (parts[left].start, max(here, moved)))
     if starts:
         parts[right] = parts[right]._replace(start=moved)
-        known = union(known, (min(here, moved), parts[right].end))
+        covered = union(covered, (min(here, moved), parts[right].end))
     return replace(
         document,
         parts={**document.parts, video: tuple(parts)},
-        known={**document.known, video: known},
+        annotated={**document.annotated, video: covered},
     )
 
 
@@ -270,16 +293,20 @@ def _mark(document: Document, edit: Edit) -> Document:
     if number is not None:
         kept.append(Part(start, end, number))
     parts = join(sorted(kept, key=lambda part: part.start), {start, end})
-    known = union(document.known.get(video, ()), (start, end))
+    covered = union(document.annotated.get(video, ()), (start, end))
     return replace(
-        document, parts={**document.parts, video: parts}, known={**document.known, video: known}
+        document,
+        parts={**document.parts, video: parts},
+        annotated={**document.annotated, video: covered},
     )
 
 
 def _confirm(document: Document, edit: Edit) -> Document:
     """This video is right as it is."""
     video = _video(document, edit)
-    return replace(document, known={**document.known, video: ((0.0, document.durations[video]),)})
+    return replace(
+        document, annotated={**document.annotated, video: ((0.0, document.durations[video]),)}
+    )
 
 
 def _severity(document: Document, edit: Edit) -> Document:
@@ -289,7 +316,7 @@ def _severity(document: Document, edit: Edit) -> Document:
 
 
 def _mistake(document: Document, edit: Edit) -> Document:
-    """This video holds a mistake, so it is no normal one; with `holds` false it is one again."""
+    """This video contains a mistake, so it is not a normal one; with `holds` false it is one again."""
     video, holds = _video(document, edit), edit.get("holds", True)
     check_kind("holds", holds, bool, "true or false")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
@@ -298,6 +325,81 @@ def _mistake(document: Document, edit: Edit) -> Document:
             f"video={video!r}: fewer than {FEWEST_NORMAL} normal videos would be left to compare with."
         )
     return replace(document, mistakes=mistakes)
+
+
+def _click(document: Document, edit: Edit) -> Document:
+    """The step is done at `time`."""
+    video, time = _video(document, edit), _time(document, edit, "time")
+    click = Click(time, _number(document, edit, "step"))
+    return _with_clicks(document, video, (*document.clicks.get(video, ()), click))
+
+
+def _move_click(document: Document, edit: Edit) -> Document:
+    video, time = _video(document, edit), _time(document, edit, "time")
+    place = _click_place(document, video, edit)
+    clicks = list(document.clicks[video])
+    clicks[place] = clicks[place]._replace(time=time)
+    return _with_clicks(document, video, clicks)
+
+
+def _remove_click(document: Document, edit: Edit) -> Document:
+    video = _video(document, edit)
+    place = _click_place(document, video, edit)
+    clicks = document.clicks[video]
+    return _with_clicks(document, video, (*clicks[:place], *clicks[place + 1 :]))
+
+
+def _clicks_complete(document: Document, edit: Edit) -> Document:
+    """Every occurrence of a step in this video has a click; with `complete` false some have none."""
+    video, complete = _video(document, edit), edit.get("complete", True)
+    check_kind("complete", complete, bool, "true or false")
+    if complete and not document.clicks.get(video):
+        raise OptionError(f"video={video!r} has no clicks. Click its steps first.")
+    changed = document.complete | {video} if complete else document.complete - {video}
+    return replace(document, complete=changed)
+
+
+def _with_clicks(document: Document, video: str, clicks: Iterable[Click]) -> Document:
+    """The document with these clicks in a video; two steps at one instant are refused."""
+    ordered = tuple(sorted(set(clicks)))
+    for one, other in pairwise(ordered):
+        if one.time == other.time:
+            raise OptionError(
+                f"time={one.time:g} in {video} has a click of another step. Move or remove that one."
+            )
+    complete = document.complete if ordered else document.complete - {video}
+    return replace(document, clicks={**document.clicks, video: ordered}, complete=complete)
+
+
+def _click_place(document: Document, video: str, edit: Edit) -> int:
+    place, count = edit.get("click"), len(document.clicks.get(video, ()))
+    if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < count:
+        return place
+    raise OptionError(f"click={place!r} is not a click of {video}; it has {count}, from 0.")
+
+
+def _fine(document: Document, edit: Edit) -> Document:
+    """Accept a kind of finding about a step from now on; with `fine` false, no longer.
+
+    A finding about no step, such as the length of the whole video, is accepted in this video alone.
+    """
+    kind, video, fine = edit.get("kind"), edit.get("video"), edit.get("fine", True)
+    check_kind("kind", kind, str, "the kind of finding, such as missed")
+    check_kind("video", video, str, "the name of the checked video")
+    check_kind("fine", fine, bool, "true or false")
+    step = None if edit.get("step") is None else _learned(document, edit)
+    one = Fine(str(kind), step, "" if step is not None else str(video))
+    return replace(document, fine=document.fine | {one} if fine else document.fine - {one})
+
+
+def _learned(document: Document, edit: Edit) -> int:
+    """The number of a step of the model, whatever became of it."""
+    value = edit.get("step")
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < document.fresh:
+        return value
+    raise OptionError(
+        f"step={value!r} is not a step; give a number from 0 to {document.fresh - 1}."
+    )
 
 
 VERBS: dict[str, tuple[Callable[[Document, Edit], Document], str]] = {
@@ -312,6 +414,11 @@ VERBS: dict[str, tuple[Callable[[Document, Edit], Document], str]] = {
     "confirm": (_confirm, "video"),
     "severity": (_severity, "step severity kinds were"),
     "mistake": (_mistake, "video holds"),
+    "click": (_click, "video time step"),
+    "move_click": (_move_click, "video click time"),
+    "remove_click": (_remove_click, "video click"),
+    "clicks_complete": (_clicks_complete, "video complete"),
+    "fine": (_fine, "kind step video fine"),
 }
 """What each verb does, and the values that it knows."""
 

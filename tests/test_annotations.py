@@ -1,0 +1,321 @@
+"""Annotations: labels, clicks and transcripts of people, as constraints per row, as JSON, and through learn and teach."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.annotations import Accepted, Annotation, Annotations, Origin, RecipeStep, annotate
+from stepcut.cli.main import main
+from stepcut.errors import AnnotationError, OptionError
+from stepcut.methods import StepCut
+from stepcut.methods.constraints import Constraint, Transcript, as_constraints
+from stepcut.procedure.edits import Edits
+from stepcut.progress import warn_once
+from stepcut.timeline import Segment, Timeline
+from stepcut.toy import toy_features
+
+ROWS, TRUE = toy_features(videos=5, seed=0, dim=12)
+VIDEOS = {timeline.video: rows for timeline, rows in zip(TRUE, ROWS, strict=True)}
+TRUTH = {timeline.video: timeline for timeline in TRUE}
+ONE, TWO, THREE = list(VIDEOS)[:3]
+LAST = TRUTH[ONE].end
+QUICK: dict[str, Any] = {"restarts": 2}
+STEPS = ["pour", "stir", "bake"]
+
+
+def clicks(timeline: Timeline) -> Timeline:
+    """A click in the middle of every segment."""
+    middles = [((one.start + one.end) / 2, one.step) for one in timeline]
+    return Timeline([Segment(time, time, step) for time, step in middles], timeline.duration)
+
+
+class Heard(StepCut):
+    """A method that takes constraints of every kind, and remembers them."""
+
+    learns_from = frozenset({"labels", "clicks", "transcript"})
+    heard: list[Constraint | None] | None = None
+
+    def fit(self, features: Any, constraints: Any = None, **more: Any) -> Self:
+        Heard.heard = constraints
+        rows = [getattr(one, "labels", None) for one in constraints or ()]
+        known = as_constraints(rows) if any(one is not None for one in rows) else None
+        return super().fit(features, known, **more)
+
+
+# ---------------------------------------------------------------------- one video
+
+
+def test_labels_clicks_and_a_transcript_become_a_constraint() -> None:
+    said = Annotation(
+        end=10.0,
+        segments=(Segment(1.2, 3.4, "stir"), Segment(8.2, 8.2, "bake")),
+        annotated=((0.0, 5.0),),
+        transcript=("stir", "bake"),
+    )
+    made = said.constraint(rows=10, rate=1.0, steps=STEPS)
+    assert made is not None
+    assert made.labels is not None
+    assert made.labels.tolist() == [-1, 1, 1, -1, -1, -2, -2, -2, -2, -2]
+    assert made.clicks == ((8, 2),)
+    assert made.transcript == Transcript((1, 2))
+    assert not made.complete  # the labels may hold steps that were not clicked
+    assert Annotation(end=4.0, mistake=True).constraint(4, 1.0, STEPS) is None
+
+
+def test_clicks_alone_leave_the_rest_open() -> None:
+    said = annotate(clicks(TRUTH[ONE]), ONE, LAST, 1.0, Origin("python"))
+    assert said.annotated == ()
+    made = said.constraint(len(VIDEOS[ONE]), Fraction(1), TRUTH[ONE].steps)
+    assert made is not None
+    assert (made.labels, made.complete, len(made.clicks)) == (None, True, len(TRUTH[ONE]))
+    for row, step in made.clicks:
+        assert TRUTH[ONE].labels([row + 0.5])[0] == step
+
+
+def test_a_segment_shorter_than_a_row_takes_the_row_it_lies_in() -> None:
+    said = Annotation(
+        end=4.0, segments=(Segment(0, 2, "pour"), Segment(2.1, 2.3, "stir")), annotated=((0, 4.0),)
+    )
+    assert said.rows(4, 1.0, STEPS).tolist() == [0, 0, 1, -1]
+
+
+def test_two_clicks_within_a_row_take_two_rows() -> None:
+    said = Annotation(end=4.0, segments=(Segment(1.1, 1.1, "pour"), Segment(1.6, 1.6, "stir")))
+    made = said.constraint(4, 1.0, STEPS)
+    assert made is not None
+    assert made.clicks == ((1, 0), (2, 1))
+
+
+def test_a_recipe_is_a_transcript_for_all_videos() -> None:
+    recipe = (
+        RecipeStep("pour"),
+        RecipeStep("bake", optional=True),
+        RecipeStep("stir", any_time=True),
+    )
+    said = Annotations(videos={"a": Annotation(end=9.0, transcript=("stir",))}, recipe=recipe)
+    own, general = said.constraints({"a": 9, "b": 9}, 1.0, STEPS)
+    assert own is not None
+    assert general is not None
+    assert own.transcript == Transcript((1,))
+    assert general.transcript == Transcript((0, 2), frozenset({1}), frozenset({1}))
+
+
+def test_new_annotations_stand_over_old_ones() -> None:
+    old = Annotation(
+        end=10.0,
+        segments=(Segment(0, 6, "pour"), Segment(6, 10, "bake")),
+        annotated=((0.0, 10.0),),
+        origins=(Origin("old.csv"),),
+    )
+    new = Annotation(
+        end=10.0,
+        segments=(Segment(4, 7, "stir"),),
+        annotated=((4.0, 7.0),),
+        origins=(Origin("viewer"),),
+    )
+    both = new.over(old)
+    assert [(one.start, one.end, one.step) for one in both.segments] == [
+        (0, 4, "pour"),
+        (4, 7, "stir"),
+        (7, 10, "bake"),
+    ]
+    assert both.annotated == ((0.0, 10.0),)
+    assert [one.source for one in both.origins] == ["old.csv", "viewer"]
+
+
+def test_json_and_back() -> None:
+    said = Annotations(
+        videos={
+            "a\udce9": Annotation(
+                end=9.5,
+                segments=(Segment(1, 2.5, "pour"), Segment(9, 9, "stir")),
+                annotated=((0.0, 3.0),),
+                complete=False,
+                transcript=("pour", "stir"),
+                mistake=True,
+                origins=(Origin("a.eaf", "ann"), Origin("viewer")),
+            )
+        },
+        names=("pour",),
+        severities={"pour": ("critical", "free")},
+        recipe=(RecipeStep("pour", 40.0, any_time=True),),
+        accepted=(Accepted("missed", "pour"),),
+    )
+    assert Annotations.from_json(json.loads(json.dumps(said.to_json()))) == said
+
+
+@pytest.mark.parametrize(
+    "video",
+    [
+        {"end": "x"},
+        {"end": 1e400},
+        {"end": 9, "segments": [{"start": 5, "end": 2, "step": "a"}]},
+        {"end": 9, "segments": [{"start": 5, "end": 12, "step": "a"}]},
+        {"end": 9, "annotated": [[4, 6], [1, 2]]},
+        {"end": 9, "annotated": [[4]]},
+    ],
+)
+def test_json_that_makes_no_sense(video: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="annotations"):
+        Annotations.from_json({"videos": {"a": video}})
+
+
+# ---------------------------------------------------------------------- learn and teach
+
+
+@pytest.fixture(scope="module")
+def heard() -> sc.Procedure:
+    """Learned by a method that takes constraints."""
+    return sc.learn(VIDEOS, steps=6, method=Heard(steps=6, **QUICK))
+
+
+def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard: sc.Procedure) -> None:
+    said = {ONE: list(TRUTH[ONE].sequence()), f"films/{TWO}.mp4": TRUTH[TWO].sequence()}
+    taught = heard.teach({THREE: clicks(TRUTH[THREE])}, transcripts=said)
+    assert Heard.heard is not None
+    found = dict(zip(VIDEOS, Heard.heard, strict=True))
+    assert [one is None for one in found.values()] == [False, False, False, True, True]
+    first, third = found[ONE], found[THREE]
+    assert first is not None
+    assert third is not None
+    assert first.transcript is not None
+    assert [taught.steps[k] for k in first.transcript.steps] == TRUTH[ONE].sequence()
+    assert len(third.clicks) == len(TRUTH[THREE])
+    assert taught.annotations.transcripts.keys() == {ONE, TWO}
+    assert taught.annotations.clicks.keys() == {THREE}
+    again = taught.teach({TWO: TRUTH[TWO]})
+    assert again.annotations.transcripts.keys() == {ONE, TWO}  # what was said before counts, too
+
+
+def test_a_recipe_reaches_a_method_that_takes_constraints() -> None:
+    recipe = [*TRUTH[ONE].steps, "wipe; optional"]
+    made = sc.learn(VIDEOS, method=Heard(steps=2, **QUICK), recipe=recipe)
+    assert made.steps == [*TRUTH[ONE].steps, "wipe"]
+    assert Heard.heard is not None
+    assert all(one is not None and one.transcript is not None for one in Heard.heard)
+
+
+def test_clicks_teach_the_default_method(tmp_path: Path) -> None:
+    said = {name: clicks(timeline) for name, timeline in TRUTH.items()}
+    taught = sc.learn(VIDEOS, labels=said, **QUICK)
+    for name, timeline in said.items():
+        shown = [taught.steps[taught.labels[name][int(one.start)]] for one in timeline]
+        assert shown == timeline.sequence()
+    taught.save(tmp_path / "a.proc")
+    assert sc.load(tmp_path / "a.proc").annotations == taught.annotations
+
+
+def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path: Path) -> None:
+    for name, rows in VIDEOS.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+    sc.learn(tmp_path, steps=6, output=tmp_path / "a.proc", **QUICK)
+    edits = Edits(tmp_path / "a.proc")
+    for step, time in enumerate((4.0, 12.5, 20.0)):
+        edits.do({"do": "click", "video": ONE, "time": time, "step": step})
+    said = sc.load(tmp_path / "a.proc").annotations.videos[ONE]
+    assert [(one.start, one.step) for one in said.clicks] == [
+        (4.0, "step 1"),
+        (12.5, "step 2"),
+        (20.0, "step 3"),
+    ]
+    assert not said.complete
+    assert [one.source for one in said.origins] == ["viewer"]
+    taught = sc.load(tmp_path / "a.proc").teach()
+    assert [taught.labels[ONE][row] for row in (4, 12, 20)] == [0, 1, 2]
+    assert taught.annotations.videos[ONE].clicks == said.clicks
+
+
+def test_where_annotations_come_from(tmp_path: Path) -> None:
+    file = tmp_path / f"{ONE}.csv"
+    sc.write(file, TRUTH[ONE])
+    taught = sc.learn(VIDEOS, labels=file, **QUICK)
+    assert taught.annotations.videos[ONE].origins == (Origin(str(file)),)
+    again = taught.teach({TWO: TRUTH[TWO]})
+    assert again.annotations.videos[TWO].origins == (Origin("python"),)
+    assert again.annotations.videos[ONE].origins == taught.annotations.videos[ONE].origins
+
+
+@pytest.mark.parametrize(
+    ("labels", "transcripts", "words"),
+    [
+        ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s does not fit"),
+        ({ONE: [(4, "pour"), (4, "stir")]}, None, "two clicks at 4 s, 'pour' and 'stir'"),
+        ({ONE: [(4, "pour"), (LAST + 30, "stir")]}, None, "a click is at .* beyond the video"),
+        ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "did you mean 'stir'"),
+        (None, {"nobody": ["pour"]}, "video='nobody' is unknown"),
+        (None, {ONE: []}, "names no step"),
+        (None, {ONE: ["pour"] * 10_000}, "names 10000 steps, but the video has"),
+        (None, {ONE: ["Add jam", "add  jam"]}, "differ by spaces"),
+    ],
+)
+def test_annotations_that_make_no_sense(
+    heard: sc.Procedure, labels: Any, transcripts: Any, words: str
+) -> None:
+    given = labels and {
+        name: Timeline([Segment(time, time, step) for time, step in mine])
+        for name, mine in labels.items()
+    }
+    before = heard.annotations
+    with pytest.raises(AnnotationError, match=words):
+        heard.teach(given, transcripts=transcripts)
+    with pytest.raises(AnnotationError, match=words):
+        sc.learn(VIDEOS, labels=given, transcripts=transcripts, method=Heard(steps=6, **QUICK))
+    assert heard.annotations == before
+
+
+def test_a_transcript_names_the_steps_of_a_procedure(heard: sc.Procedure) -> None:
+    named = heard.teach(transcripts={ONE: TRUTH[ONE].sequence()})
+    assert set(named.steps) == set(TRUTH[ONE].steps)
+    with pytest.raises(AnnotationError, match="step='fly' is unknown"):
+        named.teach(transcripts={TWO: ["fly"]})
+
+
+def test_a_step_that_is_clicked_once(caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+    said = {ONE: Timeline([*clicks(TRUTH[ONE]), Segment(LAST - 1, LAST - 1, "ring")])}
+    assert "ring" in sc.learn(VIDEOS, labels=said, **QUICK).steps
+    assert "'ring' is annotated by one click" in caplog.text
+
+
+def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> None:
+    class Plain(StepCut):
+        learns_from = frozenset({"labels"})
+
+    with pytest.raises(OptionError, match="does not learn from transcripts"):
+        sc.learn(VIDEOS, method=Plain(steps=6), transcripts={ONE: ["pour", "stir"]})
+
+
+def test_a_persons_spelling_stays(heard: sc.Procedure) -> None:
+    said = Timeline([Segment(0, 20, "Step_1"), Segment(20, LAST, "Step_0")])
+    taught = heard.teach({ONE: said})
+    assert taught.steps == ["Step_1", "Step_0"]
+    again = taught.teach({TWO: Timeline([Segment(0, 20, "step 1"), Segment(20, 40, "STEP 0")])})
+    assert again.steps == ["Step_1", "Step_0"]
+
+
+def test_transcripts_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rows in VIDEOS.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+    lines = [f"{name}.mp4: {', '.join(TRUTH[name].sequence())}" for name in (ONE, TWO)]
+    (tmp_path / "steps.txt").write_text("\n".join(lines))
+    place = str(tmp_path / "a.proc")
+    sc.learn(tmp_path, steps=6, output=place, **QUICK)
+    (tmp_path / "odd.txt").write_text("nobody: a, b")
+    assert main(["teach", place, "--transcripts", str(tmp_path / "odd.txt"), "--quiet"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    code = main(["teach", place, "--transcripts", str(tmp_path / "steps.txt"), "--quiet"])
+    said = capsys.readouterr()
+    if code == 0:  # the method takes constraints
+        assert "quality: " in said.out
+        assert set(sc.load(place).annotations.transcripts) == {ONE, TWO}
+    else:
+        assert "does not learn from transcripts" in said.err
