@@ -136,9 +136,9 @@ def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
 ) -> None:
     for name in ("a.mp4", "b.mp4"):
         (tmp_path / name).touch()  # reading would say that it is empty
-    with pytest.raises(OptionError, match="holds 2 videos; give the files themselves"):
+    with pytest.raises(OptionError, match="2 videos"):
         procedure.check(tmp_path)
-    with pytest.raises(OptionError, match="2 videos were given; give one at a time"):
+    with pytest.raises(OptionError, match="2 videos were given"):
         procedure.check([tmp_path / "a.mp4", tmp_path / "b.mp4"])
 
 
