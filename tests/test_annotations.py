@@ -263,8 +263,9 @@ def test_annotations_that_make_no_sense(
         for name, mine in labels.items()
     }
     before = heard.annotations
-    with pytest.raises(AnnotationError, match=words):
+    with pytest.raises(AnnotationError, match=words) as told:
         heard.teach(given, transcripts=transcripts)
+    assert told.value.video in (ONE, TWO, "nobody") or "differ" in words
     with pytest.raises(AnnotationError, match=words):
         sc.learn(VIDEOS, labels=given, transcripts=transcripts, method=Heard(steps=6, **QUICK))
     assert heard.annotations == before
@@ -273,8 +274,12 @@ def test_annotations_that_make_no_sense(
 def test_a_transcript_names_the_steps_of_a_procedure(heard: sc.Procedure) -> None:
     named = heard.teach(transcripts={ONE: TRUTH[ONE].sequence()})
     assert set(named.steps) == set(TRUTH[ONE].steps)
-    with pytest.raises(AnnotationError, match="step='fly' is unknown"):
+    with pytest.raises(AnnotationError, match="step='fly' is unknown") as told:
         named.teach(transcripts={TWO: ["fly"]})
+    assert told.value.video == TWO
+    loud = [step.upper() for step in TRUTH[ONE].steps]
+    again = named.teach(transcripts={TWO: loud})
+    assert again.annotations.transcripts[TWO] == TRUTH[ONE].steps
 
 
 def test_a_step_that_is_clicked_once(caplog: pytest.LogCaptureFixture) -> None:

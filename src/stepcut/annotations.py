@@ -123,20 +123,23 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise AnnotationError(
                 f"{video}: at {max(one.start, other.start):g} s it is labelled both {one.step!r} and "
                 f"{other.step!r}; one step at a time can be learned and shown. Shorten one of the two; where all "
-                "overlap by a frame at most: stepcut convert LABELS FOLDER --to json --rate 30"
+                "overlap by a frame at most: stepcut convert LABELS FOLDER --to json --rate 30",
+                video=video,
             )
         clicks = self.clicks
         for one, other in pairwise(clicks):
             if one.start == other.start and one.step != other.step:
                 raise AnnotationError(
                     f"{video}: two clicks at {one.start:g} s, {one.step!r} and {other.step!r}; one step at a time can "
-                    "be learned. Move or remove one of them."
+                    "be learned. Move or remove one of them.",
+                    video=video,
                 )
         left = iter(self.transcript)
         if self.transcript and (odd := next((c for c in clicks if c.step not in left), None)):
             raise AnnotationError(
                 f"{video}: the click {odd.step!r} at {odd.start:g} s does not fit the transcript "
-                f"({', '.join(self.transcript)}). Correct one of the two."
+                f"({', '.join(self.transcript)}). Correct one of the two.",
+                video=video,
             )
 
     def over(self, before: "Annotation") -> "Annotation":
@@ -333,7 +336,8 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
     if last > end + max(1.0, 1 / rate):
         what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
         raise AnnotationError(
-            f"{video}: {what} at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?"
+            f"{video}: {what} at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?",
+            video=video,
         )
     inside = tuple(
         Segment(min(one.start, end), min(one.end, end), one.step)

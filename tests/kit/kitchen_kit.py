@@ -66,6 +66,7 @@ class Plain:
     choice_: None = None
     curve_: None = None
     left_out_: None = None
+    orders_by_mean: bool = False
 
     def probabilities(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
         return [

@@ -119,6 +119,8 @@ def test_a_recipe_in_the_letters_of_windows(tmp_path: Path) -> None:
 
 
 def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.mp4").touch()
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
     assert capsys.readouterr().err.count("none.txt") == 1
     with pytest.raises(OptionError, match="beside names"):

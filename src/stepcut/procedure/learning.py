@@ -155,7 +155,6 @@ def learn(
             f"{moved[0]}={options[moved[0]]!r} says how features are made; give it in the backbone: "
             f"backbone=stepcut.FeatureSpec({moved[0]}=...)."
         )
-    inputs = find_inputs(source)
     if output is not None:
         check_output(output)
     part: Method | type[Method] = (
@@ -176,6 +175,7 @@ def learn(
     if cooked and run.names is not None:
         raise OptionError("a recipe was given beside names; give one of the two.")
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
+    inputs = find_inputs(source)
     with open_engine(run.engine, run.workers, run.address) as where:
         features, failures = read_source(
             inputs,

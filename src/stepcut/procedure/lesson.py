@@ -134,11 +134,14 @@ def collect(
 
 def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
     if not transcript:
-        raise AnnotationError(f"{video}: the transcript names no step. Give the steps in order.")
+        raise AnnotationError(
+            f"{video}: the transcript names no step. Give the steps in order.", video=video
+        )
     if len(transcript) > rows:
         raise AnnotationError(
             f"{video}: the transcript names {len(transcript)} steps, but the video has {rows} rows of features. "
-            "Shorten it, or use a higher --fps."
+            "Shorten it, or use a higher --fps.",
+            video=video,
         )
 
 
@@ -321,11 +324,13 @@ def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
 
 def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
     """Refuse a transcript that names a step that is not `known`, or is nearly one of those `labelled` beside it."""
+    choices = known or labelled
     for video, one in new.videos.items():
         for step in one.transcript:
-            told = str(unknown("step", step, known or labelled))
-            if (known and step not in known) or (step not in labelled and "did you mean" in told):
-                raise AnnotationError(f"{video}: the transcript: {told}", video=video)
+            if step not in choices:
+                told = unknown("step", step, choices)
+                if known or "did you mean" in str(told):
+                    raise AnnotationError(f"{video}: the transcript: {told}", video=video)
 
 
 def _shown_elsewhere(

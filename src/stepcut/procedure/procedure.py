@@ -538,7 +538,8 @@ class Procedure:
             raise OptionError(
                 f"{', '.join(changed[:5])}: the content has changed since this procedure was learned, so its labels "
                 "belong to another recording. Bring the earlier file back, give its place as source=... (--source), or "
-                "learn a new procedure from the files as they are now: stepcut learn"
+                "learn a new procedure from the files as they are now: stepcut learn",
+                video=changed[0],
             )
         return [self.features(found[name]) for name in self.samples]
 

@@ -67,7 +67,11 @@ def make_report(
 
     Examples
     --------
-    >>> page = make_report(procedure, checks=[procedure.check("new.mp4")])  # doctest: +SKIP
+    >>> from stepcut import learn
+    >>> from stepcut.toy import toy_features
+    >>> procedure = learn(toy_features(videos=3, duration=30)[0], steps=3, restarts=2)
+    >>> "<html" in make_report(procedure, pictures=0)
+    True
     """
     check_procedure(procedure)
     as_items("checks", checks, Report, "a list of reports, as procedure.check gives them")
