@@ -51,9 +51,8 @@ def run(args: argparse.Namespace) -> int:
                 flush=True,
             )
 
-    reports, failed = ask_procedure(
-        args, "check", args.video, tell, tell_failed, **chosen_limits(args)
-    )
+    limits = chosen_limits(args)
+    reports, failed = ask_procedure(args, "check", args.video, tell, tell_failed, **limits)
     for note in dict.fromkeys(
         report.note for _, report in reports if report.note and not args.json
     ):
