@@ -132,11 +132,12 @@ class Quality:
             return f"{equal}{right} is right {interval}, {self.why}."
         words = [f"{equal}Expect {right} to be right {interval}."]
         if self.after:
-            more = " and ".join(
-                f"{NUMBERS.get(count, count)} to {100 * one.right:.0f} %"
-                for count, one in self.after.items()
+            first, *others = self.after.items()
+            more = "".join(
+                f", {NUMBERS[count]} to {100 * one.right:.0f} %" for count, one in others
             )
-            words.append(f"Labels usually bring this to more: {more}.")
+            begin = f"{NUMBERS[first[0]].capitalize()} labelled videos usually bring this to"
+            words.append(f"{begin} {100 * first[1].right:.0f} %{more}.")
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
