@@ -43,7 +43,8 @@ class Heard(StepCut):
     heard: list[Constraint | None] | None = None
 
     def fit(self, features: Any, constraints: Any = None, **more: Any) -> Self:
-        Heard.heard = constraints
+        if constraints is not None:  # learning again to measure the quality has none
+            Heard.heard = constraints
         rows = [getattr(one, "labels", None) for one in constraints or ()]
         known = as_constraints(rows) if any(one is not None for one in rows) else None
         return super().fit(features, known, **more)

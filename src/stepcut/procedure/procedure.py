@@ -528,6 +528,7 @@ class Procedure:
         lost = [name for name in self.samples if name not in found]
         if lost:
             raise OptionError(f"{self._describe_lost(lost, found)} (--source).")
+        checked = [self.features(found[name]) for name in self.samples]
         changed = [
             name
             for name, rows in self.samples.items()
@@ -541,7 +542,7 @@ class Procedure:
                 "learn a new procedure from the files as they are now: stepcut learn",
                 video=changed[0],
             )
-        return [self.features(found[name]) for name in self.samples]
+        return checked
 
     def _describe_lost(self, lost: Sequence[str], found: Mapping[str, Features]) -> str:
         """The videos `lost` are not among those `found`: in words, with the one that has the content of the first."""
