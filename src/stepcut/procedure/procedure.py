@@ -528,12 +528,12 @@ class Procedure:
         lost = [name for name in self.samples if name not in found]
         if lost:
             raise OptionError(f"{self._describe_lost(lost, found)} (--source).")
-        checked = [self.features(found[name]) for name in self.samples]
+        features = [self.features(found[name]) for name in self.samples]
         changed = [
-            name
-            for name, rows in self.samples.items()
-            if len(found[name].rows) != rows
-            or has_content(found[name], self.digests.get(name, Digest())) is False
+            one.name
+            for one in features
+            if len(one.rows) != self.samples[one.name]
+            or has_content(one, self.digests.get(one.name, Digest())) is False
         ]
         if changed:
             raise OptionError(
@@ -542,7 +542,7 @@ class Procedure:
                 "learn a new procedure from the files as they are now: stepcut learn",
                 video=changed[0],
             )
-        return checked
+        return features
 
     def _describe_lost(self, lost: Sequence[str], found: Mapping[str, Features]) -> str:
         """The videos `lost` are not among those `found`: in words, with the one that has the content of the first."""
