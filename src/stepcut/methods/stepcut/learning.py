@@ -106,7 +106,7 @@ def learn_model(
     if background is not None:
         share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
     scales = Scales(np.array([lasts / FINE, lasts / COARSE]), max(1, round(MOTION * rate)))
-    stride = max(1, int(scales.sigmas[0]))
+    stride = max(1, int(scales.sigmas[0] / 2))
     observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
     determined = [
         _determined(alone[place]) if place in alone else np.zeros(len(rows))
@@ -124,7 +124,7 @@ def learn_model(
         np.concatenate([one[::stride] for one in begin]),
         np.concatenate([(one + (1 - one) * trust)[::stride] for one in determined]),
         stay=max(0.5, 1 - stride * (1 - stay)),
-        observation=observation / stride if observation > stride else 1.0,
+        observation=observation / stride,
         shortest=scales.sigmas[1] / stride,
         share=share,
         prior=1.0,
@@ -167,17 +167,16 @@ def correlated_rows(videos: Sequence[Floats], lag: float) -> float:
     """
     far = max(1, round(lag))
 
-    def structure(l: int) -> float:
-        pairs = [rows[l:] - rows[:-l] for rows in videos if len(rows) > l]
+    def structure(apart: int) -> float:
+        pairs = [rows[apart:] - rows[:-apart] for rows in videos if len(rows) > apart]
         count = sum(map(len, pairs))
         return sum(float((one**2).sum()) for one in pairs) / count if count else 0.0
 
-    half = structure(far) / 2
-    before = 0.0
-    for l in range(1, far + 1):
-        now = structure(l)
+    half, before = structure(far) / 2, 0.0
+    for apart in range(1, far + 1):
+        now = structure(apart)
         if now >= half:
-            return l - 1 + (half - before) / max(now - before, 1e-300) if now > before else float(l)
+            return apart - 1 + (half - before) / (now - before) if now > before else 1.0
         before = now
     return float(far)
 

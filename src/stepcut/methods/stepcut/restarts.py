@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +141,7 @@ def draw_starts(views: Views, count: int, seed: int, number: int, time: float) -
     bounds = [find_segments(rows, count, views.shortest) for rows in views.light]
     means, clocks = [], []
     for rows, bound in zip(views.light, bounds, strict=True):
-        for first, last in zip(bound[:-1], bound[1:], strict=True):
+        for first, last in pairwise(bound):
             means.append(rows[first:last].mean(axis=0))
             clocks.append((first + last) / 2 / len(rows))
     lengths = np.concatenate([np.diff(bound) for bound in bounds])
