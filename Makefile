@@ -1,13 +1,13 @@
-# `make demo` and `make test` set everything up by themselves; a fresh machine needs Python 3.11 and make, nothing else.
+# `make demo` and `make test` install what they need; a fresh machine needs Python 3.11 and make, nothing else.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz soak lint types clean
+.PHONY: demo dist test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz soak lint types clean
 
-demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
+demo: $(VENV)/.user  ## install what a user installs, then tell the whole story on made-up videos
 	$(BIN)/stepcut demo -o demo
 
 test: $(VENV)/.ready  ## the default suite, under three minutes on two cores
@@ -44,6 +44,13 @@ fuzz: $(VENV)/.ready  ## mutated files for every reader, loader and the decoder:
 soak: $(VENV)/.ready  ## guide, broken films, readers and kills, a quarter of the time each: make soak SECONDS=3600
 	$(BIN)/python benchmarks/soak.py $(SECONDS)
 
+dist: $(VENV)/.user  ## wheel and source, into dist/; with TAG=v1.2.3 only if that is the version
+	@test -z "$(TAG)" || test "$(TAG)" = "v$$($(BIN)/python -c 'import stepcut; print(stepcut.__version__)')" || \
+	  { echo "$(TAG) is not the version in src/stepcut/version.py" >&2; exit 1; }
+	$(PIP) 'build>=1.2,<2'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -51,9 +58,15 @@ lint: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(BIN)/mypy
 
+# Only what a user installs. Byte-compiling all of it would take longer than the demo.
+$(VENV)/.user: pyproject.toml
+	@echo "Installing stepcut and what it needs into $(VENV): 0.9 GB, once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile -e .
+	@touch $@
+
 # torch first and exactly: a looser request would take the newest build, with gigabytes of CUDA.
-$(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/.ready: $(VENV)/.user
 	$(PIP) torch==2.13.0
 	$(PIP) -e '.[dev]'
 	touch $@
@@ -80,4 +93,4 @@ $(VENV)/.ray: $(VENV)/.ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) demo dist .pytest_cache .mypy_cache .ruff_cache site

@@ -31,7 +31,6 @@ from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
-from stepcut.features.spec import TIMES
 from stepcut.features.video.sample import sample_frames
 
 FPS = 2
@@ -157,23 +156,22 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
 
 
 def measure_decoding(name: str, videos: list[Path], device: str, rounds: int) -> None:
-    """Print what decoding less is worth: time, and CPU time, of exact times over those of less true ones."""
-    gpus = [None, "cuda"] if device == "cuda" else [None]
-    ways = [("exact", None), *((times, gpu) for times in list(TIMES)[1:] for gpu in gpus)]
-    spent: dict[tuple[str, str | None], list[tuple[float, float]]] = {way: [] for way in ways}
+    """Print what `--fast` gains in decoding: time, and CPU time, of exact sampling over fast sampling."""
+    ways = [(False, None), (True, None), *([(True, "cuda")] if device == "cuda" else [])]
+    spent: dict[tuple[bool, str | None], list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(rounds):
-        for times, gpu in ways:
+        for fast, gpu in ways:
             busy = time.process_time()
-            clock = decode_all(videos, side_by_side=True, times=times, gpu=gpu)
-            spent[times, gpu].append((clock, time.process_time() - busy))
-    print(f"\n{name}: decoding, {rounds} rounds, exact times over")
-    for times, gpu in ways[1:]:
-        pairs = zip(spent["exact", None], spent[times, gpu], strict=True)
+            clock = decode_all(videos, side_by_side=True, fast=fast, gpu=gpu)
+            spent[fast, gpu].append((clock, time.process_time() - busy))
+    print(f"\n{name}: decoding, {rounds} rounds, exact over fast")
+    for way in ways[1:]:
+        pairs = zip(spent[False, None], spent[way], strict=True)
         clocks, cpus = zip(
             *((exact[0] / less[0], exact[1] / less[1]) for exact, less in pairs), strict=True
         )
         print(
-            f"  {times:<6} {gpu or '':<5} CPU time {statistics.median(cpus):.2f} (rounds {spread(cpus)}), "
+            f"  {way[1] or 'cpu':<5} CPU time {statistics.median(cpus):.2f} (rounds {spread(cpus)}), "
             f"by the clock {statistics.median(clocks):.2f}"
         )
 
@@ -198,7 +196,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def decode_all(
-    videos: list[Path], side_by_side: bool, times: str = "exact", gpu: str | None = None
+    videos: list[Path], side_by_side: bool, fast: bool = False, gpu: str | None = None
 ) -> float:
     """Seconds to sample all videos at the backbone's size and do nothing with the frames."""
     cores = os.cpu_count() or 1
@@ -206,7 +204,7 @@ def decode_all(
 
     def one(video: Path) -> None:
         for _ in sample_frames(
-            video, FPS, 224, threads=max(1, cores // workers), times=times, gpu=gpu
+            video, FPS, 224, threads=max(1, cores // workers), fast=fast, gpu=gpu
         ):
             pass
 

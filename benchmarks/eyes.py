@@ -1,6 +1,6 @@
 """What the two rows of the embedded backbone see: gestures in one unchanging scene (knot tying), and toy kitchens.
 
-    python benchmarks/eyes.py ../shared/data/knot_tying [--layers pooled,layout] [--times exact,near,fast] [--motion]
+    python benchmarks/eyes.py ../shared/data/knot_tying [--layers pooled,layout] [--fast] [--motion]
     python benchmarks/eyes.py --kitchens FOLDER         six kitchens are filmed into it
 
 Strict F1 of the default method with the true number of steps: without labels, the mean of four seeds; with one, three
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("data", type=Path, nargs="?", help="a folder with videos/ and gestures/")
     parser.add_argument("--kitchens", type=Path, help="a folder for toy kitchens")
     parser.add_argument("--layers", default="pooled,layout")
-    parser.add_argument("--times", default="exact")
+    parser.add_argument("--fast", action="store_true", help="sampled fast, beside exactly")
     parser.add_argument("--motion", action="store_true")
     parser.add_argument("--no-default", action="store_true", help="the classifier alone")
     args = parser.parse_args()
@@ -52,8 +52,9 @@ def main() -> int:
         flush=True,
     )
     for layer in args.layers.split(","):
-        for times in args.times.split(","):
-            spec = FeatureSpec(layer=None if layer == "pooled" else layer, times=times)
+        for fast in (False, True)[: 1 + args.fast]:
+            times = "fast" if fast else "exact"
+            spec = FeatureSpec(layer=None if layer == "pooled" else layer, fast=fast)
             if args.data is not None:
                 features, _ = extract(args.data / "videos", spec)
                 rows = [np.asarray(one.rows, np.float64) for one in features]

@@ -22,7 +22,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.report import make_report
-from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.server import RunningViewer
 from stepcut.show.viewer.state import Beside, Viewer
 from stepcut.toy import make_kitchen
 
@@ -117,7 +117,7 @@ def photograph_report(page: Any, report: Path, images: Path) -> None:
 
 def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> None:
     """The whole page, and one step in all videos."""
-    running = Running(Viewer(procedure)).start()
+    running = RunningViewer(Viewer(procedure)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     page.locator("#stage .segments button").nth(1).click()
@@ -132,7 +132,7 @@ def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> No
 
 def photograph_beside(page: Any, procedure: Path, other: Beside, images: Path) -> None:
     """Two timelines, one above the other, at a difference."""
-    running = Running(Viewer(procedure, beside=other)).start()
+    running = RunningViewer(Viewer(procedure, beside=other)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     page.keyboard.press("d")

@@ -121,9 +121,9 @@ def figures_of(row: str, given: Given, seed: int, quick: bool) -> list[float]:
     if row == "features, untrained":
         return judge(given, given.features, "kmeans", seed)
     if row == "centred and smoothed":
-        prepared = [centre_and_smooth(rows, 1.0, Embedder().smooth) for rows in given.features]
+        prepared = [centre_and_smooth(rows, 1.0, Embedder.of().smooth) for rows in given.features]
         return judge(given, prepared, "kmeans", seed)
-    embedder = Embedder(seed=seed, **TRAINED[row], **({"iterations": 200} if quick else {}))
+    embedder = Embedder.of(seed=seed, **TRAINED[row], **({"iterations": 200} if quick else {}))
     return judge(given, embedder.fit(given.features).transform(given.features), "kmeans", seed)
 
 

@@ -226,7 +226,7 @@ def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> 
             "backbone": TunableBackbone(read_backbone(weights)),
             "chunk": 160,
         }
-    embedder = Embedder(**settings).fit(given)
+    embedder = Embedder.of(**settings).fit(given)
     embedded = embedder.transform(given)
     kept: dict[str, Any] = {
         video: rows.astype(np.float16) for video, rows in zip(lengths, embedded, strict=True)

@@ -208,7 +208,7 @@ def main() -> None:
         "more", type=Path, nargs="?", help="recipes that the method was not built on"
     )
     parser.add_argument("--knots", type=Path, help="the folder with videos/ and gestures/")
-    parser.add_argument("--times", default="exact", help="of the knots: near or fast")
+    parser.add_argument("--fast", action="store_true", help="sample the knots fast")
     parser.add_argument(
         "--fresh", action="store_true", help="tasks that nothing of the quality was found on"
     )
@@ -232,7 +232,7 @@ def main() -> None:
         print(table)
         return
     made = [*toys(), *nonsense(real)]
-    real += [knots(options.knots, times=options.times)] if options.knots else []
+    real += [knots(options.knots, fast=options.fast)] if options.knots else []
     known = {
         name_of(task): kept.get(name_of(task), partial(measure, task)) for task in [*real, *made]
     }

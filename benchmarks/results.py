@@ -115,7 +115,7 @@ def means(found: list[Recipe], figures: np.ndarray) -> list[float]:
     built = np.array([recipe.name in BUILT_ON for recipe in found])
     return [
         *figures,
-        *(float(figures[some].mean()) if some.any() else 0.0 for some in (built, ~built)),
+        *(float(figures[some].mean()) if some.any() else float("nan") for some in (built, ~built)),
     ]
 
 

@@ -79,9 +79,9 @@ def recipes(*roots: Path, backbones: Iterable[str] = tuple(BACKBONES)) -> Iterat
                     )
 
 
-def knots(root: Path, rate: float = 2.0, times: str = "exact") -> Recipe:
-    """Knot tying: raw video through the default backbone, gestures as steps; `times` as a `FeatureSpec` takes it."""
-    spec = FeatureSpec(fps=as_rate(rate), times=None if times == "exact" else times)
+def knots(root: Path, rate: float = 2.0, fast: bool = False) -> Recipe:
+    """Knot tying: raw video through the default backbone, gestures as steps; `fast` as in a `FeatureSpec`."""
+    spec = FeatureSpec(fps=as_rate(rate), fast=fast)
     features, failures = extract(sorted((root / "videos").iterdir()), spec)
     assert not failures, failures
     true = [

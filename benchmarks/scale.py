@@ -287,7 +287,7 @@ def measure_step(steps: int) -> float:
         2 * steps,
     ):  # the first compiles; the difference of the others leaves preparing out
         begin = time.process_time()
-        Embedder(device="cpu", iterations=count, patience=count, rate=2).fit(features)
+        Embedder.of(device="cpu", iterations=count, patience=count, rate=2).fit(features)
         took.append(time.process_time() - begin)
     return (took[2] - took[1]) / steps
 

@@ -31,7 +31,7 @@ def measure(kind: str, loss: str, device: str, iterations: int) -> float:
         "device": device,
     }
     given["iterations"] = iterations
-    embedder = Embedder(**given)
+    embedder = Embedder.of(**given)
     embedder.fit(features, progress=lambda event: stamps.append((event.done, time.perf_counter())))
     marks = [stamp for stamp in stamps if stamp[0] and stamp[0] % (iterations / 10) == 0]
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(marks[2:]) if b[0] > a[0]]

@@ -45,7 +45,7 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
     count = sum(len(rows) for rows in frames)
     print(f"{len(frames)} videos, {count} frames, {layer}, {device}, torch {torch.__version__}")
     stamps: list[float] = []
-    embedder = Embedder(
+    embedder = Embedder.of(
         rate=rate,
         tune_backbone=True,
         backbone=backbone,

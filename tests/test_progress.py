@@ -114,3 +114,9 @@ def test_the_first_estimate_does_not_count_preparation() -> None:
     assert (
         Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None
     )  # nothing to go by yet
+
+
+def test_no_rate_is_shown_where_nothing_was_measured() -> None:
+    assert "/s" not in describe(Event("film", 0, 10, "videos", elapsed=5.0))
+    assert "/s" not in describe(Event("film", 1, 10, "videos", elapsed=60.0))
+    assert "2.0/s" in describe(Event("film", 10, 10, "videos", elapsed=5.0))

@@ -15,7 +15,7 @@ import pytest
 import stepcut
 from stepcut.errors import FeatureError, OptionError
 from stepcut.evaluation import score
-from stepcut.formats import losses, read_folder, write_folder
+from stepcut.formats import left_out, read_folder, write_folder
 from stepcut.paper.datasets import load as load_tasks
 from stepcut.paper.experiments import run_experiment
 from stepcut.toy import make_kitchen, toy_features, write_script
@@ -99,7 +99,7 @@ def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
         "names: learn": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, names=odd or 5),
         "false_alarms": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, false_alarms=odd),
         "timelines: write": lambda odd: stepcut.write("a.json", odd),
-        "timelines: losses": lambda odd: losses(odd, "json"),
+        "timelines: left out": lambda odd: left_out(odd, "json"),
         "timelines: of a dict": lambda odd: write_folder("a", {"tea": odd}, "json"),
         "format": lambda odd: write_folder("a", [TEA], odd),
         "columns": lambda odd: stepcut.read("a.csv", columns=odd or 5),

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats import read, write
-from stepcut.timeline import Segment, Timeline, clock, draw_axis
+from stepcut.show.bars import draw_axis, draw_bar
+from stepcut.timeline import Segment, Timeline, clock
 
 
 def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
@@ -71,7 +72,7 @@ def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path: Path)
     """It is a fraction, and -2 is what labels hold where nobody said anything."""
     timeline = Timeline.from_labels([-2, 0, 0, 1], Fraction(2), ["a", "b", "c"])
     assert timeline.segments == (Segment(0.5, 1.5, "a"), Segment(1.5, 2.0, "b"))
-    assert timeline.to_svg().count("<title>") == 2
+    assert draw_bar(timeline).count("<title>") == 2
     write(tmp_path / "a.json", timeline)
     assert read(tmp_path / "a.json").segments == timeline.segments
     with pytest.raises(AnnotationError, match="label 3 for 3 steps"):
@@ -103,8 +104,39 @@ def test_gaps_are_what_no_segment_covers() -> None:
 def test_crop_cuts_segments_at_both_ends() -> None:
     timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
     assert timeline.crop(2, 6).segments == (Segment(2, 4, "a"), Segment(4, 6, "b"))
-    instants = Timeline([Segment(0, 0, "a"), Segment(2, 2, "b")])
-    assert [instants.crop(0, 2).sequence(), instants.crop(2, 3).sequence()] == [["a"], ["b"]]
+
+
+def test_clicks_are_instants_and_label_no_time() -> None:
+    timeline = Timeline([Segment(0, 2, "a"), Segment(3, 3, "b"), Segment(1, 1, "c")], duration=5)
+    assert timeline.clicks == (Segment(1, 1, "c"), Segment(3, 3, "b"))
+    assert timeline.intervals == (Segment(0, 2, "a"),)
+    assert timeline.sequence() == ["a", "c", "b"]
+    assert timeline.gaps() == [(2, 5)]
+    assert timeline.labels([1.0, 3.0]).tolist() == [0, -1]
+    assert timeline.overlapping() == []
+    assert timeline.end == 5
+    assert Timeline([Segment(3, 3, "b")]).end == 3
+    assert "1 segments and 2 clicks" in repr(timeline)
+    assert draw_bar(timeline).count("<polygon") == 2
+
+
+def test_crop_keeps_clicks_and_makes_none() -> None:
+    timeline = Timeline([Segment(0, 0, "a"), Segment(0, 4, "x"), Segment(2, 2, "b")])
+    assert timeline.crop(0, 2).sequence() == ["a", "x"]
+    assert timeline.crop(2, 3).segments == (Segment(2, 2, "b"), Segment(2, 3, "x"))
+    assert timeline.crop(1, 1).segments == timeline.crop(3, 2).segments == ()
+
+
+@pytest.mark.parametrize("odd", [[0, math.nan, 1], [0.9], [0, math.inf], ["a"], [None], [[0]]])
+def test_labels_that_are_not_whole_numbers_are_refused(odd: Any) -> None:
+    with pytest.raises(OptionError):
+        Timeline.from_labels(odd, 1, ["a", "b"])
+    assert Timeline.from_labels([0.0, 1.0], 1, ["a", "b"]).sequence() == ["a", "b"]
+
+
+def test_labels_after_the_end_of_the_video_make_no_click() -> None:
+    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], duration=2.0)
+    assert timeline.segments == (Segment(0, 2, "a"),)
 
 
 def test_two_steps_given_one_name_become_one() -> None:
@@ -158,9 +190,9 @@ WRONG: list[tuple[Any, str]] = [
     (lambda t: t.rename(None), "names=None"),
     (lambda t: t.rename(["a"]), "a dict from step names"),
     (lambda t: t.rename({"a": ["b"]}), "a dict from step names"),
-    (lambda t: t.to_svg(["red"]), "colours="),
-    (lambda t: t.to_svg(end="4"), "end='4'"),
-    (lambda t: t.to_svg(height=None), "height=None"),
+    (lambda t: draw_bar(t, ["red"]), "colours="),
+    (lambda t: draw_bar(t, end="4"), "end='4'"),
+    (lambda t: draw_bar(t, height=None), "height=None"),
 ]
 
 

@@ -33,7 +33,10 @@ def check_limits(part: Any) -> None:
             getattr(part, each.name), bool | np.bool_
         ):
             raise OptionError(
-                f"{each.name}={getattr(part, each.name)!r} is not allowed; give true or false (in Python True, False)."
+                f"{each.name}={getattr(part, each.name)!r} is not allowed; give true or false (in Python True, False).",
+                setting=each.name,
+                value=getattr(part, each.name),
+                allowed=(True, False),
             )
 
 
@@ -58,4 +61,10 @@ def check_number(
     kind = "whole number" if whole else "number"
     least = f"above {low:g}" if above else f"of at least {low:g}"
     most = f" and at most {high if whole else format(high, 'g')}" if high < math.inf else ""
-    raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
+    wanted = f"a {kind} {least}{most}"
+    raise OptionError(
+        f"{name}={value!r} is not allowed; give {wanted}.",
+        setting=name,
+        value=value,
+        allowed=wanted,
+    )

@@ -1,19 +1,24 @@
 """The errors that stepcut raises, as one tree.
 
     StepcutError
-      OptionError (ValueError)    a setting is wrong
+      OptionError (ValueError)    a setting has a value that is not allowed
       VideoError                  a video cannot be opened or decoded
-      FeatureError (ValueError)   given features make no sense (NaN, shape, dimension)
-      AnnotationError             a label file makes no sense (file, line)
-      DataError                   a data set is incomplete (which files, how to get them)
-      OutputError (OSError)       a result cannot be written (no space, something else stands there)
-      ProcedureError              a saved procedure cannot be read (not one, damaged, made by a newer version)
-      NotLearned                  predict before fit
-      TrainingError               learning went wrong (a loss that is not a number)
-      WorkerDied                  a worker process died on an item, more than once
-      ExtraNeeded (ImportError)   an optional package is absent (the pip command)
+      FeatureError (ValueError)   features are not usable (NaN, shape, dimension)
+      AnnotationError             a label file cannot be read or contradicts the video
+      DataError                   a data set is incomplete
+      OutputError (OSError)       a result cannot be written
+      ProcedureError              a saved procedure cannot be read
+      NotLearned                  an object is used before it is fitted
+      TrainingError               training diverged
+      WorkerDied                  a worker process died repeatedly on one item
+      ExtraNeeded (ImportError)   an optional package is missing
 
-A message has four parts: what, the value seen, what is allowed, what to do.
+A message says what is wrong, which value was seen, what is allowed and what to type next. The same
+facts are attributes, None where they do not apply:
+
+    setting   the name of the argument or option     path    the file or folder
+    value     the value it was given                 video   the name of the video
+    allowed   the values it may have                 line    the line of the file, counted from 1
 """
 
 import difflib
@@ -23,63 +28,97 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST = 40
-"""Names that a sentence lists; a task may have hundreds of videos."""
+"""Names that a message lists at most."""
 
 
 class StepcutError(Exception):
-    """Every error that stepcut raises on purpose; the command line prints it in one line and exits with 2."""
+    """Base class; the command line prints the message in one line and exits with code 2.
+
+    Parameters
+    ----------
+    *args
+        The message.
+    setting, value, allowed
+        The argument that is wrong, the value it has, and the values it may have.
+    path, video, line
+        Where the fault is: file or folder, name of the video, line counted from 1.
+
+    Examples
+    --------
+    >>> error = AnnotationError("a.csv, line 3: no number.", path="a.csv", line=3)
+    >>> error.line, error.video
+    (3, None)
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        setting: str | None = None,
+        value: object = None,
+        allowed: object = None,
+        path: object = None,
+        video: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(*args)
+        self.setting = setting
+        self.value = value
+        self.allowed = allowed
+        self.path = None if path is None else str(path)
+        self.video = video
+        self.line = line
 
     def __str__(self) -> str:
-        """The message, without characters that a terminal would obey: a file may be called anything."""
+        """The message without control characters: a file name may contain anything."""
         return printable(super().__str__())
 
 
 class OptionError(StepcutError, ValueError):
-    """A setting is wrong."""
+    """A setting has a value that is not allowed (`setting`, `value`, `allowed`)."""
 
 
 class VideoError(StepcutError):
-    """A video cannot be opened or decoded."""
+    """A video cannot be opened or decoded (`path`, `video`)."""
 
 
 class FeatureError(StepcutError, ValueError):
-    """Features that were given make no sense."""
+    """Features are not usable: NaN, a wrong shape, a wrong dimension (`path`, `video`)."""
 
 
 class AnnotationError(StepcutError):
-    """A label file makes no sense; the message names the file and the line."""
+    """A label file cannot be read or contradicts the video (`path`, `line`, `video`)."""
 
 
 class DataError(StepcutError):
-    """A data set is incomplete; the message names the files and how to get them."""
+    """A data set is incomplete; the message says which files to get and how (`path`)."""
 
 
 class OutputError(StepcutError, OSError):
-    """A result cannot be written."""
+    """A result cannot be written (`path`)."""
 
 
 class ProcedureError(StepcutError):
-    """A saved procedure cannot be read."""
+    """A saved procedure cannot be read (`path`)."""
 
 
 class NotLearned(StepcutError):
-    """Something was asked of an object that has not been fitted yet."""
+    """An object is used before it is fitted."""
 
 
 class TrainingError(StepcutError):
-    """Learning went wrong; the message names the iteration and the setting to change."""
+    """Training diverged; the message names the iteration and the setting to change (`setting`)."""
 
 
 class WorkerDied(StepcutError):
-    """A worker process died on an item each time it was tried; the message says how."""
+    """A worker process died repeatedly on one item; the message says how."""
 
 
 class ExtraNeeded(StepcutError, ImportError):
-    """An optional package is absent; the message holds the pip command."""
+    """An optional package is missing; the message contains the pip command."""
 
 
 def printable(text: str) -> str:
-    r"""The `text` with characters that cannot be seen as %XX; line breaks and tabs stay.
+    r"""Return `text` with invisible characters as %XX; line breaks and tabs stay.
 
     >>> printable("a\x1b[2J b")
     'a%1B[2J b'
@@ -93,36 +132,41 @@ def printable(text: str) -> str:
 
 
 def _bytes(letter: str) -> bytes:
-    """A letter as UTF-8; half a surrogate pair as the byte of a file name that it stands for, or as it is."""
+    """A letter as UTF-8; half a surrogate pair is the byte of a file name that it stands for."""
     return letter.encode(
         errors="surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"
     )
 
 
 def in_words(error: Exception) -> str:
-    """What an `error` says; one that nobody foresaw is told with its kind."""
+    """The message of an error; an unexpected one is shown with its type."""
     return str(error) if isinstance(error, StepcutError) else f"{type(error).__name__}: {error}"
 
 
 def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
-    """Pick `choices[name]`; an unknown name is answered with the `setting`, the nearest name and the list.
+    """Return `choices[name]`, or raise an `OptionError` that names the nearest one.
 
     >>> choose("loss", "tc3i", {"tcc": 1, "tc3i": 2})
     2
     """
     if isinstance(name, str) and name in choices:
         return choices[name]
-    raise OptionError(unknown(setting, name, choices))
+    raise unknown(setting, name, choices)
 
 
 def check_kind(setting: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Refuse what is `given` for a `setting` and is of none of the `kinds`; `wanted` says in words what these are."""
+    """Refuse a value that is not of one of the `kinds`; `wanted` describes them in words."""
     if not isinstance(given, kinds):
-        raise OptionError(f"{setting}={given!r} is of type {type(given).__name__}; give {wanted}.")
+        raise OptionError(
+            f"{setting}={given!r} is of type {type(given).__name__}; give {wanted}.",
+            setting=setting,
+            value=given,
+            allowed=wanted,
+        )
 
 
 def as_items(setting: str, given: Any, kinds: type | tuple[type, ...], wanted: str) -> list[Any]:
-    """What is `given` for a `setting` as a list, each item known to be of one of the `kinds`; `wanted` in words.
+    """Return a value as a list whose items are all of one of the `kinds`.
 
     >>> as_items("names", ("pour", "stir"), str, "a list of names")
     ['pour', 'stir']
@@ -130,14 +174,30 @@ def as_items(setting: str, given: Any, kinds: type | tuple[type, ...], wanted: s
     alone = isinstance(given, str | bytes) or not isinstance(given, Iterable)
     items = [] if alone else list(given)
     if alone or not all(isinstance(one, kinds) for one in items):
-        raise OptionError(f"{setting}={given!r} is not allowed; give {wanted}.")
+        raise OptionError(
+            f"{setting}={given!r} is not allowed; give {wanted}.",
+            setting=setting,
+            value=given,
+            allowed=wanted,
+        )
     return items
 
 
-def unknown(setting: str, name: object, choices: Iterable[str]) -> str:
-    """The sentence for a `name`, given for a `setting`, that is not among the `choices`."""
-    known = list(choices)
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+def unknown(
+    setting: str, value: object, allowed: Iterable[str], where: str = "", hint: str = ""
+) -> OptionError:
+    """The error for a name that is not among those `allowed`, to be raised by the caller.
+
+    `where` goes before the message (a file, an option), `hint` after it.
+
+    >>> print(unknown("loss", "tc", ["tcc", "lav"]))
+    loss='tc' is unknown; did you mean 'tcc'? Choose from tcc, lav.
+    """
+    known = list(allowed)
+    near = difflib.get_close_matches(str(value), known, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else "."
     more = f" ... ({len(known)} in all)" if len(known) > MOST else ""
-    return f"{setting}={name!r} is unknown{hint} Choose from {', '.join(known[:MOST])}{more}."
+    listed = ", ".join(known[:MOST]) + more
+    message = f"{setting}={value!r} is unknown{meant} Choose from {listed}."
+    message = " ".join([*([f"{where}:"] if where else []), message, *([hint] if hint else [])])
+    return OptionError(message, setting=setting, value=value, allowed=known)

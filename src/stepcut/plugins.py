@@ -36,6 +36,7 @@ WING: dict[str, dict[str, str]] = {
         "toy": "stepcut.paper.datasets:TOY",
         "folder": "stepcut.paper.datasets:FOLDER",
     },
+    "backbone": {"frames": "stepcut.paper.cnc.tune:Frames"},
     "command": {
         "data": "stepcut.paper.commands.data",
         "experiment": "stepcut.paper.commands.experiment",
@@ -102,10 +103,8 @@ def find(
     if name in installed:
         return cast(T, resolve_name(installed[name]))
     if not is_own(name):
-        raise OptionError(
-            unknown(setting or kind, name, dict.fromkeys((*ours, *installed)))
-            + " Or give your own as package.module:Class."
-        )
+        own = "Or give your own as package.module:Class."
+        raise unknown(setting or kind, name, dict.fromkeys((*ours, *installed)), hint=own)
     if (
         os.getcwd() not in sys.path
     ):  # a module that lies where the user is; last, so that it hides nothing installed

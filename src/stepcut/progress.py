@@ -187,7 +187,7 @@ def describe(event: Event) -> str:
     if event.total:
         share = f"{100 * event.done / event.total:3.0f} %  {event.done:,.0f}/{event.total:,.0f}"
     parts = [f"{event.stage:<10} {share} {event.unit}"]
-    if event.rate:
+    if event.rate >= 0.05:  # less would be shown as 0.0
         parts.append(f"{event.rate:,.1f}/s")
     if event.finished:
         parts.append(f"in {duration(event.elapsed)}")

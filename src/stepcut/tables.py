@@ -1,4 +1,4 @@
-"""Table: rows of figures with a caption, as text, CSV, LaTeX (booktabs), JSON, Markdown or a notebook's HTML."""
+"""Table: rows of figures with a caption, as text, CSV, Excel, LaTeX, JSON, Markdown or HTML."""
 
 import csv
 import io
@@ -8,9 +8,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.errors import ExtraNeeded, choose
+from stepcut.errors import ExtraNeeded, choose, printable
+from stepcut.files.addresses import AnyPath, as_path
+from stepcut.files.atomic import whole_file, write_bytes
+from stepcut.plugins import needs
 
 FORMULA = re.compile(r"[-=+@\t\r](?!\d+(\.\d+)?\Z)")
 """What makes a spreadsheet take a cell for a formula; a figure is none."""
@@ -133,6 +137,57 @@ class Table:
         forms = (self.text, self.csv, self.latex, self.json, self.markdown)
         return choose("format", name, {form.__name__: form for form in forms})()
 
+    def save(self, path: AnyPath) -> None:
+        """Write the table to a file, in the form of its suffix: see `SUFFIXES`.
+
+        CSV begins with a byte order mark, by which Excel knows that it is UTF-8.
+
+        Raises
+        ------
+        OptionError
+            Another suffix (`value`, `allowed`).
+        ExtraNeeded
+            `.xlsx` without openpyxl.
+        """
+        name = check_table(path)
+        if name == "xlsx":
+            with whole_file(path) as temporary:
+                self._save_xlsx(temporary)
+            return
+        text = self.format(name).rstrip("\n") + "\n"
+        write_bytes(path, text.encode("utf-8-sig" if name == "csv" else "utf-8", "replace"))
+
+    def _save_xlsx(self, path: Path) -> None:
+        """A sheet with the figures as numbers, and one with the caption and the notes."""
+        from openpyxl import Workbook
+        from openpyxl.styles import Font
+
+        book = Workbook()
+        columns, rows = self._plain()
+        about = [text for text in (self.caption, *self.notes) if text]
+        sheets: dict[str, list[Sequence[Any]]] = {
+            "table": [columns, *rows],
+            "about": [[text] for text in about],
+        }
+        for title, lines in sheets.items():
+            sheet = book.active if title == "table" else book.create_sheet(title)
+            sheet.title = title
+            for number, line in enumerate(lines, start=1):
+                for place, value in enumerate(line, start=1):
+                    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                        continue
+                    cell = sheet.cell(number, place)
+                    cell.value = printable(value) if isinstance(value, str) else value
+                    if isinstance(value, str):
+                        cell.data_type = "s"  # a name that begins with = is no formula
+        figures = book["table"]
+        for cell in figures[1]:
+            cell.font = Font(bold=True)
+        figures.freeze_panes = "A2"
+        if not about:
+            del book["about"]
+        book.save(path)
+
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the figures in full."""
         return data_frame(*self._plain())
@@ -176,6 +231,26 @@ class Table:
         # Figures such as `41.1 ± 0.3` line up to the right as well.
         shown = [str(cell) for cell in cells if not isinstance(cell, int | float | Spread)]
         return bool(cells) and all(text[:1].isdigit() or text in ("–", "") for text in shown)
+
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".xlsx": "xlsx",
+    ".json": "json",
+    ".tex": "latex",
+    ".md": "markdown",
+    ".txt": "text",
+}
+"""What a table may be saved as."""
+
+
+def check_table(path: AnyPath) -> str:
+    """The form in which a table is saved at `path`; an error, before any work, where it cannot be."""
+    form = choose("suffix", as_path(path).suffix.lower(), SUFFIXES)
+    if form == "xlsx":
+        with needs("xlsx"):
+            import openpyxl  # noqa: F401
+    return form
 
 
 def guarded(cell: str) -> str:

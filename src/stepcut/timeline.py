@@ -1,25 +1,40 @@
-"""Segment and Timeline: which step is done when, in seconds. Immutable; a timeline draws itself in a notebook."""
+"""Segment and Timeline: which step is done when, in seconds. Immutable data."""
 
-import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from html import escape
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour, legend
 from stepcut.errors import AnnotationError, OptionError, as_items, check_kind
 from stepcut.rate import as_rate
 from stepcut.tables import data_frame
 
 BACKGROUND = -1
 """The label of a frame that belongs to no step."""
-_WIDTH = 1000
 _LONGEST = 1e300  # seconds, which a float can hold
+
+
+def unnamed(number: int) -> str:
+    """Name step `number`, counted from 0, that nobody has named; people count from 1.
+
+    >>> unnamed(0)
+    'step 1'
+    """
+    return f"step {number + 1}"
+
+
+def is_unnamed(name: str) -> bool:
+    """Tell whether a step has only a placeholder for a name, as `unnamed` makes it.
+
+    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
+    (True, True, False)
+    """
+    return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -48,12 +63,24 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Segment:
-    """One step from `start` to `end`, in seconds, half-open: the end itself is no longer part of it.
+    """One step from `start` to `end`, in seconds, half-open: the end is not part of it.
 
-    `confidence`: how sure the cut is, from 0 to 1, where something cut it; None where a person did.
+    A segment of zero length is a click: the step is done at that time, and nothing is known of
+    when it starts and ends.
 
-    >>> Segment(3.0, 7.5, "add jam").duration
-    4.5
+    Parameters
+    ----------
+    start, end
+        Seconds from the beginning of the video.
+    step
+        The name of the step.
+    confidence
+        From 0 to 1 where a program made the segment; None where a person did.
+
+    Examples
+    --------
+    >>> Segment(3.0, 7.5, "add jam").duration, Segment(3, 3, "add jam").is_click
+    (4.5, True)
     """
 
     start: float
@@ -80,6 +107,11 @@ class Segment:
         """How long it takes, in seconds."""
         return self.end - self.start
 
+    @property
+    def is_click(self) -> bool:
+        """Whether it is an instant inside a step, not a stretch of time."""
+        return self.start == self.end
+
     def overlaps(self, other: "Segment") -> bool:
         """Whether this and the `other` share a stretch of time longer than zero."""
         return max(self.start, other.start) < min(self.end, other.end)
@@ -89,9 +121,22 @@ class Segment:
 class Timeline:
     """The segments of one video, sorted by time. What no segment covers is background.
 
-    `steps` is the vocabulary in its order (the numbers in label arrays are positions in it); when it is not given, it
-    is made of the names in the order in which they first occur. `duration` is the length of the video when known.
+    Segments of zero length are clicks (`clicks`); all others label a stretch of time (`intervals`).
 
+    Parameters
+    ----------
+    segments
+        In any order.
+    duration
+        The length of the video in seconds, where it is known.
+    steps
+        The vocabulary in its order: numbers in label arrays are positions in it. Left out, the
+        names in the order in which they first occur.
+    video
+        The name of the video.
+
+    Examples
+    --------
     >>> t = Timeline([Segment(2, 4, "stir"), Segment(0, 2, "pour")], duration=5)
     >>> t.steps
     ('pour', 'stir')
@@ -132,6 +177,16 @@ class Timeline:
         return len(self.segments)
 
     @property
+    def clicks(self) -> tuple[Segment, ...]:
+        """The segments of zero length: instants at which a step is done."""
+        return tuple(segment for segment in self.segments if segment.is_click)
+
+    @property
+    def intervals(self) -> tuple[Segment, ...]:
+        """The segments that last: stretches of time that are labelled."""
+        return tuple(segment for segment in self.segments if not segment.is_click)
+
+    @property
     def end(self) -> float:
         """The length of the video or, where it is not known, the end of the last segment."""
         last = max((segment.end for segment in self.segments), default=0.0)
@@ -142,9 +197,17 @@ class Timeline:
     def labels(
         self, times: Sequence[float] | NDArray[np.floating[Any]], steps: Sequence[str] | None = None
     ) -> NDArray[np.int64]:
-        """The step number at each of the `times`, -1 for none. Where segments overlap, the one that starts later wins.
+        """Return the step number at each of the `times`, -1 for none.
 
-        `steps`: names in the order of the numbers, where these are not the timeline's own; other steps are -1.
+        Where segments overlap, the one that starts later wins. A click labels no time.
+
+        Parameters
+        ----------
+        times
+            Seconds.
+        steps
+            Names in the order of the numbers, where these are not the timeline's own; other steps
+            are -1.
         """
         check_kind("times", times, (Iterable, Real), "a list of seconds")
         try:
@@ -172,19 +235,42 @@ class Timeline:
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
     ) -> Self:
-        """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`.
+        """Make segments from a step number per sampled time.
 
-        labels      (T,), -1 for background; -2, where nobody said anything, shows as background, too
-        rate        labels per second
-        steps       the names of the steps, in the order of their numbers
-        duration    of the video in seconds; left out, all labels together
-        confidence  of every label, (T,); a segment's is their mean
-        video       its name
+        Parameters
+        ----------
+        labels
+            (T,) whole numbers: label `i` stands for `[i / rate, (i + 1) / rate)`. -1 is background;
+            -2, where nothing is known, becomes background, too.
+        rate
+            Labels per second.
+        steps
+            The names of the steps, in the order of their numbers.
+        duration
+            Of the video in seconds; left out, all labels together.
+        confidence
+            (T,) of every label; a segment's is their mean.
+        video
+            Its name.
+
+        Raises
+        ------
+        OptionError
+            A label is not a whole number.
+        AnnotationError
+            A label is not the number of a step.
         """
         numbers = np.asarray(labels)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
             raise OptionError(
                 f"labels={labels!r}; give a step number for each sampled time, -1 for none."
+            )
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+        if (odd := numbers[~whole]).size:
+            raise OptionError(
+                f"labels: {odd[0]} is not the number of a step; give whole numbers, -1 for none.",
+                setting="labels",
+                value=odd[0].item(),
             )
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
@@ -198,21 +284,23 @@ class Timeline:
                 None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
             )
             end = min(last / rate, length) if last == len(numbers) else last / rate
-            segments.append(Segment(first / rate, max(end, first / rate), steps[step], sure))
+            if end > first / rate:  # labels may go on after the video has ended
+                segments.append(Segment(first / rate, end, steps[step], sure))
         return cls(segments, duration=length, steps=steps, video=video)
 
     def crop(self, start: float, end: float) -> "Timeline":
-        """What lies from `start` to before `end`, cut off at both; times stay those of the video."""
+        """Return what lies from `start` to before `end`; times stay those of the video."""
         for name, time in (("start", start), ("end", end)):
             check_kind(name, time, Real, "seconds")
-        inside = (s for s in self.segments if s.start < end and (s.end > start or s.start == start))
+        inside = [s for s in self.intervals if s.start < end and s.end > start and start < end]
+        inside += [s for s in self.clicks if start <= s.start < end]
         cut = [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in inside]
         return Timeline(cut, duration=self.duration, steps=self.steps, video=self.video)
 
     def gaps(self) -> list[tuple[float, float]]:
         """The stretches of background, as `(start, end)`."""
         gaps, reached = [], 0.0
-        for segment in self.segments:
+        for segment in self.intervals:
             if segment.start > reached:
                 gaps.append((reached, segment.start))
             reached = max(reached, segment.end)
@@ -246,56 +334,13 @@ class Timeline:
 
     def __repr__(self) -> str:
         name = f"{self.video}: " if self.video else ""
-        return f"<Timeline {name}{len(self.segments)} segments of {len(self.steps)} steps, {self.end:.1f} s>"
+        clicks = f" and {len(self.clicks)} clicks" if self.clicks else ""
+        held = f"{len(self.intervals)} segments{clicks} of {len(self.steps)} steps"
+        return f"<Timeline {name}{held}, {self.end:.1f} s>"
 
     def __str__(self) -> str:
         lines = [f"{clock(s.start)}  {clock(s.end)}  {s.step}" for s in self.segments]
         return "\n".join([repr(self), *lines])
-
-    def to_svg(
-        self,
-        colours: Mapping[str, str] | None = None,
-        end: float | None = None,
-        height: int = 26,
-        label: str = "",
-    ) -> str:
-        """A bar with a coloured block per segment, as SVG text; names, times and confidence appear on hover.
-
-        colours  of the steps by name; left out, those of their numbers
-        end      the time at the right edge, so that bars of several videos share one scale; left out, the video's end
-        height   of the bar in pixels
-        label    what a screen reader says; left out, the video and its steps
-
-        >>> Timeline(duration=3).to_svg().startswith("<svg")
-        True
-        """
-        check_kind("colours", colours, (Mapping, type(None)), "a dict from step names to colours")
-        check_kind("end", end, (Real, type(None)), "seconds")
-        check_kind("height", height, Real, "a number of pixels")
-        whole = end or self.end or 1.0
-        known = (
-            {step: colour(number) for number, step in enumerate(self.steps)}
-            if colours is None
-            else colours
-        )
-        blocks = [
-            f'<rect width="{self.end / whole * _WIDTH:.1f}" height="{height}" fill="{EMPTY_COLOUR}"/>'
-        ]
-        for segment in self.segments:
-            left, width = (
-                segment.start / whole * _WIDTH,
-                max(segment.duration / whole * _WIDTH, 1.0),
-            )
-            sure = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
-            tip = f"{escape(segment.step)}, {clock(segment.start)} to {clock(segment.end)}{sure}"
-            shape = f'x="{left:.1f}" width="{width:.1f}" height="{height}"'
-            fill = known.get(segment.step, BACKGROUND_COLOUR)
-            blocks.append(f'<rect {shape} fill="{fill}"><title>{tip}</title></rect>')
-        words = escape(str(label or f"{self.video}: " + ", ".join(self.sequence())), quote=True)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" preserveAspectRatio="none" '
-            f'width="100%" height="{height}" role="img" aria-label="{words}">{"".join(blocks)}</svg>'
-        )
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row per segment: video, step, start, end, duration, confidence."""
@@ -306,27 +351,10 @@ class Timeline:
         return data_frame(columns, rows)
 
     def _repr_html_(self) -> str:
-        """The names on their colours, the bar and its axis, for notebooks."""
-        used = set(self.sequence())
-        chips = legend(
-            {step: colour(number) for number, step in enumerate(self.steps) if step in used}
-        )
-        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{self.to_svg()}{draw_axis(self.end)}</div>"
+        """Draw it in a notebook."""
+        from stepcut.show.bars import timeline_html
 
-
-def draw_axis(end: float) -> str:
-    """The scale beneath bars that share it, as SVG text: a mark at round times up to `end`."""
-    whole = end or 1.0
-    spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-    span = next((each for each in spans if whole / each <= 10), 3600 * math.ceil(whole / 36000))
-    marks = []
-    for number in range(int(whole / span) + 1):
-        left = 100 * number * span / whole
-        anchor = "start" if number == 0 else "end" if left > 97 else "middle"
-        shown = clock(number * span)[:-2].lstrip("0:") or 0
-        marks.append(f'<text x="{left:.2f}%" y="13" text-anchor="{anchor}">{shown}</text>')
-    style = 'style="font:11px sans-serif;fill:#7a838e"'
-    return f'<svg class="axis" width="100%" height="18" {style} aria-hidden="true">{"".join(marks)}</svg>'
+        return timeline_html(self)
 
 
 def clock(seconds: float) -> str:

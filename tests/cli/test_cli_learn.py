@@ -11,6 +11,7 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli import learn
+from stepcut.cli.learn import read_steps
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.errors import OptionError
@@ -105,7 +106,7 @@ def test_like_takes_the_settings_of_an_earlier_procedure(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--set", "loss"], "has no '='"),
+        (["--set", "loss"], "--set loss: write it as NAME=VALUE"),
         (["--set", "loss=tccc"], "did you mean"),
         (["--backbone", "resnet5"], "did you mean 'resnet50'"),
     ],
@@ -124,9 +125,12 @@ def test_wrong_words(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_number_of_steps_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["learn", "x", "-k", "many"]) == 2
-    assert "steps='many'; give a whole number from 1 up, a range" in capsys.readouterr().err
+@pytest.mark.parametrize("text", ["many", "9-3", "0", "-3", "3-", "2.5"])
+def test_a_number_of_steps_that_is_none(text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        read_steps(text)
+    assert (caught.value.setting, caught.value.value) == ("steps", text)
+    assert "-k 8-14" in str(caught.value)  # as the command line wants it
 
 
 def test_settings_of_the_papers_method_by_group() -> None:

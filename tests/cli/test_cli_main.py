@@ -6,7 +6,6 @@ import importlib
 import inspect
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.cli.demo import offers
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, find_command, make_parser
 from stepcut.procedure.learning import learn
@@ -76,28 +74,32 @@ def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "told"),
     [
         (["learn", "x", "--stepz", "3"], "no option --stepz; did you mean --steps?"),
-        (["check", "p", "v", "--seed", "3"], "no option --seed"),
+        (
+            ["check", "p", "v", "--per-step"],
+            "no option --per-step; it belongs to stepcut evaluate.",
+        ),
+        (["check", "p", "v", "--nonsense"], "no option --nonsense; it has --"),
         (["check"], "PROCEDURE"),
         (["learn", "x", "--seed", "two"], "two"),
         (
             ["watch", "x", "-p", "p", "--every", "-1"],
-            "--every: '-1' is no number from 0 to 1,000,000,000",
+            "--every: '-1' is not a number from 0 to 1,000,000,000",
         ),
         (
             ["watch", "x", "-p", "p", "--settle", "nan"],
-            "--settle: 'nan' is no number from 0 to 1,000,000,000",
+            "--settle: 'nan' is not a number from 0 to 1,000,000,000",
         ),
-        (["watch", "x", "-p", "p", "--every", "1e300"], "--every: '1e300' is no number from 0"),
-        (["watch", "x", "-p", "p", "--settle", "inf"], "--settle: 'inf' is no number from 0"),
+        (["watch", "x", "-p", "p", "--every", "1e300"], "--every: '1e300' is not a number from 0"),
+        (["watch", "x", "-p", "p", "--settle", "inf"], "--settle: 'inf' is not a number from 0"),
         (
             ["guide", "p", "camera", "--patience", "-0.5"],
-            "--patience: '-0.5' is no number from 0 to 1,000,000,000",
+            "--patience: '-0.5' is not a number from 0 to 1,000,000,000",
         ),
         (
             ["agree", "a", "b", "--tolerance", "soon"],
-            "--tolerance: 'soon' is no number from 0 to 1,000,000,000",
+            "--tolerance: 'soon' is not a number from 0 to 1,000,000,000",
         ),
-        (["agree", "a", "b", "--worst", "-1"], "--worst: '-1' is no whole number from 0 up"),
+        (["agree", "a", "b", "--worst", "-1"], "--worst: '-1' is not a whole number of at least 0"),
     ],
 )
 def test_a_wrong_word_is_one_line_and_exit_code_2(
@@ -110,6 +112,18 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(
     assert told in error
     assert f"See: stepcut help {words[0]}" in error
     assert error.count("\n") == 1
+
+
+def test_settings_may_follow_one_another() -> None:
+    words = ["films/", "--set", "a=1", "b.c=x", "-k", "3", "--set", "d=[1, 2]"]
+    args = make_parser("learn").parse_args(words)
+    assert args.set == ["a=1", "b.c=x", "d=[1, 2]"]
+    assert (args.videos, args.steps) == (["films/"], "3")
+
+
+def test_help_of_learn_has_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "learn"]) == 0
+    assert "exit codes: 0" in capsys.readouterr().out
 
 
 def test_python_m_stepcut() -> None:
@@ -162,17 +176,6 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "FATAL" not in error
     assert "Traceback" not in error
-
-
-def test_what_the_demo_offers_can_be_pasted() -> None:
-    told = offers(Path("my kitchen/k.proc"), Path("my kitchen/it's.mp4")).splitlines()
-    assert shlex.split(told[1])[1:] == [
-        "stepcut",
-        "check",
-        "my kitchen/k.proc",
-        "my kitchen/it's.mp4",
-    ]
-    assert "my kitchen/new.eaf" in shlex.split(told[2])
 
 
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,13 @@ from stepcut.cli.parser import COMMANDS, make_parser
 
 WORDS = {
     "agree": "nope/ nope/ -o {}.json",
+    "agree ": "nope/ nope/ --table {}.csv",
+    "budget": "nope/ -o {}.csv",
     "clips": "nope.proc -o {}",
     "compare": "nope/ nope/ -p nope.proc --budget {}.csv",
     "compare ": "nope/ nope/ -p nope.proc --plot {}.svg",
+    "compare  ": "nope/ nope/ -p nope.proc -o {}.csv",
+    "evaluate": "nope.proc --truth nope/ -o {}.csv",
     "convert": "nope.json {}.csv",
     "convert ": "nope.json {}/ --to csv",
     "data": "stats folder --root nope/ --plot {}.svg",

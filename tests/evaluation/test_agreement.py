@@ -16,7 +16,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
-from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.server import RunningViewer
 from stepcut.timeline import Segment, Timeline
 
 ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")
@@ -38,7 +38,7 @@ def test_kappa_is_that_of_scikit_learn() -> None:
 def test_videos_are_matched_as_evaluation_does_it() -> None:
     table, apart = compare_annotations({"Tea": ANN, "soup": ANN}, {"tea.mp4": BOB, "stew": BOB})
     assert table.column("video") == ["Tea", "all"]
-    assert table.notes == ["only one of the two has: soup, stew"]
+    assert table.notes == ["Only one of the two has: soup, stew."]
     assert list(apart) == ["Tea"]
 
 
@@ -62,6 +62,48 @@ def test_spellings_that_differ_between_videos_are_one_step() -> None:
     table, apart = compare_annotations({"a": loud, "b": quiet}, {"a": quiet, "b": loud})
     assert table.column("kappa") == [1, 1, 1]
     assert not any(map(len, apart.values()))
+
+
+def test_a_placeholder_is_matched_by_overlap_and_never_by_its_number() -> None:
+    person = Timeline([Segment(0, 4, "Step_1"), Segment(4, 10, "Step_2")], 12.0)
+    swapped = person.rename({"Step_1": "step 2", "Step_2": "step 1"})
+    table, apart = compare_annotations({"tea": person}, {"tea": swapped})
+    assert table.column("kappa") == [1, 1]
+    assert not len(apart["tea"])
+    assert "Step_1 = step 2" in table.notes[0]
+
+
+def test_a_placeholder_that_shares_no_time_stays_apart() -> None:
+    person = Timeline([Segment(0, 4, "Step_1")], 12.0)
+    proposed = Timeline([Segment(6, 10, "step 1")], 12.0)
+    table, _ = compare_annotations({"tea": person}, {"tea": proposed})
+    assert table.column("same %")[0] == pytest.approx(100 * 4 / 12)
+
+
+def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap() -> None:
+    person = ANN.rename({"pour": "Pour"})
+    proposed = Timeline([Segment(0, 4, "step 0"), Segment(4, 9, "stir")], 12.0)
+    swapped = Timeline([Segment(0, 4, "stir"), Segment(4, 9, "step 0")], 12.0)
+    assert compare_annotations({"a": person}, {"a": proposed})[0].column("same %")[
+        0
+    ] == pytest.approx(100 * 11 / 12)
+    assert compare_annotations({"a": person}, {"a": swapped})[0].column("same %")[
+        0
+    ] == pytest.approx(100 * 2 / 12)  # `stir` has a name, and `pour` shares no time with step 0
+
+
+def test_an_edited_proposal_keeps_its_placeholders() -> None:
+    proposed = ANN.rename({"pour": "step 0", "stir": "step 1"})
+    edited = Timeline([Segment(0, 7, "step 0"), Segment(7, 10, "stir")], 12.0)
+    table, apart = compare_annotations({"a": edited}, {"a": proposed})
+    assert [segment.step for segment in apart["a"]] == ["step 0 | stir"]
+    assert "stir = step 1" in table.notes[0]
+
+
+def test_two_proposals_are_matched_by_overlap() -> None:
+    one = ANN.rename({"pour": "step 0", "stir": "step 1"})
+    other = ANN.rename({"pour": "step 1", "stir": "step 0"})
+    assert compare_annotations({"a": one}, {"a": other})[0].column("kappa") == [1, 1]
 
 
 def test_boundaries() -> None:
@@ -155,8 +197,10 @@ def test_the_command_that_shows_both_can_be_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
-    shown: list[Running] = []
-    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
+    shown: list[RunningViewer] = []
+    monkeypatch.setattr(
+        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
+    )
     elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
     for words in (

@@ -57,8 +57,8 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
     assert "protocol strict, K = 3, 4 videos, data given " in table.caption
     assert "random: 0 to 4" in table.caption
     assert isinstance(table.rows[1][1], Spread)
-    assert table.notes[0].startswith("This is ")
-    assert " above uniform (100.0 against " in table.notes[0]
+    assert table.notes[0].startswith("F1 is ")
+    assert " above the uniform baseline (100.0 against " in table.notes[0]
     assert len(table.notes) == 1
     assert repr(table) == f"<Evaluation of 4 rows and 12 columns: {table.caption}>"
 
@@ -76,7 +76,8 @@ def test_different_rates_are_compared_in_seconds() -> None:
 
 
 def test_a_tick_is_what_stands_at_its_middle() -> None:
-    pair = put_on_one_clock(one((0.0, 0.26, "x")), one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
+    found = one((0.0, 0.26, "x"), duration=0.4)
+    pair = put_on_one_clock(found, one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
     assert pair.true[0][:4].tolist() == [1, 1, 1, 0]
 
 
@@ -92,13 +93,13 @@ def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
     assert table.rows[0][1] == pytest.approx(table.rows[2][1], abs=0.5)
 
 
-def test_worse_than_a_clock_is_said() -> None:
+def test_worse_than_the_uniform_baseline_is_said() -> None:
     true = truth()
     one = {
         name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c"))
         for name, t in true.items()
     }
-    assert " below uniform" in evaluate(one, true).notes[0]
+    assert " below the uniform baseline" in evaluate(one, true).notes[0]
 
 
 def test_several_seeds_give_mean_and_deviation() -> None:
@@ -116,6 +117,14 @@ def test_several_seeds_give_mean_and_deviation() -> None:
         evaluate([true, {"v0": Timeline([Segment(0, 1, "x")], steps=("x", *STEPS))}], true)
 
 
+def test_breakdowns_have_the_uniform_baseline_beside_every_figure() -> None:
+    true = truth()
+    table = evaluate(renamed(true), true)
+    uniform = table.scores["uniform"][0]
+    assert table.per_video().column("uniform F1") == [each.f1 for each in uniform.per_video]
+    assert table.per_step().column("uniform F1") == [each.f1 for each in uniform.per_step]
+
+
 def test_breakdowns_name_steps_and_videos() -> None:
     table = evaluate(renamed(truth()), truth(), protocol="paper")
     assert [row[:2] for row in table.per_step().rows][1:] == [
@@ -125,6 +134,15 @@ def test_breakdowns_name_steps_and_videos() -> None:
     ]
     assert table.per_step().rows[0][0] == "background"
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
+
+
+def test_a_placeholder_is_no_name() -> None:
+    true = one((0, 4, "Step_1"), (4, 10, "Step_2"))
+    found = one((0, 4, "step 1"), (4, 10, "step 2"))
+    assert evaluate(found, true, protocol="named").score.f1 == 0
+    assert evaluate(found, true).score.f1 == 100
+    assert evaluate(found, found, protocol="named").score.f1 == 100
+    assert evaluate(true, found, protocol="named").score.f1 == 100  # a person wrote Step_1
 
 
 def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
@@ -172,8 +190,8 @@ def test_a_graph_is_compared_after_reduction() -> None:
     ("graph", "words"),
     [
         ([("pour", "stir", "serve")], r"graph holds \('pour', 'stir', 'serve'\)"),
-        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "graph runs in a circle: .*stir"),
-        ([("pour", "pour")], "graph runs in a circle: pour"),
+        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "graph has a cycle: .*stir"),
+        ([("pour", "pour")], "graph has a cycle: pour"),
     ],
 )
 def test_a_graph_that_is_none_is_refused(graph: Any, words: str) -> None:
@@ -251,6 +269,13 @@ def one(*segments: tuple[float, float, str], duration: float | None = 10.0) -> d
     return {"a": Timeline([Segment(*s) for s in segments], duration=duration)}
 
 
+def two_halves(rows: int) -> np.ndarray:
+    """Features (rows, 8) of a video that does one step in its first half and another in its second."""
+    rng = np.random.default_rng(rows)
+    halves = np.arange(rows) * 2 // rows
+    return np.eye(2, 8)[halves] + 0.05 * rng.normal(size=(rows, 8))
+
+
 def notes(found: dict[str, Timeline], true: dict[str, Timeline]) -> str:
     return "\n".join(put_on_one_clock(found, true).notes)
 
@@ -259,7 +284,7 @@ def test_no_matching_names_lists_both_sides() -> None:
     true = {f"clip{i}": t for i, t in enumerate(truth().values())}
     with pytest.raises(
         AnnotationError,
-        match="predicted are v0, v1, v2, v3; the truth is of clip0, clip1, clip2, clip3",
+        match="predicted are v0, v1, v2, v3; annotated are clip0, clip1, clip2, clip3",
     ):
         evaluate(truth(), true)
 
@@ -271,21 +296,62 @@ def test_names_match_without_suffix_folder_and_case() -> None:
 
 def test_leftovers_are_named() -> None:
     text = notes({**one((0, 5, "x")), "b": Timeline()}, {**one((0, 5, "y")), "c": Timeline()})
-    assert "1 predicted videos have no truth and were left out: b." in text
-    assert "1 true timelines have no prediction and were left out: c." in text
+    assert "1 predicted videos have no annotation and were left out: b." in text
+    assert "1 annotated videos have no prediction and were left out: c." in text
 
 
-def test_truth_beyond_the_video_is_reported_and_counts_as_missed() -> None:
-    pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")))
-    assert "a: the truth has labels until 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
+def test_labels_beyond_the_end_of_the_video_are_refused() -> None:
+    with pytest.raises(AnnotationError, match="--ignore-lengths") as caught:
+        evaluate(one((0, 10, "x")), one((0, 12.5, "y"), duration=None))
+    assert caught.value.video == "a"
+    assert caught.value.setting is None
+
+
+def test_labels_a_little_beyond_the_end_are_warned_of() -> None:
+    assert "a: its labels end at 31.5 s, but the video ends at 30.0 s" in notes(
+        one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None)
+    )
+    assert not notes(one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None))
+
+
+def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored() -> None:
+    pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")), ignore_lengths=True)
+    assert "a: its labels end at 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
     assert pair.pred[0].tolist() == [0] * 20 + [-1] * 20
     assert (pair.true[0] == 1).all()
 
 
-def test_lengths_that_differ_are_reported() -> None:
-    assert "20.0 s long in the truth and 10.0 s" in notes(
-        one((0, 5, "x")), one((0, 5, "y"), duration=20.0)
-    )
+def test_a_length_that_the_labels_say_is_compared() -> None:
+    found, true = one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0)
+    assert "it lasts 20.0 s in the labels and 21.5 s" in notes(found, true)
+    with pytest.raises(AnnotationError) as caught:
+        evaluate(one((0, 5, "x"), duration=10.0), true)
+    assert caught.value.video == "a"
+
+
+@pytest.mark.parametrize("rate", [1, 4])
+def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -> None:
+    made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
+    true = {
+        name: Timeline([Segment(0, len(rows) / 4, "a"), Segment(len(rows) / 4, len(rows) / 2, "b")])
+        for name, rows in made.items()
+    }  # two rows a second
+    procedure = learn(made, steps=2, rate=rate)
+    with pytest.raises(AnnotationError) as caught:
+        evaluate(procedure, true)
+    assert (caught.value.setting, caught.value.value, caught.value.allowed) == ("rate", rate, 2)
+    assert evaluate(procedure, true, ignore_lengths=True).notes
+    right = learn(made, steps=2, rate=2)
+    assert not [note for note in evaluate(right, true).notes if "lasts" in note]
+
+
+def test_labels_of_the_first_part_alone_are_no_wrong_rate() -> None:
+    made = {f"v{number}": two_halves(40) for number in range(3)}
+    true = {
+        name: Timeline([Segment(0, 10, "a"), Segment(10, end, "b")])
+        for name, end in zip(made, (15, 25, 33), strict=True)
+    }
+    assert evaluate(learn(made, steps=2), true).score.f1 > 0
 
 
 def test_overlaps_and_early_starts_are_reported() -> None:
@@ -301,7 +367,7 @@ def test_names_that_differ_in_case_or_spaces_are_one_step_and_said() -> None:
     pair = put_on_one_clock(one((0, 5, "x")), one((0, 2, "Add  jam"), (3, 4, "add jam ")))
     assert pair.steps == ["Add  jam"]
     assert (
-        "'Add  jam', 'add jam ' differ only in case or spaces and were taken as one"
+        "'Add  jam', 'add jam ' differ only in case, spaces or underscores and are taken as one"
         in pair.notes[0]
     )
 
@@ -310,7 +376,7 @@ def test_an_empty_video_is_left_out_and_said() -> None:
     found = {**one((0, 5, "x")), "b": Timeline(steps=["x"])}
     pair = put_on_one_clock(found, {**one((0, 5, "y")), "b": Timeline(duration=0)})
     assert pair.videos == ["a"]
-    assert "b: it is empty (0 s), so it was left out." in pair.notes
+    assert "b: it is empty (0 s) and was left out." in pair.notes
     with pytest.raises(AnnotationError, match="none of the videos has any length"):
         put_on_one_clock({"b": Timeline()}, {"b": Timeline()})
 
@@ -318,7 +384,7 @@ def test_an_empty_video_is_left_out_and_said() -> None:
 def test_k_that_differs_between_videos_is_said() -> None:
     found = {"a": one((0, 5, "x"))["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
     assert (
-        "K differs between videos: the predictions name 1 to 2 steps per video and 2 in all"
+        "K differs between videos: the predictions have 1 to 2 steps per video and 2 in all"
         in notes(found, found)
     )
 
@@ -364,7 +430,7 @@ def test_wrong_settings(options: dict, words: str) -> None:
 def test_videos_without_truth_are_named_in_natural_order() -> None:
     extra = {name: Timeline(duration=1) for name in ("v10", "²", "v9")}
     notes = evaluate({**truth(), **extra}, truth()).notes
-    assert "3 predicted videos have no truth and were left out: v9, v10, ²." in notes
+    assert "3 predicted videos have no annotation and were left out: v9, v10, ²." in notes
 
 
 @pytest.mark.parametrize(
@@ -386,7 +452,7 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
         (
             {"random": [truth()]},
             truth(),
-            "row is called 'random', as a baseline .* Give it another name",
+            "row is called 'random', which is the name of a baseline",
         ),
     ],
 )
@@ -509,7 +575,7 @@ def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -
     found = renamed(true)
     table = evaluate({"one": found, "other": found}, true, background="drop")
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
-    assert "v4: it is background alone, so it was left out." in table.notes
+    assert "v4: it has background only and was left out." in table.notes
     assert (
         table.rows
         == evaluate(

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from resnet_weights import random_resnet
 from safetensors.numpy import save_file
 
 import stepcut as sc
@@ -22,7 +23,7 @@ from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import choose_device, choose_runtime, load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.backbones.lite0 import STAGES, weights_file
-from stepcut.features.backbones.resnet50 import BLOCKS, LAYERS, map_shape
+from stepcut.features.backbones.resnet50 import LAYERS, map_shape
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, read_weights
 
 Weights = dict[str, NDArray[np.float32]]
@@ -122,37 +123,6 @@ def slow_resnet(
         if name == layer:
             break
     return x.numpy()
-
-
-def random_resnet(stages: int = 3) -> Weights:
-    """Random weights of a ResNet-50 whose activations stay of order one."""
-    rng = np.random.default_rng(0)
-    w: Weights = {}
-
-    def conv(name: str, norm: str, out: int, inside: int, k: int) -> None:
-        w[f"{name}.weight"] = rng.normal(
-            0, (2 / (inside * k * k)) ** 0.5, (out, inside, k, k)
-        ).astype(np.float32)
-        for part, low, high in (
-            ("weight", 0.5, 1.0),
-            ("running_var", 0.8, 1.2),
-            ("bias", -0.1, 0.1),
-            ("running_mean", -0.1, 0.1),
-        ):
-            w[f"{norm}.{part}"] = rng.uniform(low, high, out).astype(np.float32)
-
-    conv("conv1", "bn1", 64, 3, 7)
-    inside = 64
-    for stage in list(BLOCKS)[:stages]:
-        for number in range(BLOCKS[stage]):
-            b, width, out = f"layer{stage - 1}.{number}", 16 * 2**stage, 64 * 2**stage
-            conv(f"{b}.conv1", f"{b}.bn1", width, inside, 1)
-            conv(f"{b}.conv2", f"{b}.bn2", width, width, 3)
-            conv(f"{b}.conv3", f"{b}.bn3", out, width, 1)
-            if number == 0:
-                conv(f"{b}.downsample.0", f"{b}.downsample.1", out, inside, 1)
-            inside = out
-    return w
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +244,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(
         ),
         (
             lambda: load_backbone("vit"),
-            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50\. Or give",
+            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50, frames\. Or give",
         ),
         (lambda: load_backbone(None), "backbone=None has no name, dim"),
         (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; hand over an object"),

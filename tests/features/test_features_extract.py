@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from features_films import make_film
 
 from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import read_like, read_source
+from stepcut.features.spec import as_spec
 
 
 def rows(seed: int, length: int = 5, width: int = 4) -> np.ndarray:
@@ -98,7 +101,7 @@ def test_nothing_given() -> None:
 def test_videos_and_features_are_not_mixed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rows(0))
     (tmp_path / "b.mp4").write_bytes(b"x")
-    with pytest.raises(OptionError, match=r"b\.mp4 holds no features, and others do"):
+    with pytest.raises(OptionError, match=r"b\.mp4 holds a video, and .*a\.npy a feature file"):
         read_source([tmp_path / "a.npy", tmp_path / "b.mp4"])
 
 
@@ -121,3 +124,16 @@ def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
     (tmp_path / "new.mp4").write_bytes(b"film")
     with pytest.raises(OptionError, match=r"learned from given features.* Give a feature file"):
         read_like(tmp_path / "new.mp4", Fraction(1), [3], None)
+
+
+def test_a_backbone_object_makes_rows_at_the_rate_of_the_spec(tmp_path: Path) -> None:
+    class Grey:
+        name, dim, size, fingerprint = "grey", 1, 16, "grey"
+
+        def extract(self, frames: Any) -> Any:
+            return frames.mean(axis=(1, 2, 3))[:, None]
+
+    film = make_film(tmp_path / "film.mp4", frames=40, rate=20)
+    own: Any = Grey()
+    [one], _ = read_source(film, spec=as_spec(own, fps=5), cache=tmp_path, backbone=own)
+    assert (one.rate, len(one.rows)) == (5, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, OptionError, OutputError, VideoError
 from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract, load_features
-from stepcut.features.files import read_rows
+from stepcut.features.files import content_hash, read_rows
 from stepcut.features.jobs import split_times
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.video.probe import key_times, probe
@@ -426,8 +428,62 @@ def test_the_cache_is_where_the_platform_wants_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
     assert cache_dir() == tmp_path / "stepcut"
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "darwin")
     assert cache_dir().parts[-3:] == ("Library", "Caches", "stepcut")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     monkeypatch.setattr("sys.platform", "win32")
     assert cache_dir() == tmp_path / "stepcut" / "cache"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_the_cache_is_its_owners_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def mode() -> int:
+        return cache_dir().stat().st_mode & 0o777
+
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "new"))
+    assert mode() == 0o700
+    (tmp_path / "new").chmod(0o755)  # which a group shares on purpose
+    assert mode() == 0o755
+    monkeypatch.delenv("STEPCUT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    (tmp_path / "stepcut").mkdir(mode=0o755)  # as earlier versions left it
+    assert mode() == 0o700
+
+
+class Replacing(Mean):
+    """A backbone during whose work another video takes the place of the one that is read."""
+
+    def __init__(self, film: Path, other: Path) -> None:
+        super().__init__()
+        self.film, self.other = film, other
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        if self.other.exists():
+            self.other.replace(self.film)
+        return super().extract(frames)
+
+
+def test_a_video_replaced_while_it_is_read_is_not_stored(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=40)
+    first = film.read_bytes()
+    other = make_film(tmp_path / "other.mp4", frames=60)
+    found, failures = extract(film, Replacing(film, other), fps=2, cache=tmp_path / "cache")
+    assert found == []
+    assert "changed while it was read" in str(failures[0])
+    assert not list((tmp_path / "cache").rglob("*.safetensors"))
+    film.write_bytes(first)
+    assert len(extract(film, Mean(), fps=2, cache=tmp_path / "cache")[0][0].rows) == 4
+
+
+def test_another_file_of_equal_size_and_time_is_not_taken_for_the_first(tmp_path: Path) -> None:
+    file, cache = tmp_path / "film.mp4", tmp_path / "cache"
+    old = 1_000_000_000
+    for content in (b"one", b"two"):
+        (tmp_path / "new").write_bytes(content)
+        os.utime(tmp_path / "new", (old, old))
+        (tmp_path / "new").replace(file)
+        with patch("stepcut.features.files.time.time_ns", lambda: 2**62):  # not changed just now
+            assert content_hash(file, cache) == hashlib.sha256(content).hexdigest()
+    assert len(list((cache / "hashes").iterdir())) == 1

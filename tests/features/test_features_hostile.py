@@ -15,7 +15,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from features_films import make_film
+from features_films import hostile_texts, make_film
 from numpy.typing import NDArray
 
 from stepcut.cli.main import main
@@ -104,7 +104,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "probe": probe,
     "key_times": key_times,
     "samples": lambda film: [time for time, _ in sample_frames(film, 20, 16)],
-    "near": lambda film: [time for time, _ in sample_frames(film, 2, 16, times="near")],
+    "fast": lambda film: [time for time, _ in sample_frames(film, 2, 16, fast=True)],
     "a part": lambda film: [time for time, _ in sample_frames(film, 20, 16, start=0.1, end=0.2)],
 }
 
@@ -288,3 +288,16 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         if len(made) < 16:
             return bytes(made)
     return bytes(made)
+
+
+def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path: Path) -> None:
+    names = hostile_texts(tmp_path / "films")
+    made = [
+        make_film(tmp_path / "films" / f"{name}.mp4", frames=20 + place).stem
+        for place, name in enumerate("ab")
+    ]
+    found, failures = extract(tmp_path / "films", Grey(), 2, tmp_path / "cache")
+    assert [one.name for one in found] == [*made, "level24"]
+    bad = {name for name in names if not name.endswith(".m3u8")}  # which is no suffix of a video
+    assert {Path(failure.path).name for failure in failures} == bad
+    assert all(isinstance(failure.error, VideoError) for failure in failures)

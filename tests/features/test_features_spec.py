@@ -127,31 +127,32 @@ def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return told
 
 
-def test_rows_of_other_times_are_taken_with_a_word(
+def test_rows_sampled_otherwise_are_taken_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def rows(name: str, times: str | None) -> Features:
-        return Features(ROWS, Fraction(2), 10.0, name, spec=FeatureSpec("resnet50", times=times))
+    def rows(name: str, fast: bool) -> Features:
+        return Features(ROWS, Fraction(2), 10.0, name, spec=FeatureSpec("resnet50", fast=fast))
 
     for number in range(3):
-        export(rows(f"v{number}", None), tmp_path / "exact")
-        export(rows(f"v{number}", "near"), tmp_path / "near")
+        export(rows(f"v{number}", False), tmp_path / "exact")
     procedure = sc.learn(tmp_path / "exact", 2, cache=tmp_path)
-    procedure.check(rows("new", "exact"))  # which is what is meant where nothing is said
+    procedure.check(rows("new", False))
     assert said_of(caplog) == []
-    procedure.check(rows("new", "fast"))
+    procedure.check(rows("new", True))
     [told] = said_of(caplog)
-    assert "times=fast" in told
-    assert "times=exact" in told
-    assert "up to 1 s" in told
-    procedure.segment(rows("another", "fast"))  # said once
+    assert "fast=True" in told
+    assert "fast=False" in told
+    procedure.segment(rows("another", True))  # said once
     assert said_of(caplog) == []
-    procedure.teach({"v0": procedure.timelines["v0"]}, source=tmp_path / "near")
-    [told] = said_of(caplog)
-    assert "times=near" in told
-    assert "up to 0.25 s" in told
-    sc.learn(tmp_path / "near", 2, cache=tmp_path).check(rows("new", None))
-    assert "made with times=exact" in said_of(caplog)[0]
+
+
+def test_specs_of_earlier_versions_are_read() -> None:
+    for times, fast in (("fast", True), ("near", False)):
+        spec = FeatureSpec.from_json({"name": "resnet50", "fps": "2", "times": times})
+        assert spec is not None
+        assert spec.fast is fast
+    assert FeatureSpec.from_json(FeatureSpec(fast=True).to_json()) == FeatureSpec(fast=True)
+    assert "fast" not in FeatureSpec().to_json()
 
 
 def test_rows_of_another_network_are_taken_with_a_word(

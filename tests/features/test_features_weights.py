@@ -1,4 +1,4 @@
-"""Files of torch, read without torch: what it wrote is read exactly, and nothing else is obeyed."""
+"""Files of weights: what torch wrote is read exactly, and nothing else is obeyed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from stepcut.errors import OptionError
+from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.lite0 import weights_file
+from stepcut.features.backbones.lite0 import package_weights, weights_file
 from stepcut.features.backbones.weights import read_weights
 
 
@@ -58,9 +58,9 @@ def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> No
     save_file(
         {"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors"
     )  # read where ml_dtypes is loaded
-    code = "import sys; from stepcut.features.backbones.lite0 import weights_file\n"
+    code = "import sys; from stepcut.features.backbones.lite0 import package_weights\n"
     code += "from stepcut.features.backbones.weights import read_weights\n"
-    code += "print(len(read_weights(weights_file())[0]), 'torch' in sys.modules, flush=True)\n"
+    code += "print(len(package_weights()), 'torch' in sys.modules, flush=True)\n"
     code += "read_weights('brain.safetensors')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
@@ -68,8 +68,29 @@ def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> No
     assert done.stdout.split()[:2] == ["296", "False"]
     assert "OptionError: weights='brain.safetensors'" in done.stderr
     assert "bfloat16" in done.stderr.splitlines()[-1]
-    ours, theirs = read_weights(weights_file())[0], torch.load(weights_file(), weights_only=True)
+    ours, theirs = package_weights(), torch.load(weights_file(), weights_only=True)
+    assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_changed_file_of_the_package_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "w.pth").write_bytes(pickle.dumps(Call(eval, "open('ran', 'w')")))
+    monkeypatch.setattr("stepcut.features.backbones.lite0.weights_file", lambda: tmp_path / "w.pth")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match="not the file that was published"):
+        package_weights()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_without_torch_its_files_are_refused_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "w.pth").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ExtraNeeded, match="pip install"):
+        read_weights(tmp_path / "w.pth")
 
 
 def test_weights_of_ones_own_for_the_default_backbone_are_told_apart(tmp_path: Path) -> None:

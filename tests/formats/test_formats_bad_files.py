@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import FORMATS, common, losses, read, read_folder, write, write_folder
+from stepcut.formats import FORMATS, common, read, read_folder, write, write_folder
 from stepcut.timeline import Segment, Timeline
 
 CREPE = (Segment(0.0, 2.5, "flip crêpe"),)
@@ -180,13 +180,12 @@ def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Pa
     assert read(path).sequence() == [step]
 
 
-@pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity"])
-def test_a_label_with_newlines_becomes_one_line(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"])
+def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
-    timeline = Timeline([Segment(0, 1, "salt\n\npepper")])
-    write(path, timeline, name)
-    assert read(path).sequence() == ["salt pepper"]
-    assert "names become one line with single spaces" in losses([timeline], name)
+    with pytest.raises(AnnotationError, match=r"has a line break, which format .* cannot hold"):
+        write(path, Timeline([Segment(0, 1, "salt\n\npepper")]), name, rate=2)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -225,7 +224,7 @@ def test_unknown_suffix_and_format(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"format='elam' is unknown; did you mean 'elan'\?"):
         read(tmp_path / "x.doc", "elam")
     (tmp_path / "notes.txt").write_text("just some words\n")
-    with pytest.raises(AnnotationError, match="nor in a folder 'groundTruth'"):
+    with pytest.raises(AnnotationError, match="not in a folder 'groundTruth'"):
         read(tmp_path / "notes.txt")
     (tmp_path / "x.json").write_text('{"a": 1}')
     with pytest.raises(

@@ -190,7 +190,7 @@ def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
     )
     for path in (tmp_path / "study.boris", tmp_path / "x.tsv"):
         with pytest.raises(
-            AnnotationError, match="'first try', 'tea, bob' are observations of one film"
+            AnnotationError, match="'first try', 'tea, bob' are observations of one video"
         ):
             read(path)
         assert read(path, annotator="first try").segments[0] == Segment(1.5, 4, "pour")

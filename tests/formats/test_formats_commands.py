@@ -7,11 +7,13 @@ import xml.etree.ElementTree as etree
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.formats import read
+from stepcut.formats import read, read_folder, write
 from stepcut.procedure.procedure import load
+from stepcut.toy import toy_features
 
 
 def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None:
@@ -24,6 +26,47 @@ def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None
     for trace, timeline in zip(traces, timelines.values(), strict=True):
         names = [event[0].attrib["value"] for event in trace[1:]]
         assert sorted(names) == sorted(2 * timeline.sequence())  # each starts and is completed
+
+
+@pytest.mark.slow
+def test_columns_rate_and_encoding_wherever_labels_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table with its own headings, in cp1251 or in frames, for every command that reads labels."""
+    rows, timelines = toy_features(videos=3, seed=1, dim=4, rate=2)
+    for folder in ("features", "table", "frames"):
+        (tmp_path / folder).mkdir()
+    for k, (row, timeline) in enumerate(zip(rows, timelines, strict=True)):
+        np.save(tmp_path / "features" / f"v{k}.npy", row)
+        cells = [f"{s.start};{s.end};{s.step} é\n".replace(".", ",") for s in timeline]
+        text = "".join(["von wann;bis wann;was\n", *cells])
+        (tmp_path / "table" / f"v{k}.csv").write_bytes(text.encode("cp437"))
+        write(tmp_path / "frames" / f"v{k}.txt", timeline, "frame-ranges", rate=30)
+    features, table, frames = (str(tmp_path / name) for name in ("features", "table", "frames"))
+    columns = ["--columns", "start=von wann,end=bis wann,step=was", "--encoding", "cp437"]
+    proc, json = str(tmp_path / "a.proc"), str(tmp_path / "a.json")
+    learned = [features, "--rate", "2", "-o", proc, "--quiet", "--labels"]
+    assert main(["learn", *learned, table]) == 2
+    assert "--columns start=NAME,end=NAME,step=NAME" in capsys.readouterr().err
+    assert main(["learn", *learned, table, *columns]) == 0
+    assert "add jam é" in load(proc).steps
+    assert main(["teach", proc, table, *columns, "--quiet"]) == 0
+    assert main(["evaluate", proc, "--truth", table, *columns]) == 0
+    assert main(["evaluate", table, "--truth", table, *columns]) == 0
+    assert main(["agree", table, proc, *columns]) == 0
+    assert main(["budget", table, *columns]) == 0
+    assert main(["convert", table, json, *columns]) == 0
+    assert "stir tea é" in read_folder(json)["v0"].steps
+    rate = ["--rate", "30"]
+    proc = learned[4] = str(tmp_path / "b.proc")
+    assert main(["learn", *learned, frames, "--label-rate", "30"]) == 0
+    assert main(["teach", proc, frames, *rate, "--quiet"]) == 0
+    assert main(["evaluate", proc, "--truth", frames, *rate]) == 0
+    assert main(["agree", frames, proc, *rate]) == 0
+    assert main(["budget", frames, *rate]) == 0
+    assert main(["budget", frames]) == 2
+    assert main(["learn", features, "--label-rate", "30", "-o", proc]) == 2
+    assert "Add --labels DIR" in capsys.readouterr().err
 
 
 def test_a_cut_video_is_linked_by_its_eaf(

@@ -13,7 +13,6 @@ import pytest
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.evaluate import read_truth
 from stepcut.formats import FORMATS, read, read_all, read_folder, write
-from stepcut.formats.capabilities import stated_losses
 from stepcut.procedure.lesson import read_labels
 from stepcut.timeline import Segment, Timeline
 
@@ -382,13 +381,6 @@ def test_native_json_reads_what_other_programs_leave_out(tmp_path: Path) -> None
     assert read(path) == Timeline([TWO[0]], video="x")
 
 
-def test_every_format_has_a_title_and_stated_losses() -> None:
-    for name, form in FORMATS.items():
-        assert form.name == name
-        assert form.title
-        assert (stated_losses(form.capabilities) == []) == (name == "json")
-
-
 def test_rates_are_fractions(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1001.0, "long")], video="v")
     write(tmp_path / "x.json", timeline, "label-studio", rate=Fraction(30000, 1001))
@@ -443,7 +435,7 @@ def test_neighbours_that_overlap_by_rounding_touch(
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, f in FORMATS.items() if f.many and f.read and f.capabilities.empty]
+    "name", [n for n, f in FORMATS.items() if f.many and f.read and "empty" in f.keeps]
 )
 def test_a_video_without_segments_stays_among_several(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"all{FORMATS[name].suffix}"

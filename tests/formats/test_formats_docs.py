@@ -1,4 +1,4 @@
-"""docs/formats.md says of every format what its table says, and its examples run."""
+"""docs/formats.md lists every format with what it keeps, and its examples run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,27 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.formats import FORMATS, read, write_folder
-from stepcut.formats.capabilities import stated_losses
+from stepcut.formats.tables import COLUMNS
 from stepcut.timeline import Segment, Timeline
 
 DOC = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_the_losses_are_those_that_are_stated(name: str) -> None:
+def test_the_table_says_what_each_format_keeps(name: str) -> None:
     form = FORMATS[name]
-    losses = "; ".join(stated_losses(form.capabilities)) or "nothing"
-    many = "yes" if form.many else "no"
-    assert f"| `{name}`: {form.title} | `{form.suffix}` | {many} | {losses} |" in DOC
+    keeps = form.keeps.split()
+    cells = ["yes" if form.many else ""]
+    cells += ["yes" if what in keeps else "" for what in ("clicks", "confidence", "duration")]
+    cells += ["yes" if what in keeps else "" for what in ("steps", "empty")]
+    row = f"| `{name}`: {form.title} | `{form.suffix}` | {' | '.join(cells)} |"
+    assert row in DOC
+
+
+@pytest.mark.parametrize("column", list(COLUMNS))
+def test_the_names_of_columns_are_listed(column: str) -> None:
+    listed = ", ".join(f"`{name}`" for name in COLUMNS[column].split())
+    assert f"| `{column}` | {listed} |" in DOC
 
 
 def test_the_examples_run(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,3 +114,27 @@ def test_large_units_travel_in_parts_that_join_again() -> None:
         bytes([parts[0][0] & 0xE0 | parts[0][1] & 0x1F]) + b"".join(part[2:] for part in parts)
         == unit
     )
+
+
+def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        there = f"http://127.0.0.1:{server.server_port}"
+        (tmp_path / "live.m3u8").write_text(
+            f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{there}/secret.ts\n"
+        )
+        with pytest.raises(VideoError, match="playlist"):
+            next(frames_of(f"{there}/live.m3u8", 5.0, lambda _: None))
+        server.shutdown()
+    assert asked
+    assert "/secret.ts" not in asked

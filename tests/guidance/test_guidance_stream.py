@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import logging
 import socket
 import threading
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 from features_films import make_film, number_of
 
+from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.compute import compute_rows
 from stepcut.features.video.sample import Scaler, sample_frames
@@ -33,7 +35,7 @@ from stepcut.guidance.sources import (
     keep_pace,
     open_samples,
 )
-from stepcut.guidance.stream import Sample, Say, Stream
+from stepcut.guidance.stream import Outage, Sample, Say, Stream
 
 Picture = Any
 
@@ -42,7 +44,7 @@ def picture(value: int = 0, height: int = 8, width: int = 8) -> Picture:
     return np.full((height, width, 3), value, dtype=np.uint8)
 
 
-def stream(connect: Callable[[Say], Iterator[Any]], rate: float = 1000.0, **waits: float) -> Stream:
+def stream(connect: Callable[[Say], Iterator[Any]], rate: float = 1000.0, **waits: Any) -> Stream:
     return Stream(
         "fake", connect, lambda frame: frame, rate, **{"patience": 5.0, "stall": 5.0, **waits}
     )
@@ -348,8 +350,113 @@ def test_an_address_where_nothing_answers_says_so() -> None:
 
 
 def test_a_camera_that_is_not_there_says_so() -> None:
-    with pytest.raises(VideoError, match=r"camera /dev/no-such-camera .*cannot be opened"):
-        next(frames_of("camera:/dev/no-such-camera", stall=1.0, say=print))
+    attempts = []
+
+    def connect(say: Say) -> Iterator[Picture]:
+        attempts.append(1)
+        return frames_of("camera:/dev/no-such-camera", 1.0, say)
+
+    with contextlib.closing(stream(connect)) as samples, pytest.raises(VideoError) as caught:
+        next(samples)
+    assert caught.value.path == "/dev/no-such-camera"
+    assert len(attempts) == 1  # without the patience of a source that may come yet
+
+
+def test_a_camera_that_is_unplugged_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.guidance.stream.LOST", 0.05)
+    plugged = threading.Event()
+    plugged.set()
+    outages = []
+
+    def connect(say: Say) -> Iterator[Picture]:
+        if not plugged.is_set():
+            yield from frames_of("camera:/dev/no-such-camera", 1.0, say)
+        yield from paced(range(5))
+        plugged.clear()
+
+    def lost(outage: Outage) -> None:
+        outages.append(outage)
+        plugged.set()
+
+    with contextlib.closing(stream(connect, lost=lost)) as samples:
+        taken = [next(samples) for _ in range(7)]
+    assert outages
+    assert "/dev/no-such-camera" in outages[0].reason
+    assert len(taken) == 7
+
+
+def test_a_lost_source_is_reported_again_and_again_while_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stepcut.guidance.stream.LOST", 0.02)
+    monkeypatch.setattr("stepcut.guidance.stream.HEARTBEAT", 0.02)
+    outages: list[Outage] = []
+    again = threading.Event()
+
+    def connect(_: Say) -> Iterator[Picture]:
+        yield from paced(range(3))
+        again.wait()
+        yield from itertools.cycle([picture()])
+
+    def lost(outage: Outage) -> None:
+        outages.append(outage)
+        if len(outages) == 4:
+            again.set()
+
+    with contextlib.closing(stream(connect, lost=lost)) as samples:
+        times = [next(samples).time for _ in range(6)]
+    assert len(outages) >= 4
+    waited = [outage.waited for outage in outages[:4]]
+    assert waited == sorted(waited)
+    assert times[-1] > outages[3].time
+    record = outages[0].to_json()
+    assert record["source"] == "lost"
+    assert record.keys() == {"time", "source", "waited", "reason"}
+
+
+def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr("stepcut.guidance.stream.time", fake)
+    ended = threading.Event()
+
+    def connect(_: Say) -> Iterator[Picture]:
+        ended.wait()
+        yield from ()
+
+    samples = stream(connect)
+    for _ in range(20):  # a frame every two seconds
+        clock.now += 2.0
+        samples._take(picture())
+    clock.now += 4.0
+    assert samples._outage() is None
+    clock.now += 4.0
+    outage = samples._outage()
+    assert outage is not None
+    assert outage.waited == 8.0
+    assert samples._outage() is None  # until the next heartbeat
+    ended.set()
+    samples.close()
+
+
+def test_the_command_prints_a_line_while_the_source_is_lost(
+    tiny_task: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def follow(*_: object, lost: Callable[[Outage], None], **__: object) -> Iterator[Any]:
+        lost(Outage(3.25, 1.6, "Connection reset by peer"))
+        return iter(())
+
+    monkeypatch.setattr("stepcut.cli.guide.load", lambda *_, **__: tiny_task.procedure)
+    monkeypatch.setattr("stepcut.cli.guide.follow", follow)
+    assert main(["guide", "any.proc", "rtsp://10.0.0.5/live"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "time": 3.25,
+        "source": "lost",
+        "waited": 1.6,
+        "reason": "Connection reset by peer",
+    }
+    assert main(["guide", "any.proc", "rtsp://10.0.0.5/live", "--view"]) == 0
+    assert "no frames for 2 s (Connection reset by peer)" in capsys.readouterr().out
 
 
 def test_a_device_is_read_as_a_camera_is(monkeypatch: pytest.MonkeyPatch) -> None:

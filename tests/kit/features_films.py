@@ -109,3 +109,22 @@ def make_sound(path: Path, cover: bool = False) -> Path:
             out.mux(art.encode())
         add_sound(out, voice, 1.0)
     return path
+
+
+def hostile_texts(folder: Path) -> list[str]:
+    """Text files named like videos that FFmpeg would follow to other files, or for ever."""
+    folder.mkdir(exist_ok=True)
+    texts = {
+        "itself.mp4": "ffconcat version 1.0\nfile itself.mp4\n",
+        "list.m3u8": "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nlist.m3u8\n",
+        "list.ts": "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nlist.ts\n",
+        "dash.mp4": '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"></MPD>',
+    }
+    for level in range(24):  # each names the next one twice: two to the power of 24
+        texts[f"level{level}.mkv"] = (
+            f"ffconcat version 1.0\n{f'file level{level + 1}.mkv{chr(10)}' * 2}"
+        )
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    make_film(folder / "level24.mkv", frames=4)
+    return list(texts)

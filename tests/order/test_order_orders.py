@@ -107,7 +107,7 @@ def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
     assert orders[0] == next(iter(orders)) == ((0, 1), ["a", "c"])
     assert len(orders) == 3
     assert "2 videos  pour → stir" in str(orders)
-    assert "step 2" in str(orders)
+    assert "step 3" in str(orders)
 
 
 def test_orders_are_written_and_draw_themselves() -> None:

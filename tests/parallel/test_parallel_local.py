@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any
@@ -22,8 +26,8 @@ from parallel_kit import (
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import count_cores
-from stepcut.parallel.local import Local
+from stepcut.parallel.contract import PASSIVE, count_cores, share_cores
+from stepcut.parallel.local import Local, map_threads
 
 
 @pytest.fixture
@@ -147,3 +151,44 @@ def test_an_engine_of_ones_own_stays_open() -> None:
         assert none is None
         assert one is not None
         assert one.workers >= 1
+
+
+def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.05)
+    hang, begun = threading.Event(), threading.Event()
+
+    def work(item: int, _: Callable[[int], None]) -> int:
+        if item:
+            begun.set()
+            hang.wait(60)
+        begun.wait(60)
+        return item
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        map_threads(work, [0, 1], interrupt, lambda *_: None, workers=2)
+    left = [thread for thread in threading.enumerate() if thread.name == "stepcut-work"]
+    assert [thread.daemon for thread in left] == [True]
+    hang.set()
+    left[0].join(60)
+
+
+def test_threads_of_commands_and_workers_sleep_while_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in PASSIVE:
+        monkeypatch.delenv(name, raising=False)
+    with share_cores(1):
+        assert {name: os.environ[name] for name in PASSIVE} == PASSIVE
+    assert not PASSIVE.keys() & os.environ.keys()
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")  # which somebody may want
+    with share_cores(1):
+        assert os.environ["OMP_WAIT_POLICY"] == "active"
+    code = "import sys; from stepcut.cli.main import main; main(['doctor', '--json']); import os; "
+    code += "print(os.environ['OPENBLAS_THREAD_TIMEOUT'], os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"{PASSIVE['OPENBLAS_THREAD_TIMEOUT']} active"

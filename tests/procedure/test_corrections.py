@@ -374,3 +374,58 @@ def test_any_edits_keep_timelines_whole_and_undo_to_the_start(
         assert edits.document == after
     if len(seen) > 1:
         assert len(json.loads((place / "edits.json").read_text())["done"]) == len(seen) - 1
+
+
+def test_clicks_are_put_moved_removed_and_undone(place: Path) -> None:
+    edits = Edits(place)
+    for time, step in ((4.8, 2), (1.0, 0), (3.0, 1)):
+        edits.do({"do": "click", "video": "one", "time": time, "step": step})
+    assert Edits(place).document.clicks["one"] == ((1.0, 0), (3.0, 1), (4.8, 2))
+    edits.do({"do": "move_click", "video": "one", "click": 0, "time": 5.5})
+    assert Edits(place).document.clicks["one"] == ((3.0, 1), (4.8, 2), (5.5, 0))
+    edits.do({"do": "clicks_complete", "video": "one"})
+    assert Edits(place).document.complete == {"one"}
+    for _ in range(3):
+        edits.do({"do": "remove_click", "video": "one", "click": 0})
+    assert Edits(place).document.complete == set()  # of no clicks nothing is complete
+    edits.undo()
+    assert Edits(place).document.clicks["one"] == ((5.5, 0),)
+    assert edits.document.parts == edits.outline.learned.parts
+
+
+def test_clicks_follow_a_merge(place: Path) -> None:
+    edits = Edits(place)
+    for time, step in ((1.0, 0), (3.0, 1)):
+        edits.do({"do": "click", "video": "one", "time": time, "step": step})
+    edits.do({"do": "merge", "step": 0, "into": 1})
+    assert edits.document.clicks["one"] == ((1.0, 1), (3.0, 1))
+    edits.do({"do": "merge", "step": 1, "into": None})
+    assert edits.document.clicks["one"] == ()
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"do": "click", "video": "one", "time": 1.0, "step": 1}, "another step"),
+        ({"do": "click", "video": "one", "time": 1.0, "step": 9}, "step=9"),
+        ({"do": "click", "video": "one", "time": "now", "step": 0}, "time"),
+        ({"do": "click", "video": "none", "time": 1.0, "step": 0}, "video"),
+        ({"do": "move_click", "video": "one", "click": 1, "time": 2.0}, "click=1"),
+        ({"do": "remove_click", "video": "two", "click": 0}, "click=0"),
+        ({"do": "clicks_complete", "video": "two"}, "no clicks"),
+        ({"do": "fine", "kind": "missed", "step": 9, "video": "new"}, "step=9"),
+        ({"do": "fine", "kind": None, "step": 0, "video": "new"}, "kind"),
+    ],
+)
+def test_clicks_that_make_no_sense(place: Path, edit: dict[str, Any], said: str) -> None:
+    edits = Edits(place)
+    edits.do({"do": "click", "video": "one", "time": 1.0, "step": 0})
+    with pytest.raises(OptionError, match=said):
+        edits.do(edit)
+    assert Edits(place).document.clicks == {"one": ((1.0, 0),)}
+
+
+def test_a_click_beyond_the_end_is_at_the_end(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "click", "video": "one", "time": 99.0, "step": 0})
+    assert edits.document.clicks["one"] == ((6.0, 0),)

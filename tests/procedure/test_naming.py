@@ -125,7 +125,7 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"steps": 3, "fps": 2, "background": 0.0, "cache": tmp_path, **QUICK}
     procedure = sc.learn(kitchen / "videos", **settings)
-    assert procedure.steps == ["step 0", "step 1", "step 2"]
+    assert procedure.steps == ["step 1", "step 2", "step 3"]
     assert all(len(words) == 2 for words in procedure.suggestions.values())
     seen: list[int] = []
 

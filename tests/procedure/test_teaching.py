@@ -174,7 +174,7 @@ def test_a_video_may_be_labelled_in_part(learned: sc.Procedure) -> None:
 def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) -> None:
     some = Timeline([s for s in TRUTH[ONE] if s.step != TRUTH[ONE].steps[2]], TRUTH[ONE].duration)
     taught = learned.teach({ONE: some}, steps=6)
-    assert taught.steps[5] == "step 5 (no name yet)"
+    assert taught.steps[5] == "step 6 (no name yet)"
     with pytest.raises(OptionError, match=r"steps=6\.7 .*whole number"):
         learned.teach({ONE: some}, steps=6.7)
     assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
@@ -229,7 +229,7 @@ def test_labels_from_files_on_the_command_line(
     assert "2 labelled videos and 3 others" in out
     assert "no step any more, since the labels do not name it: a word of mine\n" in out
     assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
-    assert sc.load(tmp_path / "p.proc").steps[0] == "step 0"
+    assert sc.load(tmp_path / "p.proc").steps[0] == "step 1"
 
 
 def test_files_of_frames_and_of_several_people_on_the_command_line(
@@ -403,7 +403,7 @@ def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
 def test_one_row_is_too_little_to_learn_from_however_long_it_lasts() -> None:
     labels = {ONE: np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)])}
     with pytest.raises(
-        AnnotationError, match=r"'step 0' is labelled for 4 s .*label more than 4 s"
+        AnnotationError, match=r"'step 1' is labelled for 4 s .*label more than 4 s"
     ):
         sc.learn(VIDEOS, labels=labels, rate=0.25, **QUICK)
 

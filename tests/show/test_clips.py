@@ -147,8 +147,8 @@ def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_pat
         one["path"] = None
     (place / "timelines.json").write_text(json.dumps(kept))
     words = [str(place), "--videos", str(kitchen / "videos"), "--quiet", "-o"]
-    assert main(["clips", *words, str(tmp_path / "clips"), "--step", "STEP 0"]) == 0
-    assert [one.name for one in (tmp_path / "clips").iterdir() if one.is_dir()] == ["step 0"]
+    assert main(["clips", *words, str(tmp_path / "clips"), "--step", "STEP 1"]) == 0
+    assert [one.name for one in (tmp_path / "clips").iterdir() if one.is_dir()] == ["step 1"]
     assert main(["report", *words, str(tmp_path / "r.html"), "--pictures", "1"]) == 0
     page = (tmp_path / "r.html").read_text()
     assert "data:image/jpeg" in page
@@ -206,7 +206,7 @@ def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
         "pour/contact-sheet.jpg", "pour/v2-01.jpg", "pour/v2-01.mp4", "pour/v3-01.jpg", "pour/v3-01.mp4",
         "time-budget.csv",
     ]  # fmt: skip
-    assert "v3,pour,1.5,1,30.0" in (out / "time-budget.csv").read_text()
+    assert "v3,pour,1,1.5,1.5,,30.0" in (out / "time-budget.csv").read_text()
     list(write_clips(timelines, videos, out, step="pour"))
     assert (out / "pour" / "grid.mp4").exists()
 

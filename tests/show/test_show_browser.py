@@ -4,51 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from show_browser_kit import launched, until
 from show_kit import Page as Served
 from show_kit import parts_of
 
 import stepcut as sc
-from stepcut.formats import read_all
 from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.server import RunningViewer
 
 pytestmark = pytest.mark.browser
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-]
-FLAGS += [
-    "--disable-component-update",
-    "--disable-sync",
-    "--autoplay-policy=no-user-gesture-required",
-]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
-    )
-    program = next(
-        (path for name in ("chromium", "google-chrome", "chrome") if (path := shutil.which(name))),
-        None,
-    )
-    if program is None:
-        pytest.skip("needs Chromium, which is not installed: apt install chromium")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=program, args=FLAGS)
+    with launched() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -72,15 +47,6 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
     assert [
         words for words in complaints if "422" not in words
     ] == []  # a refused edit is no fault of the page
-
-
-def until(page: Any, expression: str) -> None:
-    """Wait for something to become true; the page's policy does not let the browser itself evaluate text."""
-    for _ in range(300):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError(f"this never became true: {expression}")
 
 
 def open_on_phone(browser: Any, served: Served) -> Any:
@@ -139,9 +105,9 @@ def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.wait_for_timeout(500)  # the frame rate comes with a question of its own
     page.keyboard.press(".")
-    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 15) < 0.01")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 10) < 0.01")
     page.keyboard.press(",")
-    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 0.5 / 15) < 0.01")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 0.5 / 10) < 0.01")
     for _ in range(9):
         page.keyboard.press(">")
     assert page.evaluate("document.querySelector('#stage video').playbackRate") == 4
@@ -303,7 +269,7 @@ def test_what_was_just_done_is_saved_when_the_page_is_left(
 
 def test_a_video_that_is_not_there_shows_no_picture_of_another(page: Any, served: Served) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 1")
-    served.viewer.paths[1] = None
+    served.viewer.videos["two"] = None
     page.reload()
     page.wait_for_selector("body.ready")
     page.keyboard.press("PageDown")
@@ -392,13 +358,12 @@ def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
         tab.wait_for_selector("body.ready")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
-    wait_saved(tab, "stepcut view does not answer, so nothing was done.")
-    tab.locator("#export").click()
-    tab.locator("dialog button.main").click()
-    until(tab, "document.querySelector('dialog .bad').textContent.includes('does not answer')")
+    wait_saved(tab, "stepcut does not answer, so nothing was done.")
+    tab.keyboard.press("e")
+    until(tab, "document.querySelector('.preview').textContent.includes('does not answer')")
     port = int(served.host.rpartition(":")[2])
-    again = Running(served.viewer, port).start()  # at the same place, and with another token
-    tab.keyboard.press("Escape")
+    again = RunningViewer(served.viewer, port).start()  # at the same place, and with another token
+    tab.keyboard.press("F2")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
     wait_saved(tab, "Use the address that stepcut view printed. Nothing was done.")
@@ -467,17 +432,14 @@ def test_one_step_in_all_videos_side_by_side(page: Any) -> None:
     )
 
 
-def test_export_what_stands(page: Any, tmp_path: Path) -> None:
+def test_what_an_export_would_write_is_shown(page: Any, place: Path) -> None:
     name_of(page, 0).fill("cut")
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
-    page.locator("#export").click()
-    page.get_by_label("Format").select_option("csv")
-    with page.expect_download() as download:
-        page.locator("dialog button.main").click()
-    assert download.value.suggested_filename == "breakfast-csv.csv"
-    download.value.save_as(tmp_path / "out.csv")
-    assert [t.sequence()[0] for t in read_all(tmp_path / "out.csv")] == ["cut", "cut"]
+    page.locator("#tabs").get_by_text("Export").click()
+    page.locator("#export-view [name=csv]").check()
+    until(page, "document.querySelector('.preview')?.textContent.includes('labels-csv.csv')")
+    assert not (place.parent / "breakfast-export").exists()  # a preview writes nothing
 
 
 def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
@@ -599,7 +561,7 @@ def test_a_video_that_the_browser_cannot_play_gets_a_copy(
     with Served(place) as served:
         tab = browser.new_page()
         tab.goto(served.running.address)
-        until(tab, "/proxy/.test(document.querySelector('#stage video').src)")
+        until(tab, "/copy/.test(document.querySelector('#stage video').src)")
         until(tab, "document.querySelector('#stage video').videoWidth > 0")
         assert re.fullmatch(
             r"6(\.\d+)?|5\.\d+",
@@ -628,7 +590,7 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
 def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
     from stepcut.checking.report import Finding, Report, StepSeen
     from stepcut.procedure.corrections.document import Part
-    from stepcut.show.viewer.state import CheckedVideo
+    from stepcut.show.viewer.checks import CheckedVideo
 
     findings = [
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
@@ -743,7 +705,10 @@ def test_keys_work_on_keyboards_of_other_letters(page: Any, place: Path) -> None
     wait_saved(page, "Undone")
     press("х", "BracketRight")  # to the next boundary
     until(page, "document.querySelector('#stage video').currentTime === 2")
-    press("ы", "KeyS")  # on it: there is nothing to split
+    press("ы", "KeyS")  # at the start of the segment: in its middle
+    wait_saved(page, "split a segment")
+    press("я", "KeyZ", ctrl=True)
+    wait_saved(page, "Undone")
     press("é", "Digit2")  # no digit on a French keyboard
     press("и", "KeyB")
     wait_saved(page, "mark background")
@@ -777,7 +742,7 @@ def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
 
 
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
-    page.get_by_label("What a check makes of pour tea").select_option("critical")
+    page.get_by_label("Severity of pour tea in a check").select_option("critical")
     wait_saved(page, "Saved: what a check makes")
     assert json.loads((place / "severity.json").read_text()) == {
         "optional": [],
@@ -786,19 +751,19 @@ def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     }
     page.reload()
     page.wait_for_selector("body.ready")
-    assert page.get_by_label("What a check makes of pour tea").input_value() == "critical"
+    assert page.get_by_label("Severity of pour tea in a check").input_value() == "critical"
 
 
 def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> None:
     with Served(many) as opened:
         page = open_on_phone(browser, opened)
-        button = page.get_by_role("button", name="Holds a mistake", exact=True)
+        button = page.get_by_role("button", name="Contains a mistake", exact=True)
         name = page.locator("#stage h2").text_content()
         button.click()
         wait_saved(page, f"{name} holds a mistake")
         assert button.get_attribute("aria-pressed") == "true"
-        assert page.locator(".card .badge.wrong").all_text_contents() == ["holds a mistake"]
-        assert page.locator(".card .badge:text-is('strays most')").count() == 3
+        assert page.locator(".card .badge.wrong").all_text_contents() == ["contains a mistake"]
+        assert page.locator(".card .badge:text-is('most unusual')").count() == 3
         assert sc.load(many).document.mistakes == {name}
         page.keyboard.press("x")
         wait_saved(page, f"{name} is normal")
@@ -833,7 +798,7 @@ def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> 
         assert tab.locator("#trust").inner_text() == "doubtful"
         tab.keyboard.press("g")
         assert "runs differ" in tab.locator("dialog").inner_text()
-        assert "“spread butter” would part in two" in tab.locator("dialog").inner_text()
+        assert "“spread butter” would be split in two" in tab.locator("dialog").inner_text()
         tab.get_by_label("How many steps").fill("2")
         assert tab.locator("dialog .groups li").all_inner_texts() == [
             "slice bread\npour tea",
@@ -880,11 +845,11 @@ def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) 
     until(page, "document.querySelector('#stage video').currentTime === 2")
     page.keyboard.press("k")
     wait_saved(page, "move a boundary")
-    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2 + 1 / 15, abs=0.001)
+    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2 + 1 / 10, abs=0.001)
     for _ in range(5):  # faster than they are saved
         page.keyboard.press("k")
-    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 2.4) < 0.01")
-    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2.4, abs=0.005)
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 2.6) < 0.01")
+    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2.6, abs=0.005)
     page.keyboard.press("[")
     until(page, "document.querySelector('#stage video').currentTime === 0")
 
@@ -906,9 +871,150 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         wait_saved(tab, "confirm")
         tab.locator("#teach").click()
         tab.locator("dialog button.main").click()
-        until(tab, "document.querySelector('dialog')?.textContent.includes('as you said')")
+        until(tab, "document.querySelector('dialog')?.textContent.includes('as you labelled it')")
         assert opened.viewer.edits.outline.given
         tab.get_by_text("Take it back").click()
         wait_saved(tab, "Taken back")
         assert not opened.viewer.edits.outline.given
+        tab.close()
+
+
+def test_the_file_that_opens_the_browser_leads_to_the_page(
+    browser: Any, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    served.running.open_browser("#two@3.5")
+    tab = browser.new_page()
+    for _ in range(100):
+        if opened:
+            break
+        tab.wait_for_timeout(50)
+    tab.goto(opened[0])
+    tab.wait_for_selector("body.ready")
+    assert tab.locator("#stage h2").inner_text() == "two"
+    tab.close()
+
+
+# ---------------------------------------------------------------------- tap mode
+
+
+def clicks_of(place: Path, video: str = "one") -> list[tuple[float, int]]:
+    return [tuple(click) for click in Edits(place).document.clicks.get(video, ())]
+
+
+def test_clicks_are_tapped_moved_removed_and_undone(page: Any, place: Path) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    page.keyboard.press("p")
+    assert page.locator("#taps").is_visible()
+    page.keyboard.press("1")
+    wait_saved(page, "Saved: click slice bread in one")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.locator("#taps .chip", has_text="spread butter").click()
+    wait_saved(page, "Saved: click spread butter")
+    assert clicks_of(place) == [(0.0, 0), (3.0, 1)]
+    assert page.locator("#taps .counter").inner_text() == "1 of 2 videos clicked"
+    assert page.locator(".track .pin").count() == 2
+    # A pin is dragged with the mouse, moved and removed with keys.
+    bar, pin = (
+        page.locator(which).bounding_box() for which in ("#stage .blocks >> nth=0", ".pin >> nth=1")
+    )
+    at = pin["x"] + pin["width"] / 2, pin["y"] + pin["height"] / 2
+    page.mouse.move(*at)
+    page.mouse.down()
+    page.mouse.move(at[0] - bar["width"] / 6, at[1], steps=4)
+    page.mouse.up()
+    wait_saved(page, "Saved: move a click")
+    assert clicks_of(place)[1][0] == pytest.approx(2.0, abs=0.03)
+    page.locator(".pin").nth(0).focus()
+    page.keyboard.press("Shift+ArrowRight")
+    until(page, "document.activeElement.getAttribute('aria-valuetext') === '0:01.0'")
+    for _ in range(100):
+        if clicks_of(place)[0] == (1.0, 0):
+            break
+        page.wait_for_timeout(50)
+    until(
+        page, "document.activeElement.getAttribute('aria-label') === 'click: slice bread at 0:01.0'"
+    )
+    page.keyboard.press("Delete")
+    wait_saved(page, "Saved: remove a click")
+    assert [step for _, step in clicks_of(place)] == [1]
+    page.keyboard.press("Control+z")
+    wait_saved(page, "Undone: remove a click")
+    assert clicks_of(place)[0] == (1.0, 0)
+    page.locator("#taps").get_by_label("Every step of this video is clicked").check()
+    wait_saved(page, "complete")
+    assert Edits(place).document.complete == {"one"}
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Enter")  # the next video, playing
+    until(page, "document.querySelector('#stage h2').textContent === 'two'")
+    until(page, "!document.querySelector('#stage video').paused")
+    page.keyboard.press("Escape")
+    assert page.locator("#taps").is_hidden()
+    page.reload()
+    page.wait_for_selector("body.ready")
+    assert page.locator(".track .pin").count() == 2
+
+
+def test_a_step_is_created_while_tapping_on_a_phone(browser: Any, served: Served) -> None:
+    tab = open_on_phone(browser, served)
+    tab.locator("#tap").click()
+    chips = tab.locator("#taps .chip")
+    for place in range(chips.count()):
+        box = chips.nth(place).bounding_box()
+        assert box["height"] >= 48  # a thumb's size
+        assert box["y"] > 844 / 3
+        assert box["y"] + box["height"] <= 844  # and where a thumb is
+    tab.get_by_role("button", name="New step").last.click()
+    tab.locator("dialog input").fill("add jam")
+    tab.keyboard.press("Enter")
+    wait_saved(tab, "Saved: click add jam in one")
+    assert clicks_of(served.viewer.folder) == [(0.0, 3)]
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    tab.close()
+
+
+def test_s_at_the_start_splits_the_segment_in_its_middle(page: Any, place: Path) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    page.keyboard.press("s")
+    wait_saved(page, "Saved: split a segment")
+    assert parts_of(Edits(place))[:2] == [(0.0, 1.0, 0), (1.0, 2.0, 0)]
+
+
+def test_the_full_name_of_a_narrow_block_is_shown(page: Any) -> None:
+    name_of(page, 1).fill("Nadel greifen")
+    name_of(page, 1).press("Enter")
+    wait_saved(page, "Saved")
+    page.set_viewport_size({"width": 560, "height": 800})
+    block = page.locator("#stage .track .block").nth(1)
+    box = block.bounding_box()
+    for part in (".head", ".tail"):  # both words, one below the other
+        word = block.locator(part)
+        assert word.bounding_box()["y"] + 10 < box["y"] + box["height"]
+        assert word.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+    page.locator("#grid .card .block").nth(1).hover()
+    assert page.locator(".tip").inner_text().startswith("Nadel greifen")
+
+
+def test_signals_are_shown_where_there_is_no_video(browser: Any, tmp_path: Path) -> None:
+    import numpy as np
+
+    from stepcut.toy import toy_features
+
+    rows, timelines = toy_features(videos=3, seed=0, dim=6)
+    for timeline, one in zip(timelines, rows, strict=True):
+        (tmp_path / "sensors").mkdir(exist_ok=True)
+        np.save(tmp_path / "sensors" / f"{timeline.video}.npy", one)
+    sc.learn(tmp_path / "sensors", steps=4, restarts=2, output=tmp_path / "sensors.proc")
+    with Served(tmp_path / "sensors.proc") as served:
+        tab = browser.new_page(viewport={"width": 1280, "height": 800})
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+        until(tab, "!document.querySelector('#stage canvas').hidden")
+        label = tab.locator("#stage canvas").get_attribute("aria-label")
+        assert label.startswith("Signals: channel 1, channel 2")
+        tab.keyboard.press("Space")  # it plays as a video does
+        until(tab, "parseFloat(document.querySelector('.signal-line').style.left) > 0")
+        tab.keyboard.press("Space")
         tab.close()

@@ -18,7 +18,7 @@ from show_kit import Page
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import ProcedureError
-from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.server import RunningViewer
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_words_that_make_no_sense(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Running, "run", lambda *_: None)
+    monkeypatch.setattr(RunningViewer, "run", lambda *_: None)
     assert main(["view", str(place), *words, "--no-browser"]) == 2
     assert said in capsys.readouterr().err
 
@@ -107,15 +107,17 @@ def test_looking_loads_no_model(place: Path) -> None:
 
 
 def test_threads_that_answer_requests_find_what_reads_videos_already_there() -> None:
-    code = "import sys, stepcut.show.viewer.app; sys.exit(not {'av.video', 'PIL.Image'} <= set(sys.modules))"
+    code = "import sys, stepcut.show.viewer.routes; sys.exit(not {'av.video', 'PIL.Image'} <= set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_names_of_videos_may_have_other_capitals_and_a_suffix(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown: list[Running] = []
-    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
+    shown: list[RunningViewer] = []
+    monkeypatch.setattr(
+        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
+    )
     (tmp_path / "ONE.csv").write_text("start,end,step\n0,1,pour\n")
     assert (
         main(
@@ -142,8 +144,10 @@ def test_labels_alone_are_shown_beside_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
-    shown: list[Running] = []
-    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
+    shown: list[RunningViewer] = []
+    monkeypatch.setattr(
+        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
+    )
     labels = str(kitchen / "annotations")
     words = [
         "view",
@@ -184,6 +188,8 @@ def test_labels_alone_are_shown_beside_others(
 
 def test_ending_stops_work_in_the_background(place: Path) -> None:
     with Page(place) as page:
-        page.post("api/proxy/0/mp4", {})
-    job = page.viewer.jobs.get("/api/proxy/0/mp4")
-    assert job is None or job.state in ("failed", "done", "waiting")
+        job = page.post("api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
+    kept = page.viewer.jobs.get(job["id"])
+    assert kept is not None
+    assert not kept.is_locked
+    assert kept.state["state"] in ("waiting", "done")  # it goes on with the next server

@@ -120,6 +120,21 @@ def test_embedding_map_of_given_features(procedure: Procedure) -> None:
         plots.embedding(procedure, rows[:1])
 
 
+def test_embedding_map_of_a_procedure_that_was_learned_from_feature_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "features").mkdir()
+    for number in range(2):
+        rows = np.repeat(np.eye(2, 8), 10, axis=0) + 0.05 * rng.normal(size=(20, 8))
+        np.save(tmp_path / "features" / f"v{number}.npy", rows)
+    learned = sc.learn(tmp_path / "features", steps=2, output=tmp_path / "a.proc")
+    assert len(plots.embedding(learned).axes[0].collections[0].get_offsets()) == 40
+    again = sc.load(tmp_path / "a.proc")
+    assert len(plots.embedding(again).axes[0].collections[0].get_offsets()) == 40
+    (tmp_path / "features" / "v0.npy").unlink()
+    with pytest.raises(OptionError):
+        plots.embedding(sc.load(tmp_path / "a.proc"))
+
+
 def test_confusion_counts_shares_of_true_time() -> None:
     axes = plots.confusion(FOUND, TRUE).axes[0]
     shares = axes.images[0].get_array()

@@ -16,11 +16,12 @@ import stepcut as sc
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, VideoError
-from stepcut.procedure.naming import frame_at
+from stepcut.features.video.sample import frame_at
 from stepcut.procedure.procedure import Procedure
+from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.film import picture_at
 from stepcut.show.report import find_moments, make_report
-from stepcut.timeline import Segment, Timeline, draw_axis
+from stepcut.timeline import Segment, Timeline
 
 
 class Outside(HTMLParser):
@@ -64,19 +65,24 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert all(address.startswith("data:image/jpeg;base64,") for address in outside.addresses)
     assert outside.scripts == 0
     assert re.findall("<h2>(.*?)</h2>", page) == [
-        "What was learned",
-        "How far to trust it",
         "The steps",
-        "Timelines",
-        "Orders",
-        "What must precede what",
+        "When each video does them",
         "Checked videos",
-        "Scores",
+        "What comes before what",
+        "Details",
+    ]
+    folded = page.split("<h2>Details</h2>")[1]
+    assert re.findall("<summary>(.*?)</summary>", folded) == [
+        "Orders of the steps",
+        "What a check can find",
+        "What comes before what, in words",
+        "Scores against the true timelines",
         "With more or fewer steps",
         "Settings and versions",
     ]
+    assert page.count("<details open") == 0
     assert "<h1>Breakfast &amp; &lt;tea&gt;</h1>" in page
-    assert "3 steps were found without labels in 2 videos" in page
+    assert "3 steps discovered in 2 videos" in page
     assert "protocol strict" in page
     assert "@media print" in page
 
@@ -94,10 +100,35 @@ def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
     assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
 
 
+def test_the_summary_says_what_is_wrong_where(procedure: Procedure) -> None:
+    step = procedure.steps[0]
+    gone = Finding("missed", 65.0, 70.0, 0, step, 0.9, "it was not done; 2 of 2 videos do it")
+    checks = [Report(f"v{n}", 90.0, [gone], 1.5, [], 0.1, 0.05) for n in range(5)]
+    checks += [
+        Report("good", 90.0, [], 0.5, [], 0.1, 0.05),
+        Report("else", 90.0, [], 0.5, [], 2.0, 0.05),
+    ]
+    page = make_report(procedure, checks=checks, pictures=0)
+    top = page.split('<div class="summary">')[1].split("</div>")[0]
+    assert f"6 of 7 videos checked deviate: v0: {step} is missing; v1" in top
+    assert "and 3 more" in top
+    assert "good" not in top
+    assert "<b>1:05</b> it was not done" in page
+    assert page.count("Nothing unusual.") == 1
+    assert "✗ it shows another task" in page
+    fine = make_report(procedure, checks=checks[5:6], pictures=0)
+    assert "1 video checked: nothing unusual." in fine
+
+
+def test_steps_are_counted_from_one(procedure: Procedure) -> None:
+    page = make_report(procedure, pictures=0)
+    assert re.findall(r"<h3[^>]*>(\d+) ·", page) == ["1", "2", "3"]
+
+
 def test_one_step_is_no_plural(procedure: Procedure) -> None:
     for step in (2, 1):
         procedure.corrections = procedure.corrections.do({"do": "merge", "step": step, "into": 0})
-    assert "1 step was found without labels in 2 videos" in make_report(procedure, pictures=0)
+    assert "<p>1 step discovered in 2 videos" in make_report(procedure, pictures=0)
 
 
 def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure) -> None:
@@ -109,10 +140,8 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure)
     assert procedure.graph.occurs[0] == 2
     page = make_report(procedure, pictures=0)
     assert "in 1 of 2 videos, about 3 s" in page
-    assert f"Left out by some: {procedure.steps[0]}" in page  # so say the timelines
-    assert (
-        "a step may be found in fewer of them than the timelines show" in page
-    )  # why the graph counts others
+    assert f"Not done in every video: {procedure.steps[0]}" in page
+    assert "counts may be below those above" in page  # the graph counts other videos
 
 
 def test_videos_that_were_left_out_are_listed_one_by_one(procedure: Procedure) -> None:
@@ -250,7 +279,7 @@ def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:
     assert f"<p>{choice.reason}</p>" in page
     assert f"{choice.count} chosen" in page
     assert choice.candidates[choice.candidates[:, 1].argmax(), 0] == choice.count
-    assert procedure.quality.grade in page
+    assert str(procedure.quality) in page
     assert f"{len(procedure.steps) - 1} steps: (" in page
 
 
@@ -260,7 +289,7 @@ def test_settings_are_in_the_page(procedure: Procedure) -> None:
 
 
 def test_bars_tell_name_times_and_confidence_on_hover() -> None:
-    bar = Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4).to_svg()
+    bar = draw_bar(Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4))
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import socket
+import stat
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import av
 import pytest
-from show_kit import Page
+from show_kit import Page, ask, wait
 
 import stepcut as sc
 from stepcut.errors import OutputError
-from stepcut.formats import FORMATS
 from stepcut.procedure.edits import Edits
 from stepcut.show.viewer.security import Guard
 from stepcut.timeline import Segment, Timeline
@@ -134,7 +133,7 @@ def test_which_host_names_are_ours(bound: str, asked: str, known: bool) -> None:
         "video/-1",
         "video/one",
         "poster/99",
-        "proxy/0/mp4",
+        "copy/0/mp4",
     ],
 )
 def test_no_path_of_a_request_reaches_the_disk(page: Page, path: str) -> None:
@@ -147,16 +146,16 @@ def test_no_path_of_a_request_reaches_the_disk(page: Page, path: str) -> None:
 def test_no_file_that_is_no_video_is_served(page: Page, tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("root:x:0:0\n" * 99)
     (tmp_path / name).symlink_to(tmp_path / "secret")
-    page.viewer.paths[0] = str(tmp_path / name)
+    page.viewer.videos["one"] = str(tmp_path / name)
     answer = page.get("video/0")
     assert (answer.status, "root:" in answer.text) == (422, False)
-    film = Path(str(page.viewer.paths[1]))
-    page.viewer.paths[0] = str(shutil.copy(film, tmp_path / "film.any"))
+    film = Path(str(page.viewer.videos["two"]))
+    page.viewer.videos["one"] = str(shutil.copy(film, tmp_path / "film.any"))
     assert page.get("video/0").content == film.read_bytes()
 
 
 def test_a_video_that_is_gone_is_said_to_be(page: Page, place: Path) -> None:
-    page.viewer.paths[0] = str(place / "moved.mp4")
+    page.viewer.videos["one"] = str(place / "moved.mp4")
     assert page.get("video/0").json() == {"error": "This video is not there."}
     assert [video["there"] for video in page.get("api/state").json()["videos"]] == [False, True]
 
@@ -231,76 +230,66 @@ def test_videos_come_in_ranges_of_bytes(page: Page) -> None:
 
 def test_posters_and_frame_rates(page: Page) -> None:
     assert page.get("poster/0").content.startswith(b"\xff\xd8")
-    assert page.get("api/about/1").json()["rate"] == 15
-
-
-@pytest.mark.parametrize("name", list(FORMATS))
-def test_export_in_every_format(page: Page, name: str) -> None:
-    page.edit({"do": "rename", "step": 0, "name": "cut"})
-    answer = page.get(f"api/export?format={name}&rate=15")
-    assert answer.status == 200
-    assert "attachment" in answer.headers["content-disposition"]
-    if FORMATS[name].many:
-        assert "cut" in answer.text
-    else:
-        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
-            named = {Path(file).stem for file in archive.namelist()}
-        assert {"one", "two"} <= named or {
-            "kitchen-0-00",
-            "kitchen-0-01",
-        } <= named  # where it links the video
-
-
-def test_export_that_cannot_be_says_why(page: Page) -> None:
-    assert "no frame rate is known" in page.get("api/export?format=mstcn").json()["error"]
-    assert "did you mean 'elan'" in page.get("api/export?format=elam").json()["error"]
+    assert page.get("api/about/1").json()["rate"] == 10
 
 
 # ---------------------------------------------------------------------- slow work
 
 
-def wait(page: Page, path: str, body: Any = None) -> dict[str, Any]:
-    job = page.post(path, body or {}).json()
-    while job["state"] in ("waiting", "running"):
-        time.sleep(0.05)
-        job = page.get(path).json()
-    return dict(job)
-
-
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
-def test_a_copy_for_browsers_is_made_once(page: Page, kind: str) -> None:
+def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(page: Page, kind: str) -> None:
     from stepcut.features.video.probe import probe
+    from stepcut.show.film import proxy_of
 
-    assert page.get(f"api/proxy/0/{kind}").status == 404
-    assert wait(page, f"api/proxy/0/{kind}")["state"] == "done"
-    assert page.get(f"proxy/0/{kind}", headers={"range": "bytes=0-3"}).status == 206
-    made = page.viewer.jobs.get(f"/api/proxy/0/{kind}")
-    assert made is not None
-    assert probe(made.result).duration == pytest.approx(
-        probe(str(page.viewer.paths[0])).duration, abs=0.1
-    )
-    with av.open(made.result) as container:
+    wanted = {"kind": kind, "codecs": ["vp9"]}
+    answer = page.post("api/copies", wanted).json()
+    assert (answer["needed"], answer["ready"]) == (["0", "1"], [])
+    assert wait(page, answer["job"])["result"] == {}
+    assert page.post("api/copies", wanted).json() == {
+        "needed": ["0", "1"],
+        "ready": ["0", "1"],
+        "failed": {},
+        "job": None,
+    }
+    assert page.get(f"copy/0/{kind}", headers={"range": "bytes=0-3"}).status == 206
+    video = str(page.viewer.videos["one"])
+    made = proxy_of(video, kind)
+    assert probe(made).duration == pytest.approx(probe(video).duration, abs=0.1)
+    with av.open(made) as container:
         assert container.format.name.startswith({"mp4": "mov,mp4", "webm": "matroska,webm"}[kind])
 
 
+def test_no_copy_is_made_of_what_the_browser_plays(page: Page) -> None:
+    answer = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"]}).json()
+    assert answer == {"needed": [], "ready": [], "failed": {}, "job": None}
+    forced = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
+    assert forced["needed"] == ["1"]
+    assert page.post("api/copies", {"kind": "exe", "codecs": []}).status == 422
+
+
 def test_a_copy_that_cannot_be_made_says_why(page: Page, tmp_path: Path) -> None:
-    page.viewer.paths[1] = str(tmp_path / "broken.mp4")
-    (tmp_path / "broken.mp4").write_bytes(b"no video at all")
-    job = wait(page, "api/proxy/1/mp4")
-    assert job["state"] == "failed"
-    assert "broken.mp4" in job["error"]
-    assert page.post("api/proxy/0/exe", {}).status == 422
+    broken = tmp_path / "broken.mp4"
+    page.viewer.videos["two"] = str(broken)
+    broken.write_bytes(b"no video at all")
+    answer = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
+    assert "broken.mp4" in wait(page, answer["job"])["result"][str(broken)]
+    again = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
+    assert (list(again["failed"]), again["job"]) == (["1"], None)  # it is not tried again and again
 
 
 def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
     with Page(learned) as page:
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
-        job = wait(page, "api/check/0")
-        assert job["state"] == "done", job
-        assert {"ok", "summary", "missed", "unknown"} <= job["report"].keys()
-        assert page.viewer.procedure.steps[0] == "the first thing"
+        job = ask(page, "api/check", {"keys": ["0"]})
+        assert job["result"] == {"checked": 1, "failed": {}}
+        report = page.get("api/state").json()["videos"][-1]["check"]
+        assert {"ok", "summary", "missed", "unknown", "accepted"} <= report.keys()
+        assert report["steps"][0]["name"] == "the first thing"
         page.edit({"do": "rename", "step": 0, "name": "the very first thing"})
-        assert wait(page, "api/check/0")["report"]["steps"][0]["name"] == "the very first thing"
+        ask(page, "api/check", {"keys": ["0"]})
+        videos = page.get("api/state").json()["videos"]
+        assert len(videos) == 3
+        assert videos[-1]["check"]["steps"][0]["name"] == "the very first thing"
 
 
 def test_a_page_that_is_made_while_another_window_changes_it_is_behind(
@@ -351,7 +340,7 @@ def test_where_nothing_is_known_of_normal_videos_none_can_be_marked(page: Page, 
 
 def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
-    from stepcut.show.viewer.state import look
+    from stepcut.show.viewer.checks import look
 
     video = sorted((kitchen / "videos").iterdir())[0]
     new = look(sc.load(learned), str(video), silent)
@@ -359,7 +348,7 @@ def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> N
         shown = page.get("api/state").json()["videos"][-1]
         assert (shown["editable"], shown["there"]) == (False, True)
         assert shown["check"]["video"] == new.name
-        assert page.get("video/2").status == 200
+        assert page.get(f"video/{shown['key']}").status == 200
         edit = {"do": "mark", "video": "no such", "start": 0, "end": 1, "step": None}
         assert page.post("api/edit", {"revision": page.revision, "edit": edit}).status == 422
 
@@ -367,7 +356,7 @@ def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> N
 @pytest.mark.slow
 def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
-    from stepcut.show.viewer.state import look
+    from stepcut.show.viewer.checks import look
 
     new = look(sc.load(learned), str(sorted((kitchen / "videos").iterdir())[0]), silent)
     with Page(learned, [new]) as page:
@@ -392,10 +381,12 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitche
                 "step": step,
             }
             page.edit(edit)
-        assert wait(page, "api/teach", {"revision": page.revision})["state"] == "done"
-        assert page.viewer.checked == [look(sc.load(learned), new.path, silent)] != [new]
+        ask(page, "api/teach", {"revision": page.revision})
+        assert page.viewer.checks.all() == [look(sc.load(learned), new.path, silent)] != [new]
+        page.get("api/state")  # reads what was taught
         page.post("api/back", {"revision": page.revision})
-        assert page.viewer.checked == [look(sc.load(learned), new.path, silent)]
+        wait(page, page.get("api/jobs").json()["jobs"][-1])
+        assert page.viewer.checks.all() == [look(sc.load(learned), new.path, silent)]
 
 
 # ---------------------------------------------------------------------- learning from corrections
@@ -404,9 +395,8 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitche
 @pytest.mark.slow
 def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
     with Page(learned) as page:
-        assert (
-            "nothing to learn from" in wait(page, "api/teach", {"revision": page.revision})["error"]
-        )
+        job = page.post("api/teach", {"revision": page.revision}).json()
+        assert "nothing to learn from" in wait(page, job, "failed")["error"]
         name, other = (video["name"] for video in page.get("api/state").json()["videos"])
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
         page.edit({"do": "mark", "video": other, "start": 0.0, "end": 1.0, "step": 0})
@@ -414,9 +404,8 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         page.edit({"do": "mark", "video": name, "start": 3.0, "end": 6.0, "step": 1})
         page.edit({"do": "confirm", "video": name})
         assert page.post("api/teach", {"revision": "old"}).status == 409
-        job = wait(page, "api/teach", {"revision": page.revision})
-        assert job["state"] == "done", job
-        assert {one["video"]: one["labelled"] for one in job["changes"]} == {
+        changes = ask(page, "api/teach", {"revision": page.revision})["result"]["changes"]
+        assert {one["video"]: one["labelled"] for one in changes} == {
             name: True,
             other: False,
         }
@@ -432,7 +421,7 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
             False,
         ]
         page.post("api/undo", {"revision": page.revision})
-        assert len(wait(page, "api/suggest")["videos"]) == 1
+        assert len(ask(page, "api/suggest", {})["result"]) == 1
         back = page.post("api/back", {"revision": page.revision}).json()["state"]
         assert back["undo"] == f"confirm {name}"
         assert page.post("api/back", {"revision": page.revision}).status == 422
@@ -452,12 +441,6 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(
         False,
         True,
     ]
-    page = Page(place)
-    page.viewer.videos["two"] = video
-    with page:
-        assert (
-            Path(video).name in page.get("api/export?format=boris").text
-        )  # where it is now, for BORIS to open it
 
 
 def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
@@ -567,7 +550,8 @@ def test_hostile_json_is_answered_with_a_sentence(page: Page, text: str) -> None
 
 @pytest.mark.parametrize("rate", ["1000000000", "1e400", "1/0", "nan", "-3"])
 def test_an_export_at_a_rate_that_makes_no_sense(page: Page, rate: str) -> None:
-    assert page.get(f"api/export?format=mstcn&rate={rate}").status == 422
+    wish = {"what": ["labels"], "formats": ["mstcn"], "rate": rate, "preview": True}
+    assert page.post("api/export", wish).status == 422
 
 
 def test_a_path_that_is_not_there_does_nothing(page: Page) -> None:
@@ -589,3 +573,43 @@ def test_a_connection_that_asks_for_nothing_is_let_go(
         for line in lines:
             line.close()
         assert page.get("api/state").status == 200
+
+
+def test_a_body_that_never_comes_is_not_waited_for(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepcut.show.viewer.security.PATIENCE", 0.3)
+    head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
+    words = f"{head}Content-Type: application/json\r\nContent-Length: 40\r\n\r\n{{"
+    port = int(page.host.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(words.encode())
+        answer = b"".join(iter(lambda: line.recv(400), b""))  # ends when the server closes it
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert page.viewer.edits.corrections.changes == 0
+
+
+def test_a_link_on_another_page_leads_to_the_page_and_to_nothing_else(page: Page) -> None:
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    assert page.get("", followed).status == 200
+    for dest in ("iframe", "script", "empty", "video"):
+        assert page.get("", {**followed, "sec-fetch-dest": dest}).status == 403
+    assert page.post("api/undo", {"revision": page.revision}, followed).status == 403
+
+
+def test_the_token_is_not_on_the_command_line_of_the_browser(
+    page: Page, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page.running.open_browser("#one@5")
+    deadline = time.monotonic() + 10
+    while not opened and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert page.token not in opened[0]
+    file = Path(unquote(urlsplit(opened[0]).path))
+    assert file.is_relative_to(own_cache)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert f'url={page.running.address}#one@5"' in file.read_text()
+    page.running.close()
+    assert not file.exists()

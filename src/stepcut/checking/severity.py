@@ -58,7 +58,7 @@ def parse_severity(
         )
     for key, value in record.items():
         if key not in KINDS:
-            raise OptionError(f"{where}: {unknown('key', key, KINDS)}")
+            raise unknown("key", key, KINDS, where)
         if not isinstance(value, list):
             raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
     chosen = {
@@ -78,6 +78,5 @@ def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str])
             return list(known).index(written)
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
         return step
-    raise OptionError(
-        f"{where}: {unknown('step', str(step), names)} Or give a number from 0 to {len(names) - 1}."
-    )
+    hint = f"Or give a number from 0 to {len(names) - 1}."
+    raise unknown("step", str(step), names, where, hint)

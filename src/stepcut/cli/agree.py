@@ -4,10 +4,9 @@ import argparse
 import shlex
 from pathlib import Path
 
-from stepcut.cli.common import read_timelines
+from stepcut.cli.common import label_options, read_timelines, show_table
 from stepcut.evaluation.agreement import compare_annotations
-from stepcut.formats import write
-from stepcut.formats.kinds import format_to_write
+from stepcut.formats import format_to_write, write
 from stepcut.timeline import clock
 
 
@@ -16,12 +15,15 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
     names = args.annotators or (None, None)
-    first = read_timelines(args.first, rate=args.rate, annotator=names[0], confirmed=True)
-    second = read_timelines(args.second, rate=args.rate, annotator=names[1], confirmed=True)
+    how = label_options(args)
+    first, second = (
+        read_timelines(place, annotator=name, confirmed=True, **how)
+        for place, name in zip((args.first, args.second), names, strict=True)
+    )
     table, apart = compare_annotations(first, second, args.tolerance)
     if args.output:
         write(args.output, list(apart.values()))
-    print(table.format(args.format).rstrip("\n"))
+    show_table(table, args.format, args.table)
     if args.format == "text":
         # What is shorter than the times that are shown is rounding, as of a format that counts frames.
         told = {
@@ -43,6 +45,6 @@ def run(args: argparse.Namespace) -> int:
                 f"{listed[0][0]}@{listed[0][1].start:g}",
             ]
             words += ["--annotators", *args.annotators] if args.annotators else []
-            words += ["--rate", str(args.rate)] if args.rate is not None else []
+            words += [word for name, given in how.items() for word in (f"--{name}", given)]
             print(f"look at them:  stepcut view {shlex.join(words)}")
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stepcut.cli import say
 from stepcut.cli.common import find_moved, progress_hook
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import unknown
 from stepcut.files.names import spell
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Stage
@@ -17,7 +17,7 @@ def run(args: argparse.Namespace) -> int:
     outline = read_outline(args.procedure)  # cutting needs no model
     step = None if args.step is None else spell([args.step], outline.steps)[args.step]
     if step is not None and step not in outline.steps:
-        raise OptionError(unknown("step", step, outline.steps))
+        raise unknown("step", step, outline.steps)
     timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
     total = sum(
         step in (None, segment.step) for timeline in timelines.values() for segment in timeline

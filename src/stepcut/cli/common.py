@@ -23,6 +23,7 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.many import ask, open_once
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
+from stepcut.tables import Table
 from stepcut.timeline import Timeline
 
 SPEC = {
@@ -36,7 +37,6 @@ SPEC = {
         "mean",
         "scale",
         "colour",
-        "times",
     )
 }
 SPEC |= {
@@ -59,7 +59,7 @@ def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> Featur
     """The spec that the options ask for; those that were not given are as in `like`."""
     given = {name: getattr(args, option) for name, option in SPEC.items()}
     if args.fast:
-        given["times"] = "fast"
+        given["fast"] = True
     name = given.pop("backbone")
     return as_spec(name if name is not None else like or DEFAULT, **given)
 
@@ -80,7 +80,9 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise OptionError(
-                f"{word!r} has no '='; write it as NAME=VALUE, for example train.iterations=200."
+                f"--set {word}: write it as NAME=VALUE, for example --set background=1.",
+                setting="set",
+                value=word,
             )
         settings[name] = read_value(value)
     return settings
@@ -165,6 +167,13 @@ def ask_procedure(
     return done, bool(errors)
 
 
+def show_table(table: Table, form: str, output: str | None) -> None:
+    """Print a table in a form, and write it to `output` in the form of its suffix."""
+    if output:  # first, in case that the reader of what is printed goes away
+        table.save(output)
+    print(table.format(form).rstrip("\n"))
+
+
 def find_moved(
     known: Mapping[str, str | None], places: Sequence[str] | None
 ) -> dict[str, str | None]:
@@ -178,6 +187,11 @@ def find_moved(
             f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there."
         )
     return {**known, **there}
+
+
+def label_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return how label files are read, as `read_folder` takes it: the options that were given."""
+    return said(args, "rate", "columns", "encoding")
 
 
 def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:

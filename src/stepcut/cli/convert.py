@@ -6,17 +6,16 @@ import sys
 from pathlib import Path
 
 from stepcut.cli import say
-from stepcut.cli.common import read_timelines, said
+from stepcut.cli.common import label_options, read_timelines, said
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.files.names import match_videos
-from stepcut.formats import FORMATS, losses, write, write_folder
-from stepcut.formats.kinds import format_to_write
+from stepcut.formats import FORMATS, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read everything in IN and write it to OUT; what the format cannot hold is said on standard error."""
+    """Read everything in SOURCE, write it to TARGET, and report what the format does not hold."""
     target = Path(args.target)
     into_folder = args.target.endswith(("/", "\\")) or os.path.isdir(target) or not target.suffix
     if into_folder and args.to is None:
@@ -25,19 +24,20 @@ def run(args: argparse.Namespace) -> int:
         )
     name = args.to or format_to_write(target)
     check_place(target, into_folder)
-    found = read_timelines(args.source, args.from_, **said(args, "rate", "annotator", "columns"))
+    how = {**label_options(args), **said(args, "annotator")}
+    found = read_timelines(args.source, args.from_, **how)
     if args.video is not None:
         chosen = match_videos([args.video], found).get(args.video)
         if chosen is None:
-            raise OptionError(unknown("video", args.video, found))
+            raise unknown("video", args.video, found)
         found = {chosen: found[chosen]}
     if into_folder:
         write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     else:
         write(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
-        for loss in losses(list(found.values()), name, args.rate):
-            say(f"{name}: {loss}.")
+        if lost := left_out(list(found.values()), name):
+            say(f"{FORMATS[name].title} does not hold {', '.join(lost)}.")
         print(
             f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr
         )

@@ -1,7 +1,13 @@
-"""stepcut demo: everything on an embedded example, offline: film, learn, score, teach, check flawed videos, report."""
+"""stepcut demo: the whole story on made-up videos, offline: learn, label three videos, find mistakes."""
 
 import argparse
+import os
 import shlex
+import shutil
+import sys
+import webbrowser
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -10,84 +16,134 @@ import numpy as np
 import stepcut as sc
 from stepcut.cli.common import progress_hook
 from stepcut.files.atomic import write_text
+from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
+from stepcut.timeline import Timeline
 from stepcut.toy import EDGES, STEPS, make_kitchen
+
+VIDEOS = 12
+SECONDS = 40.0
+WIDTH = 60
+"""Characters of a timeline on the screen."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Film a toy kitchen, learn its procedure, and use it."""
+    """Draw the videos of a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
+    # A recipe: each step once, in one order.
+    film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0, progress=hook)
     print(
-        "1. Filming a toy kitchen: twelve people make the same breakfast by one recipe, each in their own kitchen."
+        f"1. Videos without labels: {VIDEOS} cooks make the same breakfast, each in another kitchen."
     )
-    film = partial(
-        make_kitchen, skip=0, repeat=0, shuffle=0, progress=hook
-    )  # each step once, in one order
-    kitchen = film(folder / "kitchen", videos=12, seed=args.seed)
+    kitchen = film(folder / "kitchen", videos=VIDEOS, seed=args.seed)
+    truth = kitchen.timelines
 
-    print("\n2. Learning the procedure from the videos alone. No label is read.")
-    place = folder / "kitchen.proc"
+    print("2. Learning from the pixels alone, with no label ...")
     found = sc.learn(
         kitchen.videos,
-        steps=len(kitchen.steps),
+        steps=len(STEPS),
         seed=args.seed,
         cache=folder / "cache",
-        false_alarms=0.08,  # twelve videos cannot vouch for less
+        false_alarms=0.08,  # 12 videos cannot guarantee less
         progress=hook,
     )
-    print(found.orders)
-    print(found.quality)
-
-    print("\n3. Scoring it against the true timelines, which nothing else has read.")
-    table = sc.evaluate(found, truth=kitchen.timelines)
-    print(table)
-    print(table.matching)
+    print(f"   {len(found.steps)} steps were found. {found.quality}")
 
     labelled = found.suggest(3)
+    others = {name: each for name, each in truth.items() if name not in labelled}
+    print(f"3. A person labels three of the {VIDEOS}, those that stepcut suggests ...")
+    taught = found.teach({name: truth[name] for name in labelled}, progress=hook)
+    place = folder / "kitchen.proc"
+    taught.save(place)
     print(
-        f"\n4. A person labels the three videos that would help most, {', '.join(labelled)}; the others follow."
+        f"   The other {len(others)} follow. One of them, with a digit for the step at each moment:"
     )
-    procedure = found.teach({name: kitchen.timelines[name] for name in labelled}, progress=hook)
-    procedure.save(place)
-    print(sc.evaluate(procedure, truth=kitchen.timelines, protocol="named"))
-    print(procedure.graph)
+    one = next(iter(others))
+    names = compare(found, others).names
+    before = found.timelines[one].rename(names)
+    for title, shown in (
+        ("truth", others[one]),
+        ("no labels", before),
+        ("3 labels", taught.timelines[one]),
+    ):
+        print(f"   {title:>10}  {sketch(shown, others[one].end)}")
+    print(f"   {'':>10}  {', '.join(f'{n} {step}' for n, step in enumerate(STEPS, 1))}; · none")
+    print(f"   All {len(others)} compared with the truth: {figures(found, taught, others)}")
 
-    print(
-        "\n5. Checking six new videos, filmed in other kitchens, each with one flaw that the seed draws."
-    )
-    checks, flawed, random = [], [], np.random.default_rng(args.seed)
-    # Two steps left out, two done too early, two done too often.
-    steps = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
-    flaws = [
-        f"{kind}:{step}"
-        for kind, some in steps.items()
-        for step in random.choice(some, 2, replace=False)
-    ]
-    for number, flaw in enumerate(flaws):
-        made = film(folder / f"flawed-{number}", videos=1, seed=args.seed + 1 + number, flaw=flaw)
-        flawed.append(made.videos[0])
-        checks.append(procedure.check(made.videos[0]))
-        told = "found" if not checks[-1].ok else "NOT found"
-        print(f"   {next(iter(made.flaws.values()))[0].reason}: {told}")
-    alarms = [not check.ok for check in checks]
-    print(f"{sum(alarms)} of {len(alarms)} were found. What the check says of one of them:")
-    print(checks[alarms.index(True) if any(alarms) else 0])
+    print("4. New videos from new kitchens. Does stepcut find the mistakes?")
+    checks, alarm = [], None
+    flaws = [None, *draw_flaws(args.seed)]
+    # Threads do: drawing and encoding let go of Python's lock.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        new = [
+            pool.submit(film, folder / f"new-{n}", videos=1, seed=args.seed + n, flaw=flaw)
+            for n, flaw in enumerate(flaws, 1)
+        ]
+    for made in (each.result() for each in new):
+        checks.append(taught.check(made.videos[0], progress=hook))
+        wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
+        said = "no alarm" if checks[-1].ok else f"alarm: {checks[-1].findings[0].reason}"
+        print(f"   {' '.join(wrong) or 'nothing is wrong':<38} → {said}")
+        alarm = alarm or (None if checks[-1].ok else made.videos[0])
 
-    print("\n6. Writing a report.")
     page = folder / "report.html"
-    write_text(page, make_report(procedure, kitchen.timelines, checks, title="kitchen"))
-    print(f"\nDone. Open {page.resolve()} in a browser. Then try:")
-    print(offers(place, flawed[-1]))
+    write_text(page, make_report(taught, truth, checks, title="Breakfast"))
+    print(f"5. All figures and pictures are in {page}. Next:")
+    for command in offers(place, alarm or kitchen.videos[0]):
+        print(f"   {command}")
+    if args.open == "report":
+        webbrowser.open(page.resolve().as_uri())
+    elif args.open == "viewer":
+        sc.view(place)
+    else:
+        print("   Add --open report or --open viewer to see one of them in the browser at the end.")
     return 0
 
 
-def offers(procedure: Path, video: Path) -> str:
-    """Three commands to try with what the demo made, to be pasted: on its `procedure`, with a flawed `video`."""
+def draw_flaws(seed: int) -> list[str]:
+    """A step that is missing, one that comes too early and one that is repeated, drawn by the seed."""
+    random = np.random.default_rng(seed)
+    some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
+    return [f"{kind}:{random.choice(steps)}" for kind, steps in some.items()]
+
+
+def sketch(timeline: Timeline, end: float) -> str:
+    """A timeline of the toy kitchen as one line: the number of the step at each moment, from 1 up."""
+    times = (np.arange(WIDTH) + 0.5) * end / WIDTH
+    return "".join("·" if step < 0 else str(step + 1) for step in timeline.labels(times, STEPS))
+
+
+def figures(found: sc.Procedure, taught: sc.Procedure, truth: Mapping[str, Timeline]) -> str:
+    """F1 before and after labels beside the uniform baseline, in one sentence."""
+    before, after = sc.evaluate(found, truth), sc.evaluate(taught, truth, protocol="named")
+    return (
+        f"{before.score.f1:.0f} % without labels, {after.score.f1:.0f} % with three labelled videos.\n"
+        f"   (F1, 100 % is perfect; segments of equal length, without looking, reach "
+        f"{before.scores['uniform'][0].f1:.0f} %.)"
+    )
+
+
+def offers(procedure: Path, video: Path) -> list[str]:
+    """Commands to try with the results of the demo, which can be pasted as they are."""
     kept, new, labels = (
         shlex.quote(str(path)) for path in (procedure, video, procedure.parent / "new.eaf")
     )
-    return (
-        f"  1. stepcut view {kept}                          look at it, correct it\n"
-        f"  2. stepcut check {kept} {new}\n"
-        f"  3. stepcut segment {kept} {new} -o {labels}    proposals for ELAN"
+    program = this_program()
+    return [
+        f"{program} view {kept}    # watch the videos, correct the steps",
+        f"{program} check {kept} {new}",
+        f"{program} segment {kept} {new} -o {labels}    # labels to correct in ELAN",
+    ]
+
+
+def this_program() -> str:
+    """What to type to start stepcut again from this folder, as it was started now."""
+    started = Path(sys.argv[0])
+    if started.stem != "stepcut":
+        return f"{shlex.quote(sys.executable)} -m stepcut"
+    found = shutil.which("stepcut")
+    if found and os.path.samefile(found, started):
+        return "stepcut"
+    return shlex.quote(
+        os.path.relpath(started) if started.is_relative_to(Path.cwd()) else str(started)
     )

@@ -57,6 +57,7 @@ def examine() -> Iterator[Fact]:
     yield _decoder()
     yield _engine()
     yield _weights()
+    yield _backbone()
     yield from _disk()
     program = shutil.which("ffmpeg")
     advice = (
@@ -113,6 +114,30 @@ def _weights() -> Fact:
         return Fact(
             "weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True
         )
+
+
+def _backbone() -> Fact:
+    """Which backbone to use on this machine, and what it costs."""
+    try:
+        import torch
+
+        gpu = torch.cuda.is_available()
+    except ImportError:
+        gpu = False
+    if not gpu:
+        return Fact(
+            "backbone",
+            "recommended: efficientnet-lite0, the default: no download, the fastest on a CPU. A larger network: "
+            "--backbone hf:facebook/dinov2-small --weights fetch (88 MB once, about 13 times the arithmetic)",
+        )
+    missing = [] if importlib.util.find_spec("transformers") else ["transformers"]
+    advice = f"Run: pip install {missing[0]}" if missing else ""
+    return Fact(
+        "backbone",
+        "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). Also: timm:NAME, "
+        "open_clip:NAME/TAG",
+        advice,
+    )
 
 
 def _disk() -> Iterator[Fact]:

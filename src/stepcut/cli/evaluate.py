@@ -4,20 +4,35 @@ import argparse
 import json
 import re
 from pathlib import Path
+from typing import Any
 
-from stepcut.cli.common import open_engine
+from stepcut.cli.common import label_options, open_engine
 from stepcut.errors import OptionError
 from stepcut.evaluation import evaluate
+from stepcut.files.addresses import as_path
+from stepcut.formats import read_folder
+from stepcut.procedure.folder import is_procedure
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    found = named_rows(args.found) or (args.found[0] if len(args.found) == 1 else args.found)
+    rows = named_rows(args.found)
+    found: Any = {name: [_open(one, args) for one in each] for name, each in rows.items()}
+    found = found or [_open(one, args) for one in args.found]
+    found = found[0] if len(args.found) == 1 and not rows else found
     settings = (args.protocol, args.seeds, args.background, args.clock, args.seed)
     with open_engine(args) as engine:
-        table = evaluate(found, args.truth, *settings, engine=engine)
+        table = evaluate(
+            found,
+            _open(args.truth, args),
+            *settings,
+            engine=engine,
+            ignore_lengths=args.ignore_lengths,
+        )
     parts = [name for name in ("per_step", "per_video", "confusion") if getattr(args, name)]
     more = {name: getattr(table, name)() for name in parts}
+    if args.output:
+        table.save(args.output)
     if args.format == "json":  # one document, with the breakdowns inside
         record = json.loads(table.json())
         record.update({name: json.loads(part.json()) for name, part in more.items()})
@@ -28,6 +43,14 @@ def run(args: argparse.Namespace) -> int:
         text.append(table.matching)
     print("\n\n".join(text))
     return 0
+
+
+def _open(place: str, args: argparse.Namespace) -> Any:
+    """Read label files where options say how; everything else is left to `evaluate`."""
+    how = label_options(args)
+    if not how or is_procedure(as_path(place)) or (":" in place and not Path(place).exists()):
+        return place
+    return read_folder(place, confirmed=place == args.truth, **how)
 
 
 def named_rows(words: list[str]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from stepcut.cli import say
 from stepcut.features.backbones import load_backbone
@@ -13,6 +14,7 @@ from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import need_spec
 from stepcut.guidance.guide import Alert, State
 from stepcut.guidance.sources import follow_pictures, hide_password, is_live
+from stepcut.guidance.stream import Outage
 from stepcut.order.orders import name_of
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.timeline import clock
@@ -35,7 +37,12 @@ def run(args: argparse.Namespace) -> int:
     if screen is not None:
         # What the source has to say is on the screen already; printed as well, it would tear the view.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
-    waits = {"patience": args.patience, "stall": args.stall}
+
+    def lost(outage: Outage) -> None:
+        text = json.dumps(outage.to_json()) + "\n" if screen is None else screen.wait(outage)
+        print(text, end="", flush=True)
+
+    waits = {"patience": args.patience, "stall": args.stall, "lost": lost}
     procedure = load(args.procedure, trust=args.trust)
     if procedure.untaught:
         say(procedure.untaught)
@@ -59,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def follow(
-    procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: float
+    procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: Any
 ) -> Iterator[State]:
     """The states of a procedure's guide on a feature file, a video, a camera or an address."""
     guide = procedure.guide()
@@ -76,16 +83,27 @@ class Screen:
     def __init__(self, title: str) -> None:
         self.title = title
         self.alerts: list[tuple[float, Alert]] = []
+        self.state: State | None = None
         self._fresh = True
 
     def draw(self, state: State) -> str:
         """What to write to the terminal to show this state."""
+        self.state = state
         self.alerts = [*self.alerts, *((state.time, alert) for alert in state.alerts)][-KEPT:]
+        return self._show(self.lines(state))
+
+    def wait(self, outage: Outage) -> str:
+        """What to write while the source gives no frames: the last state under the reason."""
+        waiting = f"  no frames for {outage.waited:.0f} s ({outage.reason}); waiting"
+        last = [self.title] if self.state is None else self.lines(self.state)
+        return self._show([last[0], waiting, *last[1:]])
+
+    def _show(self, lines: list[str]) -> str:
         start = HIDE_CURSOR + CLEAR + HOME if self._fresh else HOME
         self._fresh = False
         wide, high = shutil.get_terminal_size()
         # A line that wraps, or one too many, would push the others out of place.
-        lines = [_cut(line, wide) for line in self.lines(state)][: high - 1]
+        lines = [_cut(line, wide) for line in lines][: high - 1]
         return start + "".join(f"{line}{REST_OF_LINE}\n" for line in lines) + REST_OF_SCREEN
 
     def lines(self, state: State) -> list[str]:

@@ -3,20 +3,24 @@
 import argparse
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from stepcut.cli import say
 from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
-from stepcut.errors import OptionError
-from stepcut.features.find import count_videos
+from stepcut.errors import OptionError, StepcutError
+from stepcut.features.files import load_features
+from stepcut.features.find import find_inputs
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
+from stepcut.formats import read_folder
 from stepcut.methods import METHODS
-from stepcut.methods.inputs import as_step_count
+from stepcut.methods.inputs import StepCount, as_step_count
 from stepcut.plugins import find
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
 from stepcut.procedure.many import learn_tasks
+from stepcut.timeline import clock
 
 MANY = 40
 """Steps, beyond which somebody is warned."""
@@ -38,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
 def run_task(args: argparse.Namespace) -> int:
     """Learn one procedure, and print what was learned."""
     chosen = settings(args)
+    if "rate" not in chosen and not args.quiet:
+        state_rate(args.videos)
     warn(args.videos, chosen.get("steps"), args.quiet)
     output = args.output or default_output(args.videos[0])
     hook = progress_hook(args)
@@ -66,9 +72,24 @@ def run_task(args: argparse.Namespace) -> int:
     return 2 if skipped else 0
 
 
+def state_rate(places: Sequence[str]) -> None:
+    """Say which rate is assumed for feature files that do not have one."""
+    with suppress(StepcutError):  # what is wrong is reported when all are read
+        inputs = find_inputs(places)
+        files = inputs.files if inputs.kind == "feature file" else []
+        if first := next((file for file in files if file.suffix != ".safetensors"), None):
+            seconds = load_features([first], 1)[0].duration
+            say(
+                f"assuming 1 row of features a second, so {first.name} lasts {clock(seconds)}; "
+                "give --rate N if it has another rate."
+            )
+
+
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
-    count = count_videos(videos)
+    count = None
+    with suppress(StepcutError):  # which is reported once the settings are checked
+        count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
             f"{videos[0]} is one video; steps are found by what videos share. Give at least two."
@@ -115,13 +136,17 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     if args.steps is not None:
-        low, dash, high = args.steps.partition("-")
-        chosen["steps"] = as_step_count(
-            [read_value(low), read_value(high)] if dash and low else read_value(args.steps)
-        )
+        chosen["steps"] = read_steps(args.steps)
     chosen.update(
         said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed")
     )
+    how = said(args, "label_rate", "columns", "encoding")
+    if how and not args.labels:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
+        raise OptionError(f"{given}: for label files, and none were given. Add --labels DIR.")
+    if how:
+        how["rate"] = how.pop("label_rate", None)
+        chosen["labels"] = read_folder(args.labels, confirmed=True, **how)
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))
@@ -132,6 +157,22 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         maker: Any = find("method", chosen.get("method", "stepcut"), METHODS)
         chosen = maker.arrange(chosen)
     return {**chosen, "strict": args.strict}
+
+
+def read_steps(text: str) -> StepCount:
+    """The number of steps that `-k` asks for.
+
+    >>> read_steps("7"), read_steps("8-14"), read_steps("auto")
+    (7, (8, 14), 'auto')
+    """
+    low, dash, high = text.partition("-")
+    try:
+        return as_step_count([read_value(low), read_value(high)] if dash else read_value(text))
+    except OptionError as error:
+        allowed = "a number such as -k 7, a range such as -k 8-14, or -k auto"
+        raise OptionError(
+            f"-k {text}: give {allowed}.", setting="steps", value=text, allowed=allowed
+        ) from error
 
 
 def default_output(first: str) -> str:

@@ -1,4 +1,4 @@
-"""The command `stepcut`: finds the file of the command that was asked for, runs it, and turns errors into one line."""
+"""The command `stepcut`: run the chosen command, and turn errors into one line."""
 
 import importlib
 import io
@@ -69,6 +69,8 @@ def _terminate(*_: object) -> None:
 
 def answer(words: Sequence[str]) -> int:
     """What `stepcut WORDS` does; gives the exit code."""
+    if not words and on_desktop():
+        return run_command("app", [])
     if not words or words == ["help"] or words[0] in ("-h", "--help"):
         print(overview())
         return 0
@@ -77,7 +79,7 @@ def answer(words: Sequence[str]) -> int:
         return 0
     name = words[1] if words[0] == "help" else words[0]
     if name not in COMMANDS and name not in all_commands():
-        say(unknown("command", name, all_commands()))
+        say(str(unknown("command", name, all_commands())))
         return 2
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")
@@ -85,8 +87,16 @@ def answer(words: Sequence[str]) -> int:
     return run_command(name, words[1:])
 
 
+def on_desktop() -> bool:
+    """Whether somebody sits at this machine, in front of a screen that can show a browser."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or "SSH_CONNECTION" in os.environ:
+        return False
+    screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return screen or sys.platform in ("darwin", "win32")
+
+
 def explain(error: Exception) -> str:
-    """An error in one sentence; what stepcut did not foresee is told as such, with the way to its traceback."""
+    """An error in one sentence; an unexpected one says how to see its traceback."""
     if isinstance(error, StepcutError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -94,8 +104,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the system'}: {error.strerror}."
     return (
-        f"{type(error).__name__}: {error}. This is a fault of stepcut, or of a part of your own; run the command again "
-        "with STEPCUT_DEBUG=1 to see where, and report it if it is ours."
+        f"{type(error).__name__}: {error}. This is a bug in stepcut or in a plugin; run the command again with "
+        "STEPCUT_DEBUG=1 to see where, and report it."
     )
 
 
@@ -103,6 +113,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     """Read the words of one command, then import what it needs and run it: help is quick."""
     parser = make_parser(name)
     args = parser.parse_args(words)
+    importlib.import_module("stepcut.parallel.contract").wait_passively()  # before numpy is loaded
     importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
     code: int = importlib.import_module(find_command(name)).run(args)
     return code
@@ -114,7 +125,7 @@ def overview() -> str:
     lines += [f"  {name:<11} {summary(name)}" for name in all_commands()]
     lines += [
         "",
-        "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows an error's traceback.",
+        "stepcut help COMMAND shows its options; STEPCUT_DEBUG=1 shows the traceback of an error.",
     ]
     return "\n".join(lines)
 

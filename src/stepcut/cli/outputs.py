@@ -4,8 +4,9 @@ import argparse
 
 from stepcut.files.atomic import check_place
 from stepcut.files.figures import check_picture
+from stepcut.tables import check_table
 
-OUTPUTS = ("output", "out", "budget", "plot")
+OUTPUTS = ("output", "out", "budget", "plot", "table")
 """The options that name a file or a folder to write."""
 
 
@@ -15,4 +16,6 @@ def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         if action.dest in OUTPUTS and (place := getattr(args, action.dest)) is not None:
             if action.dest == "plot":
                 check_picture(place)
+            if action.metavar == "TABLE":
+                check_table(place)
             check_place(place, folder=action.metavar in ("DIR", "P"))

@@ -16,17 +16,19 @@ import difflib
 import keyword
 import math
 import re
+from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
 from typing import Any, NoReturn
 
-from stepcut.errors import OptionError, choose, unknown
+from stepcut.errors import choose, unknown
 from stepcut.plugins import WING, registered
 
 
 def whole(text: str) -> int:
     """The whole number, from 0 up, that a `text` says."""
     if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 up")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
 
@@ -41,7 +43,7 @@ def seconds(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number <= LONGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {LONGEST:,}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {LONGEST:,}")
     return number
 
 
@@ -52,27 +54,54 @@ FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 class Parser(argparse.ArgumentParser):
     """Reads the words of one command."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it, and `--set A=1 B=2` is `--set A=1 --set B=2`."""
+        if args is not None and "--set" in _options(self):
+            args = _spread_settings(args)
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """One line on standard error, exit code 2; an option that is not there is answered with the nearest."""
         words = re.findall(
             r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2]
         )
         if words:
-            mine = [word for action in self._actions for word in action.option_strings]
-            near = next(iter(difflib.get_close_matches(words[0], mine, n=1)), None)
-            known = (
-                f"did you mean {near}?"
-                if near
-                else f"it has {', '.join(w for w in mine if w[:2] == '--')}."
-            )
-            message = f"there is no option {words[0]}; {known}"
+            message = f"there is no option {words[0]}; {self._advice(words[0])}"
         name, end = self.prog.rpartition(" ")[2], "?" if message[-1:] == "?" else "."
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
+
+    def _advice(self, option: str) -> str:
+        """What to type instead of an `option` that this command does not have."""
+        mine = _options(self)
+        if near := difflib.get_close_matches(option, mine, n=1):
+            return f"did you mean {near[0]}?"
+        if others := [name for name in COMMANDS if option in _options(make_parser(name))]:
+            return f"it belongs to stepcut {', stepcut '.join(others)}."
+        return f"it has {', '.join(word for word in mine if word[:2] == '--')}."
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """A value that is not in the list is answered with the nearest."""
         if action.choices is not None and value not in action.choices:
-            raise OptionError(unknown(action.dest, value, action.choices))
+            raise unknown(action.dest, value, action.choices)
+
+
+def _spread_settings(words: Sequence[str]) -> list[str]:
+    """Put `--set` before each NAME=VALUE that follows another one.
+
+    >>> _spread_settings(["films/", "--set", "a=1", "b=2", "-k", "3"])
+    ['films/', '--set', 'a=1', '--set', 'b=2', '-k', '3']
+    """
+    spread: list[str] = []
+    for word in words:
+        after = len(spread) > 1 and spread[-2] == "--set"
+        if after and re.match(r"[A-Za-z_][\w.]*=", word) and not Path(word).exists():
+            spread.append("--set")
+        spread.append(word)
+    return spread
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    return [word for action in parser._actions for word in action.option_strings]
 
 
 def read_words(name: str) -> str:
@@ -117,7 +146,7 @@ def make_parser(name: str) -> Parser:
         allow_abbrev=False,
     )
     _add_words(parser, words)
-    examples = examples.strip("\n")
+    examples, _, parser.epilog = examples.strip("\n").partition("\n\n")
     parser.description = f"{examples}\n\n{told[0].upper()}{told[1:]}.\n\nusage: {usage(parser)}"
     return parser
 

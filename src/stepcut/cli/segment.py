@@ -8,8 +8,7 @@ from pathlib import Path
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
-from stepcut.formats import write
-from stepcut.formats.kinds import format_to_write
+from stepcut.formats import format_to_write, write
 from stepcut.timeline import Timeline
 
 

@@ -3,13 +3,13 @@
 import argparse
 import shlex
 
-from stepcut.cli.common import progress_hook
+from stepcut.cli.common import label_options, progress_hook, said
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
-from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.procedure import load
 from stepcut.procedure.taught import changes, take_back, teach_folder
+from stepcut.timeline import is_unnamed
 
 
 def run(args: argparse.Namespace) -> int:
@@ -20,8 +20,8 @@ def run(args: argparse.Namespace) -> int:
         args.output,
         args.steps,
         args.source,
-        args.rate,
         args.annotator,
+        *label_options(args).values(),
     ]
     if args.mistakes and any(one not in (None, False) for one in others):
         raise OptionError(
@@ -41,12 +41,12 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0
     labels = args.labels
-    if args.rate is not None or args.annotator is not None:
+    how = {**label_options(args), **said(args, "annotator")}
+    if how:
         if labels is None:
-            raise OptionError(
-                "--rate and --annotator are for label files, and none were given. Leave both out."
-            )
-        labels = read_folder(labels, rate=args.rate, annotator=args.annotator, confirmed=True)
+            given = ", ".join(f"--{name}" for name in how)
+            raise OptionError(f"{given}: for label files, and none were given. Name them.")
+        labels = read_folder(labels, confirmed=True, **how)
     before, after = teach_folder(
         args.procedure,
         labels,

@@ -5,21 +5,22 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepcut.cli import say
-from stepcut.cli.common import find_moved, progress_hook, read_timelines
+from stepcut.cli.common import find_moved, label_options, progress_hook, read_timelines
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
-from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
-from stepcut.show.viewer.state import Beside, Viewer, look
+from stepcut.show.viewer.checks import look
+from stepcut.show.viewer.server import RunningViewer, kept, outline_of
+from stepcut.show.viewer.state import Beside, Viewer
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     folder = folder_here(args.procedure)
     ours, theirs = (
-        {"rate": args.rate, "annotator": name} for name in args.annotators or (None, None)
+        {**label_options(args), "annotator": name} for name in args.annotators or (None, None)
     )
     if folder.exists() and not is_procedure(folder):
         labels = read_timelines(args.procedure, **ours)
@@ -43,15 +44,15 @@ def run(args: argparse.Namespace) -> int:
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
     if args.at and shown is None:
-        raise OptionError(
-            f"--at {args.at!r}: {unknown('video', wanted, names)} Write VIDEO@SECONDS."
-        )
+        raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
-    running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
-    address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")
-    print(address, flush=True)
+    running = RunningViewer(
+        Viewer(folder, checked, args.trust, known, beside), args.port, args.host
+    )
+    place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
+    print(running.address + place, flush=True)
     if not args.no_browser:
-        open_browser(address)
+        running.open_browser(place)
     running.run()
     if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
         say(

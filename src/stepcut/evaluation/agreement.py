@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names
-from stepcut.files.names import match_videos
+from stepcut.files.names import match_videos, plain
 from stepcut.tables import Cell, Table
-from stepcut.timeline import BACKGROUND, Segment, Timeline
+from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 
 NOTHING = "(no step)"
 
@@ -139,19 +139,98 @@ def match_boundaries(
     return [(first[i], second[j]) for i, j in zip(*chosen, strict=True) if near[i, j]]
 
 
+def match_steps(
+    pairs: Sequence[tuple[Timeline, Timeline]],
+) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """New names for the steps of both sides, such that equal names mean equal steps, and notes.
+
+    Steps have the same name up to capitals, spaces and underscores. A placeholder such as `step 1`
+    is no name: it takes the step of the other side with which it shares most time, by the best
+    one-to-one matching. Where both sides have the same placeholder beside names, it is the same step.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    sides = [list(dict.fromkeys(step for pair in pairs for step in pair[i].steps)) for i in (0, 1)]
+    unnamed = [{step for step in side if is_unnamed(step)} for side in sides]
+    if any(len(found) < len(side) for found, side in zip(unnamed, sides, strict=True)):
+        edited = unnamed[0] & unnamed[1]
+        unnamed = [found - edited for found in unnamed]
+    named = [
+        {plain(step) for step in side if step not in found}
+        for side, found in zip(sides, unnamed, strict=True)
+    ]
+    rows, columns = (
+        [step for step in side if step in found or plain(step) not in other]
+        for side, found, other in zip(sides, unnamed, reversed(named), strict=True)
+    )
+    shared = np.zeros((len(rows), len(columns)))
+    for one, other in pairs:
+        for start, end, a, b in stretches(one, other):
+            if a in rows and b in columns and (a in unnamed[0] or b in unnamed[1]):
+                shared[rows.index(a), columns.index(b)] += end - start
+    found = [
+        (rows[i], columns[j])
+        for i, j in zip(*linear_sum_assignment(-shared), strict=True)
+        if shared[i, j] > 0
+    ]
+    names = [
+        {step: f"{step} (no name yet)" for step in side if plain(step) in named[0] | named[1]}
+        for side in unnamed
+    ]
+    for a, b in found:
+        if a in unnamed[0]:
+            names[0][a] = b
+        else:
+            names[1][b] = a
+    notes = []
+    if any(unnamed):
+        listed = ", ".join(f"{a} = {b}" for a, b in found) or "none"
+        notes.append(f"Steps without a name were matched by the time they share: {listed}.")
+    timelines = [
+        timeline.rename(new)
+        for side, new in enumerate(names)
+        for timeline in (pair[side] for pair in pairs)
+    ]
+    spelled, _ = merge_names(timelines)
+    full = [
+        {step: spelled.get(new.get(step, step), step) for step in side}
+        for side, new in zip(sides, names, strict=True)
+    ]
+    return full[0], full[1], notes
+
+
 def compare_annotations(
     first: Mapping[str, Timeline], second: Mapping[str, Timeline], tolerance: float = 1.0
 ) -> tuple[Table, dict[str, Timeline]]:
-    """A table with a row for each video that `first` and `second` both have by name and one for all, and the
-    disagreements as timelines (`pour | stir`) for any format; two boundaries may differ by `tolerance` seconds."""
+    """Compare two annotations of the same videos.
+
+    Parameters
+    ----------
+    first, second
+        Timelines by video. Videos are matched by name, and so are steps; placeholders such as
+        `step 1` are matched by overlap.
+    tolerance
+        Seconds by which two boundaries may differ.
+
+    Returns
+    -------
+    table, disagreements
+        A row for each video that both have and one for all; timelines of where they differ, with
+        steps such as `pour | stir`.
+
+    Raises
+    ------
+    AnnotationError
+        The two have no video in common.
+    """
     common = match_videos(first, second)
     if not common:
         what = f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}"
         raise AnnotationError(f"{what}. They are matched by name.")
     both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
-    spelled, _ = merge_names([timeline for side in zip(*both, strict=True) for timeline in side])
+    ours, theirs, notes = match_steps(both)
     pairs = {
-        name: (one.rename(spelled), other.rename(spelled))
+        name: (one.rename(ours), other.rename(theirs))
         for name, (one, other) in zip(common, both, strict=True)
     }
     found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
@@ -168,8 +247,8 @@ def compare_annotations(
         f"boundaries within {tolerance:g} s %",
         "median apart s",
     ]
-    left_out = sorted({*first, *second} - {*common, *common.values()})
-    notes = [f"only one of the two has: {', '.join(left_out)}"] if left_out else []
+    if left_out := sorted({*first, *second} - {*common, *common.values()}):
+        notes.append(f"Only one of the two has: {', '.join(left_out)}.")
     apart = {
         name: Timeline(
             [Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements],

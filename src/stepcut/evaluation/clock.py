@@ -1,7 +1,8 @@
-"""Two sets of timelines on one clock: found and true labels sampled at the same times, and what is odd about them."""
+"""Sample predicted and annotated timelines at the same times, and warn of what does not fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +11,17 @@ from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
-from stepcut.timeline import Timeline
+from stepcut.procedure.lengths import check_labels
+from stepcut.timeline import Timeline, is_unnamed
 
 CLOCK = 2.0
-"""Ticks a second at which found and true timelines are compared, whatever rates they come from. At 2 a second the
-published random row comes out; more ticks draw `random` anew more often, and its figures fall."""
-SLACK = 1.0
-"""Seconds by which lengths may differ before it is said."""
+"""Samples per second at which timelines are compared. At 2 the published figures of `random` come out; they fall with
+more samples, because each is drawn anew."""
 
 
 @dataclass
 class Pair:
-    """Label arrays of the same videos on one clock, ready for `score`."""
+    """Label arrays of the same videos at the same times, ready for `score`."""
 
     videos: list[str]
     pred: list[NDArray[np.int64]]
@@ -35,7 +35,13 @@ class Pair:
     def by_name(self) -> list[NDArray[np.int64]]:
         """The found labels in the numbers of the true steps of the same name, from 0; other names come after them."""
         known = {plain(step): number for number, step in enumerate(self.steps)}
-        numbers = [known.get(plain(name), len(known) + i) for i, name in enumerate(self.clusters)]
+        # A placeholder such as `step 1` is no name, unless the truth has the very same one.
+        numbers = [
+            known.get(plain(name), len(known) + i)
+            if name in self.steps or not is_unnamed(name)
+            else len(known) + i
+            for i, name in enumerate(self.clusters)
+        ]
         translate = np.array([*numbers, -1], dtype=np.int64)
         return [translate[labels] for labels in self.pred]
 
@@ -46,12 +52,14 @@ def put_on_one_clock(
     clock: float = CLOCK,
     all_found: Sequence[str] = (),
     drop: bool = False,
+    given_rate: Fraction | None = None,
+    ignore_lengths: bool = False,
 ) -> Pair:
-    """Sample `found` and `true` at the middle of every tick, `clock` a second, from 0 to the later of the two ends.
+    """Sample `found` and `true` `clock` times a second, from 0 to the later of the two ends.
 
-    What the prediction does not reach counts as "no step", what the truth does not cover as background. `all_found`
-    names found steps that no timeline may hold, so that K is right. `drop`: videos of true background alone are left
-    out.
+    Time that the prediction does not cover counts as "no step", time that the truth does not cover as background.
+    `all_found` are the names of all found steps, also of those that occur nowhere. With `drop`, videos of background
+    alone are left out. `given_rate` and `ignore_lengths` are `rate` and `ignore` of `check_labels`.
     """
     check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
@@ -64,10 +72,12 @@ def put_on_one_clock(
     sizes = sorted({len(found[ours].steps) for ours, _ in names})
     if sizes != [len(clusters)]:
         notes.append(
-            f"K differs between videos: the predictions name {sizes[0]} to {sizes[-1]} steps per video and "
-            f"{len(clusters)} in all; K = {len(clusters)} was taken."
+            f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per video and "
+            f"{len(clusters)} in all; K = {len(clusters)} is used."
         )
     pair = Pair([], [], [], clusters, steps, notes)
+    lengths = {ours: true[theirs] for ours, theirs in names}
+    notes += check_labels(found, lengths, given_rate, ignore_lengths)
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
         notes += look_at(ours, prediction, truth)
@@ -77,12 +87,12 @@ def put_on_one_clock(
         end = max(prediction.end, truth.end, last)
         ticks = int(np.floor(end * clock + 0.5))
         if not ticks:
-            notes.append(f"{ours}: it is empty ({end:g} s), so it was left out.")
+            notes.append(f"{ours}: it is empty ({end:g} s) and was left out.")
             continue
         times = (np.arange(ticks) + 0.5) / clock
         labels = truth.labels(times, steps) + 1
         if drop and not labels.any():
-            notes.append(f"{ours}: it is background alone, so it was left out.")
+            notes.append(f"{ours}: it has background only and was left out.")
             continue
         pair.videos.append(ours)
         pair.pred.append(prediction.labels(times, clusters))
@@ -102,18 +112,18 @@ def match_names(
     matched = match_videos(true, found)
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
-        what = f"no video has both a prediction and a truth: predicted are {_some(found)}"
         raise AnnotationError(
-            f"{what}; the truth is of {_some(true)}. Name each label file after its video."
+            f"no video has both a prediction and an annotation: predicted are {_some(found)}; annotated "
+            f"are {_some(true)}. Name each label file after its video."
         )
     notes = []
     if alone := [name for name in found if name not in partner]:
         notes.append(
-            f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}."
+            f"{len(alone)} predicted videos have no annotation and were left out: {_some(alone)}."
         )
     if alone := [name for name in true if name not in matched]:
         notes.append(
-            f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}."
+            f"{len(alone)} annotated videos have no prediction and were left out: {_some(alone)}."
         )
     return [(name, partner[name]) for name in found if name in partner], notes
 
@@ -125,8 +135,9 @@ def share_videos(
     matched = [match_names(found, true) for found in rows]
     in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
     if not in_all:
-        what = "there is no video that all rows have"
-        raise AnnotationError(f"{what}; evaluate them apart, or give them the same videos.")
+        raise AnnotationError(
+            "there is no video that all rows have; evaluate them separately, or give them the same videos."
+        )
     notes = [note for _, more in matched for note in more]
     if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
         notes.append(
@@ -147,8 +158,8 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
         spellings.setdefault(plain(name), []).append(name)
     notes = [
-        f"the step names {', '.join(map(repr, same))} differ only in case or spaces and were taken as one "
-        "(an underscore is a space here)."
+        f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores and are taken "
+        "as one."
         for same in spellings.values()
         if len(same) > 1
     ]
@@ -156,20 +167,8 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
 
 
 def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
-    """What is odd about a `video`, as `found` and as `true`: labels outside it, overlaps, lengths that differ."""
+    """Warnings about a `video`: true segments before its start, segments that overlap."""
     notes = []
-    last = max((segment.end for segment in true), default=0.0)
-    if found.duration is not None and last > found.duration + SLACK:
-        what = f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s"
-        notes.append(f"{what}; what lies beyond counts as missed.")
-    elif (
-        found.duration is not None
-        and true.duration is not None
-        and abs(true.duration - found.duration) > SLACK
-    ):
-        notes.append(
-            f"{video}: it is {true.duration:.1f} s long in the truth and {found.duration:.1f} s in the prediction."
-        )
     if early := [segment for segment in true if segment.start < 0]:
         notes.append(
             f"{video}: {len(early)} true segments start before 0 s; that part was left out."

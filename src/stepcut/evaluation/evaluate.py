@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import (
     NO_VIDEO,
-    above_clock,
+    above_uniform,
     baseline,
     compare_videos,
     graph_f1,
@@ -26,12 +27,14 @@ from stepcut.evaluation.compare import (
 )
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
+from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.storage import read_outline
+from stepcut.rate import as_rate
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -53,7 +56,7 @@ class Evaluation(Table):
     """Row -> one score for every seed."""
     videos: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
-    """The names of the found steps by their numbers in the scores; under `named` the true steps come first."""
+    """Names of the found steps, by their numbers in the scores; under `named` the true steps come first."""
 
     @property
     def score(self) -> Score:
@@ -64,7 +67,7 @@ class Evaluation(Table):
     def matching(self) -> str:
         """Which found step is which true step, in words."""
         if self.score.protocol == "named":
-            return "steps are told by their names; nothing was matched"
+            return "steps are compared by name; nothing was matched"
         return self.score.explain(self.clusters)
 
     def json(self) -> str:
@@ -79,23 +82,26 @@ class Evaluation(Table):
     def per_step(self) -> Table:
         """The figures of every true step."""
         rows: list[list[Cell]] = []
+        uniform = {s.name: s.f1 for s in self.scores["uniform"][0].per_step}
         for s in self.score.per_step:
             found = None if s.cluster is None else self._cluster(s.cluster)
-            rows.append([s.name, found, s.f1, s.iou, s.precision, s.recall, s.frames])
-        columns = ["step", "found as", "F1", "IoU", "precision", "recall", "ticks"]
+            figures = [s.f1, s.iou, s.precision, s.recall, uniform.get(s.name), s.frames]
+            rows.append([s.name, found, *figures])
+        columns = ["step", "found as", "F1", "IoU", "precision", "recall", "uniform F1", "samples"]
         return Table(columns, rows, f"{self.caption}; per step")
 
     def per_video(self) -> Table:
         """The figures of every video."""
-        each = zip(self.videos, self.score.per_video, strict=True)
+        uniform = self.scores["uniform"][0].per_video
         rows: list[list[Cell]] = [
-            [name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau] for name, v in each
+            [name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau, blind.f1]
+            for name, v, blind in zip(self.videos, self.score.per_video, uniform, strict=True)
         ]
-        columns = ["video", "F1", "IoU", "precision", "recall", "MoF", "edit", "tau"]
+        columns = ["video", "F1", "IoU", "precision", "recall", "MoF", "edit", "tau", "uniform F1"]
         return Table(columns, rows, f"{self.caption}; per video")
 
     def confusion(self) -> Table:
-        """How many ticks of every true step were given to every found one; the first row's, of its first seed."""
+        """How many samples of every true step were given to every found one (first row, first seed)."""
         counts = self.score.confusion
         shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [
@@ -103,7 +109,7 @@ class Evaluation(Table):
             for step in np.flatnonzero(counts.sum(axis=1)).tolist()
         ]
         found = [self._cluster(k - 1) for k in shown]
-        return Table(["true step", *found], rows, f"{self.caption}; confusion, in ticks")
+        return Table(["true step", *found], rows, f"{self.caption}; confusion, in samples")
 
     def _cluster(self, number: int) -> str:
         return "no step" if number < 0 else self.clusters[number]
@@ -119,146 +125,211 @@ def evaluate(
     seed: int = 0,
     graph: Iterable[tuple[str, str]] | None = None,
     engine: Engine | None = None,
+    ignore_lengths: bool = False,
 ) -> Evaluation:
-    """Score a procedure (or timelines by any other program) against true timelines.
+    """Score a procedure, or timelines of any other program, against annotations.
 
-    proc_or_timelines  a `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
-                       timelines. A list of these is the same thing learned with several seeds, and gives means and
-                       standard deviations. A dict from names to any of these gives a row each, scored on the videos
-                       that all rows have, and says whether the first two differ over videos
-    truth              a folder of annotation files, a dict, a task of a data set, or NAME:DIR of a data set
-    protocol           a name of docs/protocols.md, or a `Protocol` of your own
-    seeds, seed        how often `random` is drawn, and from which seed on; nothing is learned anew here
-    background         "count" or "drop" frames of true background
-    clock              ticks a second
-    graph              the true edges (before, after) between step names, where known; left out, that of the one task
-                       whose videos are scored, where its data set knows it
-    engine             whose workers score; left out, this process does
+    The baselines `random`, `uniform` and `one-cluster`, which ignore the videos, are scored beside it.
+
+    Parameters
+    ----------
+    proc_or_timelines
+        A `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
+        timelines. A list of these is one method with several seeds: its figures are means and
+        standard deviations. A dict from names to any of these gives a row for each, scored on the
+        videos that all rows have, and a test of whether the first two differ.
+    truth
+        A folder of annotation files, timelines by video, a task of a data set, or `NAME:DIR`.
+    protocol
+        A name of docs/protocols.md, or a custom `Protocol`.
+    seeds, seed
+        How often `random` is drawn, and the first seed.
+    background
+        `"count"` or `"drop"` frames annotated as background.
+    clock
+        Samples per second at which timelines are compared.
+    graph
+        The true edges (before, after) between step names; left out, those of the task, if its data
+        set has them.
+    engine
+        Whose workers score; left out, this process does.
+    ignore_lengths
+        Warn, instead of raising an error, when annotations and videos differ in length by over 10 %.
+
+    Returns
+    -------
+    Evaluation
+        A table, and the scores behind each row.
+
+    Raises
+    ------
+    AnnotationError
+        Nothing to score, or annotations that do not fit the videos (`video`).
+    OptionError
+        A wrong setting.
+
+    Examples
+    --------
+    >>> from stepcut.timeline import Segment
+    >>> tea = {"tea": Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], duration=10)}
+    >>> evaluate(tea, tea).score.f1
+    100.0
     """
     check_number("seeds", seeds, 1, 10_000, whole=True)
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
-    true, origin, graphs = read_truth(truth)
     chosen, random = find_protocol(protocol), range(seed, seed + seeds)
-    given: Any = proc_or_timelines
-    if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
-        given = {"ours": given}
-    if taken := [name for name in given if name in NO_VIDEO]:
-        raise OptionError(
-            f"a row is called {taken[0]!r}, as a baseline of every table is. Give it another name."
-        )
-    opened = {name: _open_row(one) for name, one in given.items()}
-    shared, scored_truth, left_out = share_videos(
+    true, origin, graphs = read_truth(truth)
+    opened = _open_rows(proc_or_timelines)
+    shared, true_shared, warnings = share_videos(
         [one.timelines for row in opened.values() for one in row], true
     )
-    own = [graphs.get(name) for name in scored_truth]
-    known = (
-        own[0] if graph is None and all(one == own[0] for one in own) else graph
-    )  # one task has one graph
-    edges = None if known is None else read_edges(known)
     timelines = iter(shared)
     found: dict[str, list[Pair]] = {}
     for name, row in opened.items():
         drop = background == "drop"
         found[name] = [
-            put_on_one_clock(next(timelines), scored_truth, clock, one.steps, drop) for one in row
+            put_on_one_clock(
+                next(timelines), true_shared, clock, one.steps, drop, one.rate, ignore_lengths
+            )
+            for one in row
         ]
-        left_out += _look_at_row(row, found[name])
+        warnings += _look_at_row(row, found[name])
     first = next(iter(found))
     pair, count = found[first][0], len(found[first][0].clusters)
     if not count:
         raise AnnotationError(
             "no step was found in any video, so there is nothing to score. Check the timelines."
         )
+    jobs = _make_jobs(found, chosen, background, clock, random)
+    scores = _score_all(jobs, engine)
+    edges = _find_edges(graph, [graphs.get(name) for name in true_shared])
+    rows: list[list[Cell]] = []
+    for name, each in scores.items():
+        figures = [_figures(one, edges) for one in each]
+        rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
+    caption = (
+        f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
+        f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
+        f"seeds {' '.join(one.seed for one in opened[first])} (random: {random[0]} to {random[-1]}), "
+        f"clock {clock:g} Hz, stepcut {__version__}"
+    )
     named = chosen.name == "named"
-    # What looks at no video names nothing: under `named` it is given the best names, those of strict.
-    blindly = find_protocol("strict") if named else chosen
+    return Evaluation(
+        ["row", *figures[0]],
+        rows,
+        caption,
+        [*_explain(found, scores, named), *dict.fromkeys(warnings)],
+        scores=scores,
+        videos=pair.videos,
+        clusters=[*pair.steps, *pair.clusters] if named else pair.clusters,
+    )
+
+
+def _open_rows(given: Any) -> dict[str, list[Opened]]:
+    """The rows to score, by name; each has a run for every seed."""
+    if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
+        given = {"ours": given}
+    if taken := [name for name in given if name in NO_VIDEO]:
+        raise OptionError(
+            f"a row is called {taken[0]!r}, which is the name of a baseline. Give it another name.",
+            setting="row",
+            value=taken[0],
+        )
+    return {name: _open_row(one) for name, one in given.items()}
+
+
+def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]] | None:
+    """The true graph: the one that was given, or that of the task, if all videos are of one."""
+    if graph is None and all(one == of_videos[0] for one in of_videos):
+        graph = of_videos[0]
+    return None if graph is None else read_edges(graph)
+
+
+def _make_jobs(
+    found: Mapping[str, Sequence[Pair]],
+    protocol: Protocol,
+    background: str,
+    clock: float,
+    random: Sequence[int],
+) -> dict[str, list[tuple[Any, ...]]]:
+    """The arguments of `score` for each row and seed, and for the baselines."""
+    named = protocol.name == "named"
+    # Baselines name nothing: under `named` they get the best names, those of strict.
+    blindly = find_protocol("strict") if named else protocol
     jobs: dict[str, list[tuple[Any, ...]]] = {}
     for name, pairs in found.items():
+        labels = [one.by_name() if named else one.pred for one in pairs]
+        jobs[name] = [
+            (pred, one.true, protocol, background, one.steps, clock, len(one.clusters))
+            for pred, one in zip(labels, pairs, strict=True)
+        ]
+    pair = next(iter(found.values()))[0]
+    count = len(pair.clusters)
+    for name in NO_VIDEO:
         jobs[name] = [
             (
-                one.by_name() if named else one.pred,
-                one.true,
-                chosen,
+                baseline(name, pair.true, count, number),
+                pair.true,
+                blindly,
                 background,
-                one.steps,
+                pair.steps,
                 clock,
-                len(one.clusters),
+                count,
             )
-            for one in pairs
-        ]
-    for name in NO_VIDEO:
-        labels = [
-            baseline(name, pair.true, count, number)
             for number in (random if name == "random" else random[:1])
         ]
-        jobs[name] = [
-            (of, pair.true, blindly, background, pair.steps, clock, count) for of in labels
-        ]
+    return jobs
+
+
+def _score_all(
+    jobs: Mapping[str, Sequence[tuple[Any, ...]]], engine: Engine | None
+) -> dict[str, list[Score]]:
     todo = [job for each in jobs.values() for job in each]
     answers = [_score(one) for one in todo] if engine is None else engine.map(_score, todo)
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
     scored: Any = iter(answers)
-    scores: dict[str, list[Score]] = {
-        name: [next(scored) for _ in each] for name, each in jobs.items()
-    }
-    rows: list[list[Cell]] = []
-    for name, each in scores.items():
-        figures = [one.figures for one in each]
-        if edges is not None:
-            figures = [
-                own | {"graph F1": graph_f1(one, edges)}
-                for own, one in zip(figures, each, strict=True)
-            ]
-        rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
-    learned = " ".join(one.seed for one in opened[first])
-    caption = (
-        f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, K = {count}, "
-        f"{len(pair.videos)} videos, data {origin} {fingerprint(true)}, seeds {learned} (random: {random[0]} to "
-        f"{random[-1]}), clock {clock:g} Hz, stepcut {__version__}"
-    )
+    return {name: [next(scored) for _ in each] for name, each in jobs.items()}
+
+
+def _figures(score: Score, edges: set[tuple[str, str]] | None) -> dict[str, float]:
+    more = {} if edges is None else {"graph F1": graph_f1(score, edges)}
+    return {**score.figures, **more}
+
+
+def _explain(
+    found: Mapping[str, Sequence[Pair]], scores: Mapping[str, Sequence[Score]], named: bool
+) -> list[str]:
+    """What the table says, in sentences: against the uniform baseline, and of the first two rows."""
     notes = []
     for name in found:
-        by_seed = [one.f1 for one in scores[name]]
-        gap = above_clock(
-            Spread(float(np.mean(by_seed)), float(np.std(by_seed))), scores["uniform"][0].f1
-        )
-        notes.append(
-            f"{'This' if name == 'ours' else name} is {gap}, a clock that looks at no video."
-        )
+        f1 = [one.f1 for one in scores[name]]
+        mine = Spread(float(np.mean(f1)), float(np.std(f1)))
+        place = above_uniform(mine, scores["uniform"][0].f1)
+        notes.append(f"{'F1' if name == 'ours' else f'F1 of {name}'} is {place}.")
     if len(found) > 1:
-        two = list(found)[:2]
+        first, second = list(found)[:2]
         ours, theirs = (
-            {
-                video: each.f1
-                for video, each in zip(
-                    found[name][0].videos, scores[name][0].per_video, strict=True
+            dict(
+                zip(
+                    found[name][0].videos,
+                    (each.f1 for each in scores[name][0].per_video),
+                    strict=True,
                 )
-            }
-            for name in two
+            )
+            for name in (first, second)
         )
-        same = match_videos(theirs, ours)
-        notes.append(
-            compare_videos(two, [ours, {ours: theirs[video] for video, ours in same.items()}])
-        )
+        same = {ours: theirs[video] for video, ours in match_videos(theirs, ours).items()}
+        notes.append(compare_videos([first, second], [ours, same]))
     if named:
-        notes.append("Baselines name nothing; they are given the names that suit them best.")
+        notes.append("Baselines have no names; they get those that suit them best.")
     counts = {name: len(row[0].clusters) for name, row in found.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} {number}" for name, number in counts.items())
-        notes.append(f"K differs between rows ({told}); the baselines have that of {first}.")
-    notes += dict.fromkeys(left_out)
-    clusters = [*pair.steps, *pair.clusters] if named else pair.clusters
-    return Evaluation(
-        ["row", *figures[0]],
-        rows,
-        caption,
-        notes,
-        scores=scores,
-        videos=pair.videos,
-        clusters=clusters,
-    )
+        listed = ", ".join(f"{name} {number}" for name, number in counts.items())
+        first = next(iter(found))
+        notes.append(f"K differs between rows ({listed}); the baselines have that of {first}.")
+    return notes
 
 
 class Opened(NamedTuple):
@@ -269,7 +340,9 @@ class Opened(NamedTuple):
     """The names of all steps, those of no timeline too."""
     seed: str
     labelled: set[str]
-    """The videos of which a person said something."""
+    """The videos that a person annotated."""
+    rate: Fraction | None = None
+    """Rows a second of features, where a person gave it."""
 
 
 def _open_row(given: Any) -> list[Opened]:
@@ -286,7 +359,7 @@ def _open_row(given: Any) -> list[Opened]:
 
 
 def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
-    """What is odd about what was opened, one thing with several seeds, beside what is true."""
+    """Warnings about one row, that is, one method with several seeds."""
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         what = f"the procedures have K = {sizes} steps; seeds of one method have the same K"
@@ -294,8 +367,8 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     notes, videos = [], pairs[0].videos
     if said := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(
-            f"{len(said)} of the {len(videos)} videos show what a person said of them, which is no finding: "
-            f"{', '.join(said[:5])}{' ...' if len(said) > 5 else ''}. Leave their truth out to score the others alone."
+            f"{len(said)} of the {len(videos)} videos are scored on their own training labels; exclude them for "
+            f"a fair score: {', '.join(said[:5])}{' ...' if len(said) > 5 else ''}."
         )
     return notes + [note for pair in pairs for note in pair.notes]
 
@@ -331,11 +404,14 @@ def _open(found: Any) -> Opened:
             f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video."
         )
     seed = str(found.config.get("seed", "unknown"))
-    return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
+    labelled = {*found.given, *found.document.known}
+    given = found.config.get("backbone", {}).get("name") == VECTORS
+    rate = as_rate(found.config["rate"], "rate") if given else None
+    return Opened(found.timelines, found.steps, seed, labelled, rate)
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
-    """The timelines of `truth` by video, a word for where they come from, and true graphs by video, where known."""
+    """The timelines of `truth` by video, where they come from in a word, and known graphs by video."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
         kind, _, root = truth.partition(":")
         tasks: Any = find("dataset", kind, setting="data set").load(root)

@@ -25,7 +25,7 @@ Matching = dict[int, int]
 
 NO_STEP = 0
 """The column of frames that were given to no step."""
-BACKGROUND = 0
+BACKGROUND_ROW = 0
 """The row of frames that are truly background."""
 
 
@@ -103,7 +103,9 @@ def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) ->
 
 def match_f1(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that the mean F1 is highest."""
-    return _useful(assign(_f1(counts), counts, rows[rows != BACKGROUND], _clusters(counts)), counts)
+    return _useful(
+        assign(_f1(counts), counts, rows[rows != BACKGROUND_ROW], _clusters(counts)), counts
+    )
 
 
 def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching:
@@ -116,17 +118,17 @@ def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching
     if not counts[:, NO_STEP].any():
         return assign(_overlap(counts), counts, rows, clusters)
     return {
-        NO_STEP: BACKGROUND,
-        **assign(_overlap(counts), counts, rows[rows != BACKGROUND], clusters),
+        NO_STEP: BACKGROUND_ROW,
+        **assign(_overlap(counts), counts, rows[rows != BACKGROUND_ROW], clusters),
     }
 
 
 def match_steps(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that most frames agree; background takes no part."""
     steps = counts.copy()
-    steps[BACKGROUND] = 0
+    steps[BACKGROUND_ROW] = 0
     return _useful(
-        assign(_overlap(steps), counts, rows[rows != BACKGROUND], _clusters(steps)), counts
+        assign(_overlap(steps), counts, rows[rows != BACKGROUND_ROW], _clusters(steps)), counts
     )
 
 
@@ -138,7 +140,7 @@ def match_names(counts: Counts, _rows: Places) -> Matching:
 def rate_strict(counts: Counts, matching: Matching) -> Rates:
     """The mean over all steps that occur; a step without a cluster scores 0."""
     figures = each_step(counts, matching)
-    occurring = np.flatnonzero(counts[BACKGROUND + 1 :].sum(axis=1)) + BACKGROUND + 1
+    occurring = np.flatnonzero(counts[BACKGROUND_ROW + 1 :].sum(axis=1)) + BACKGROUND_ROW + 1
     return mean_rates([figures.get(int(step), Rates(0.0, 0.0, 0.0, 0.0)) for step in occurring])
 
 
@@ -160,7 +162,9 @@ def rate_framewise(counts: Counts, matching: Matching) -> Rates:
 def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
     """Right / frames given to any cluster, background among them; right / frames of all steps, matched or not."""
     right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
-    return rates(right, int(counts[:, NO_STEP + 1 :].sum()), int(counts[BACKGROUND + 1 :].sum()))
+    return rates(
+        right, int(counts[:, NO_STEP + 1 :].sum()), int(counts[BACKGROUND_ROW + 1 :].sum())
+    )
 
 
 def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:

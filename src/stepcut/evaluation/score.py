@@ -13,7 +13,7 @@ from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
 from stepcut.evaluation.protocols import (
-    BACKGROUND,
+    BACKGROUND_ROW,
     NO_STEP,
     Counts,
     Matching,
@@ -110,7 +110,7 @@ class Score:
     def mapped(self, video: int) -> NDArray[np.int64]:
         """The prediction of one video in numbers of true steps; a cluster `k` without a step becomes `-2 - k`."""
         translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
-        translate[NO_STEP] = BACKGROUND
+        translate[NO_STEP] = BACKGROUND_ROW
         for cluster, step in self._matching(video).items():
             translate[cluster] = step
         return translate[self._pred[video] + 1]
@@ -133,13 +133,13 @@ class Score:
                 lines.append(f"{' = '.join(both)}, {100 * share:.0f} % of its frames")
             elif cluster != NO_STEP:
                 lines.append(f"{who} = nothing, {frames_of_cluster[cluster]} frames")
-        missing = [s for s in self._occurring if s not in matching.values() and s != BACKGROUND]
+        missing = [s for s in self._occurring if s not in matching.values() and s != BACKGROUND_ROW]
         lines += [f"no cluster = {self.name(s)}, {self.confusion[s].sum()} frames" for s in missing]
         return "\n".join(lines)
 
     def name(self, step: int) -> str:
         """The name of a true step, or its number in words."""
-        if step == BACKGROUND:
+        if step == BACKGROUND_ROW:
             return "background"
         return self._names[step - 1] if self._names is not None else f"step {step}"
 
@@ -179,7 +179,7 @@ class Score:
         """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in seconds."""
         found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
         true = np.concatenate(
-            [np.diff(metrics.segments(t, BACKGROUND)[:, 1:])[:, 0] for t in self._true]
+            [np.diff(metrics.segments(t, BACKGROUND_ROW)[:, 1:])[:, 0] for t in self._true]
         )
         return metrics.length_distance(found / self.rate, true / self.rate)
 
@@ -189,7 +189,7 @@ class Score:
         clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
         scores = []
         for step in self._occurring:
-            if step != BACKGROUND or self._protocol.background_is_a_class:
+            if step != BACKGROUND_ROW or self._protocol.background_is_a_class:
                 each = [
                     each_step(counts, match).get(step)
                     for counts, match in self._matched
@@ -216,7 +216,7 @@ class Score:
             )
             # Here 0 is background and less than that a cluster without a step; `video_order` leaves -1 out.
             found, actual = (
-                video_order(np.where(steps > BACKGROUND, steps, -1)) for steps in (mapped, true)
+                video_order(np.where(steps > BACKGROUND_ROW, steps, -1)) for steps in (mapped, true)
             )
             tau = metrics.kendall(found, actual)
             scores.append(VideoScore(p, r, f1, iou, 100 * mof, 100 * edit, tau))
@@ -280,7 +280,7 @@ def score(
                 "video. Sample both at the same times, or hand timelines to stepcut.evaluate, which does."
             )
     if drop:
-        kept = [t != BACKGROUND for t in actual]
+        kept = [t != BACKGROUND_ROW for t in actual]
         found = [p[keep] for p, keep in zip(found, kept, strict=True) if keep.any()]
         actual = [t[keep] for t, keep in zip(actual, kept, strict=True) if keep.any()]
     check_number("rate", rate, 0, above=True)

@@ -29,7 +29,8 @@ def compute_features(
     threads: int = 0,
     start: Fraction | float = 0,
     end: Fraction | None = None,
-    times: str = "exact",
+    fast: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Path | Address:
     """Write the features of the video at `path`, or of a part of it, to the file `target`, whole or not at all.
 
@@ -37,15 +38,16 @@ def compute_features(
     backbone  makes the rows, `fps` a second
     target    the file to write
     tell      hears of every batch; what it raises stops the work
+    check     is called before the file gets its name; what it raises stops that
 
-    `threads`, `start`, `end` and `times` are those of `sample_frames`.
+    `threads`, `start`, `end` and `fast` are those of `sample_frames`.
     """
     # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
     rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
     device = str(getattr(backbone, "device", None))
     gpu = device if device.startswith("cuda") else None
     samples = sample_frames(
-        path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu
+        path, rate, backbone.size, start, end, max(2, threads or count_cores()), fast, gpu
     )
 
     def told() -> Generator[Rows]:
@@ -56,16 +58,13 @@ def compute_features(
                     tell(len(rows))
 
     def metadata() -> dict[str, str]:
+        check()
         return {
             "rate": str(as_rate(fps)),
             "duration": repr(samples.duration),
             "corrupt": str(samples.corrupt),
             "backbone": backbone.fingerprint,
-            **(
-                {"times": times, "tolerance": str(samples.tolerance)}
-                if samples.tolerance is not None
-                else {}
-            ),
+            **({"fast": "true"} if fast else {}),
         }
 
     with closing(told()) as rows:

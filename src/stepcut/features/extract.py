@@ -18,14 +18,14 @@ from stepcut.features.backbones import open_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
-from stepcut.features.files import clear_leftovers, read_rows, save_rows
+from stepcut.features.files import clear_leftovers, read_files, read_rows, save_rows
 from stepcut.features.files import (
     load_features as load_features,
 )  # both ways to features stand in one place
+from stepcut.features.find import Inputs, Places, find_inputs, find_videos, name_videos
 from stepcut.features.find import Source as Videos
-from stepcut.features.find import as_list, feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
-from stepcut.features.spec import DEFAULT, TIMES, VECTORS, FeatureSpec, as_spec, need_spec
+from stepcut.features.spec import DEFAULT, SENSORS, VECTORS, FeatureSpec, as_spec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
@@ -67,7 +67,19 @@ def extract(
             videos, as_spec(backbone, fps=fps).fps, None if strict else broken
         ), broken
     network, spec = open_backbone(backbone, fps, device, engine)
-    paths = find_videos(videos)
+    return _extract(find_videos(videos), network, spec, cache, progress, strict, engine)
+
+
+def _extract(
+    paths: Places,
+    network: Backbone,
+    spec: FeatureSpec,
+    cache: AnyPath | None,
+    progress: Hook,
+    strict: bool,
+    engine: Engine | None,
+) -> tuple[list[Features], list[Failure]]:
+    """`extract` of video files."""
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names = name_videos(paths)
@@ -82,7 +94,7 @@ def extract(
         fps=spec.fps,
         cache=folder.absolute(),
         batch=batch_size(network),
-        times=spec.times or "exact",
+        fast=spec.fast,
     )
     stage = Stage(progress, "look", len(items), "videos")
 
@@ -161,7 +173,7 @@ def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features
 
 
 def read_source(
-    source: Source,
+    source: Source | Inputs,
     rate: Rate = 1,
     spec: FeatureSpec | None = DEFAULT,
     cache: AnyPath | None = None,
@@ -171,38 +183,37 @@ def read_source(
     device: str = "auto",
     backbone: Backbone | None = None,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of everything in `source`, and what could not be used.
+    """The features of everything in `source`, and what could not be used: the one door through which inputs come in.
 
-    source    a folder, files, globs or addresses of videos, or of feature files; or arrays, as a list or by name
-    rate      rows per second of features that do not say it themselves
-    spec      how features are made of videos; None: they cannot be, the procedure was learned from given features
-    backbone  the network itself, where it is at hand
+    source    what `find_inputs` takes: videos, feature files, sensor files or arrays
+    rate      rows per second of features, and samples per second of sensors, that do not say it themselves
+    spec      how features are made (see `as_spec`); None: they cannot be made of videos, since the procedure was learned
+              from given features
+    backbone  the network itself, where it is a user's own object
 
     `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
     """
-    source = as_source(source)
-    places = find_places(source)
-    if places is None:
-        return _from_arrays(source, rate), []
-    given = [feature_files(place) for place in places]
-    if any(given) and not all(given):
-        raise OptionError(
-            f"{places[given.index([])]} holds no features, and others do; give all of one kind."
-        )
-    if any(given):
-        failures: list[Failure] = []
-        return load_features(
-            [file for files in given for file in files], rate, None if strict else failures
-        ), failures
-    videos = find_videos(places)
+    inputs = find_inputs(source)
+    failures: list[Failure] = []
+    if inputs.kind == "arrays":
+        return _from_arrays(inputs.arrays, rate), []
+    if inputs.kind != "video":
+        per_second = _sample_rate(spec, rate) if inputs.kind == "sensor file" else rate
+        return read_files(inputs, per_second, None if strict else failures), failures
     spec = need_spec(spec)
-    features, failures = extract(
-        videos, backbone or spec, spec.fps, cache, progress, strict, device, engine
-    )
+    network, made = open_backbone(backbone or spec, spec.fps, device, engine)
+    features, failures = _extract(inputs.files, network, made, cache, progress, strict, engine)
     if not features:
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
-        raise VideoError(f"none of the {len(videos)} videos could be used{reasons}.")
+        raise VideoError(f"none of the {len(inputs)} videos could be used{reasons}.")
     return features, failures
+
+
+def _sample_rate(spec: FeatureSpec | None, rate: Rate) -> Rate:
+    """Samples per second of sensor files: those that a procedure was learned from, or the `rate` that is given."""
+    if spec is not None and spec.backbone == SENSORS and spec.clip_fps is not None:
+        return spec.clip_fps
+    return rate
 
 
 def read_like(
@@ -219,15 +230,12 @@ def read_like(
     if isinstance(video, Features):
         features = video
     else:
-        source: Source = {"video": video}
-        if isinstance(video, str | os.PathLike | Address):
-            source = feature_files(video) or find_videos(video)
-            if len(source) > 1:
-                raise OptionError(f"{video} holds {len(source)} videos; give the files themselves.")
-        elif isinstance(video, list | tuple) and find_places(video):
-            raise OptionError(f"{len(video)} videos were given; give one at a time.")
+        path = isinstance(video, str | os.PathLike | Address)
+        inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
+        if len(inputs) > 1:
+            raise OptionError(f"{len(inputs)} videos were given; give the files one at a time.")
         [features], _ = read_source(
-            source, rate, spec, strict=True, progress=progress, device=device
+            inputs, rate, spec, strict=True, progress=progress, device=device
         )
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}"
@@ -244,41 +252,24 @@ def read_like(
         known_from = f"this procedure was learned from {known}"
         raise FeatureError(f"{features.name}: a row has shape {seen}; {known_from}. {what}.")
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
-        both = [
-            {"times": "exact", **one.to_json(), "backbone": one.backbone}
-            for one in (features.spec, spec)
-        ]
         made, learned = (
-            ", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both
+            ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
+            for one in (features.spec, spec)
         )
-        older = max(TIMES[one["times"]] or Fraction(0) for one in both) / rate
-        off = f"a row may show a frame up to {float(older):g} s older"
-        off = off if unlike == ["times"] else "what is found may be wrong"
         warn_once(
-            f"features made with {made} are put to a procedure that was learned with {learned}: {off}."
+            f"features made with {made} are given to a procedure that was learned with {learned}. What is found may "
+            "be wrong; give the video itself."
         )
     return features
 
 
-def as_source(source: Source) -> Source:
-    """The same `source`, known to be one; what can be gone through once only (`folder.glob("*.mp4")`) is a list."""
-    items = as_list(source)
-    return source if isinstance(source, str | os.PathLike | Address | Mapping) else items
+def _holds_paths(video: object) -> bool:
+    return isinstance(video, list | tuple) and any(
+        isinstance(one, str | os.PathLike | Address) for one in video
+    )
 
 
-def find_places(source: Source) -> list[AnyPath] | None:
-    """The files and folders that a `source` names; None where it is arrays."""
-    listed = as_list(source)
-    places = [one for one in listed if isinstance(one, str | os.PathLike | Address)]
-    if places and len(places) < len(listed):
-        raise OptionError(
-            f"{len(listed) - len(places)} arrays and {len(places)} paths; give all of one kind."
-        )
-    return places if len(places) == len(listed) and not isinstance(source, Mapping) else None
-
-
-def _from_arrays(source: Any, rate: Rate) -> list[Features]:
-    named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
+def _from_arrays(named: Mapping[str, Any], rate: Rate) -> list[Features]:
     if not named:
         raise FeatureError(
             "no video was given: there are no arrays. Give at least two, each (T, d)."

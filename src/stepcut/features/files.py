@@ -21,7 +21,15 @@ from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
-from stepcut.features.find import FEATURE_SUFFIXES, Source, find_features, name_videos, unique_names
+from stepcut.features.find import (
+    FEATURE_SUFFIXES,
+    Inputs,
+    Source,
+    find_features,
+    name_videos,
+    unique_names,
+)
+from stepcut.features.sensors import read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -47,26 +55,23 @@ _BOMB = 100
 """How much larger than its file an .npz may be; what videos give compresses by a few times."""
 
 
+def stamp(path: Path | Address) -> str:
+    """What changes whenever the file at `path` does, or another takes its place."""
+    if isinstance(path, Address):
+        return version(path)
+    state = path.stat()
+    return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
+
+
 def content_hash(
     path: AnyPath, cache: Path | Address, tell: Callable[[int], None] | None = None
 ) -> str:
-    """The SHA-256 of the video at `path`; remembered in the `cache` by path, size and time of change, so that a second
-    run does not read it. `tell` is called with 0 after every 16 MB that are read."""
+    """The SHA-256 of the video at `path`; remembered in the `cache` by path and `stamp`, so that a second run does not
+    read it. `tell` is called with 0 after every 16 MB that are read."""
     file = as_path(path).absolute()
-    memory = (
-        cache
-        / "hashes"
-        / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
-    )
-    seen: dict[str, Any] = {"path": str(file)}
-    settled = True
-    if isinstance(file, Address):
-        seen["changed"] = version(file)
-    else:
-        state = file.stat()
-        seen |= {"size": state.st_size, "changed": state.st_mtime_ns}
-        # A file changed within the last seconds may change again without a new time stamp: do not remember it yet.
-        settled = time.time_ns() - state.st_mtime_ns > 2_000_000_000
+    name = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
+    memory = cache / "hashes" / f"{name}.json"
+    seen = {"path": str(file), "stamp": stamp(file)}
     with contextlib.suppress(OSError, ValueError):
         known = read_json(memory)
         if {key: known.get(key) for key in seen} == seen:
@@ -78,7 +83,9 @@ def content_hash(
             if tell is not None:
                 tell(0)
     digest = hashed.hexdigest()
-    if settled:
+    # A file changed within the last seconds may change again without a new time stamp: do not remember it yet.
+    changed = 0 if isinstance(file, Address) else file.stat().st_ctime_ns
+    if time.time_ns() - changed > 2_000_000_000:
         with contextlib.suppress(OSError):  # a cache that may only be read
             write_json(memory, {**seen, "sha256": digest})
     return digest
@@ -96,7 +103,7 @@ def clear_leftovers(cache: Path | Address) -> None:
     """Remove from the `cache` the unfinished files of runs that were killed, which nobody has touched for a day."""
     if isinstance(cache, Address):
         return  # nothing is written there before it is whole
-    for part in (cache / "features").glob(".*.part"):
+    for part in (*cache.glob("*/.*.part"), *cache.glob("fetched/*/.*.part")):
         with contextlib.suppress(OSError):  # another run may remove it at the same time
             if time.time() - part.stat().st_mtime > 86400:
                 part.unlink()
@@ -202,12 +209,17 @@ def load_features(
     rate      rows per second, for files that do not say it themselves as those of `stepcut features` do
     failures  is given what cannot be used, unless that is all; left out, the first raises its error
     """
-    files = find_features(paths)
+    return read_files(Inputs("feature file", find_features(paths)), rate, failures)
+
+
+def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None) -> list[Features]:
+    """The features in feature files or sensor files that are found; `rate` and `failures` as in `load_features`."""
     given = None if rate is None else as_rate(rate, "rate")
+    load = read_sensors if inputs.kind == "sensor file" else _load_one
     loaded: dict[str, Features] = {}
-    for file, name in zip(files, name_videos(files), strict=True):
+    for file, name in zip(inputs.files, name_videos(inputs.files), strict=True):
         try:
-            loaded[name] = _load_one(file, name, given)
+            loaded[name] = load(file, name, given)
         except FeatureError as error:
             if failures is None:
                 raise

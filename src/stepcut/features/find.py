@@ -1,15 +1,17 @@
-"""Find the videos or feature files that a user means (a folder, files, globs, addresses), and name each."""
+"""Resolve what a user hands over (a folder, files, globs, addresses, arrays) once, and name each video."""
 
 import glob
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.errors import FeatureError, StepcutError, VideoError, check_kind
+from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError, check_kind
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.names import VIDEO_SUFFIXES, visible
 from stepcut.progress import warn_once
@@ -17,6 +19,7 @@ from stepcut.progress import warn_once
 Source = AnyPath | Iterable[AnyPath]
 Places = list[Path | Address]
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
+SENSOR_SUFFIXES = (".csv", ".tsv")
 
 
 class _Kind(NamedTuple):
@@ -32,6 +35,65 @@ _VIDEO = _Kind(
 _FEATURES = _Kind(
     "feature file", FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
 )
+_SENSORS = _Kind("sensor file", SENSOR_SUFFIXES, "they end in .csv or .tsv", FeatureError)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a user handed over, resolved: files of one kind, or arrays."""
+
+    kind: str
+    """"video", "feature file", "sensor file" or "arrays"."""
+    files: Places = field(default_factory=list)
+    places: list[str] | None = None
+    """The absolute paths of the files and folders that were given; None where it is arrays."""
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.arrays if self.kind == "arrays" else self.files)
+
+
+def find_inputs(source: Any) -> Inputs:
+    """Resolve a `source`: a folder, files, globs or addresses of videos, of feature files, or of sensor files; or arrays
+    as a list or by name. What is resolved already is given back.
+
+    In a folder, videos come before feature files, and those before sensor files: label files may lie beside them.
+    """
+    if isinstance(source, Inputs):
+        return source
+    items = as_list(source)
+    if isinstance(source, Mapping):
+        return Inputs("arrays", arrays={str(name): one for name, one in source.items()})
+    given = [one for one in items if isinstance(one, str | os.PathLike | Address)]
+    if not items:
+        _find(items, _VIDEO)
+    if not given:
+        return Inputs("arrays", arrays={str(place): one for place, one in enumerate(items)})
+    if len(given) < len(items):
+        raise OptionError(
+            f"{len(items) - len(given)} arrays and {len(given)} paths; give all of one kind."
+        )
+    found = [_resolve(one) for one in given]
+    for place, (kind, _) in zip(given, found, strict=True):
+        if kind != found[0][0]:
+            raise OptionError(
+                f"{place} holds a {kind.name}, and {given[0]} a {found[0][0].name}; give all of one kind."
+            )
+    files = {path.absolute(): path for _, paths in found for path in paths}
+    places = [str(as_path(one).absolute()) for one in given]
+    return Inputs(found[0][0].name, list(files.values()), places)
+
+
+def _resolve(given: AnyPath) -> tuple[_Kind, Places]:
+    """The kind of the files that a path stands for, and these."""
+    path = as_path(given)
+    path = path if isinstance(path, Address) else path.expanduser()
+    with suppress(PermissionError):  # which is told below
+        files = all_files(path)
+        for kind in (_VIDEO, _FEATURES, _SENSORS):
+            if (of := _of(files, kind)) and (len(of) > 1 or of[0].exists() or of[0].is_symlink()):
+                return kind, of
+    return _VIDEO, _find_one(given, _VIDEO)
 
 
 def find_videos(source: Source) -> Places:
@@ -46,22 +108,6 @@ def find_videos(source: Source) -> Places:
 def find_features(source: Source) -> Places:
     """The feature files in `source`, found as videos are."""
     return _find(source, _FEATURES)
-
-
-def count_videos(source: Sequence[AnyPath]) -> int | None:
-    """How many videos or feature files a `source` has, before any is opened; None where that cannot be said."""
-    for kind in (_VIDEO, _FEATURES):
-        try:
-            return len(_find(source, kind))
-        except StepcutError:
-            continue
-    return None
-
-
-def feature_files(given: AnyPath) -> Places:
-    """The feature files that `given`, a file, folder or glob, stands for; none where it stands for videos."""
-    files = all_files(as_path(given))
-    return [] if _of(files, _VIDEO) else _of(files, _FEATURES)
 
 
 def as_list(source: Any) -> list[Any]:

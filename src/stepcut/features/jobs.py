@@ -25,6 +25,7 @@ from stepcut.features.files import (
     feature_file,
     in_parts,
     read_rows,
+    stamp,
     write_rows,
 )
 from stepcut.features.video.container import JUMP, blame, check_file, mendable
@@ -80,8 +81,9 @@ class Extraction:
     fps: Fraction
     expected: int | None
     """How many rows to expect; None: the features are stored already."""
-    times: str = "exact"
-    """How exact the times of its frames are: "exact", "near" or "fast"."""
+    stamp: str = ""
+    """The `stamp` of the file when it was looked at."""
+    fast: bool = False
     cuts: tuple[Fraction, ...] = ()
     """Times, the first of them 0, at which it is split for several workers."""
     start: Fraction = Fraction(0)
@@ -116,13 +118,13 @@ def look(
     cache: Path | Address,
     batch: int,
     piece: float | None = None,
-    times: str = "exact",
+    fast: bool = False,
     tell: Callable[[int], None] | None = None,
 ) -> Extraction:
     """Find out whether the features of a `video`, its name and place, are stored in the `cache`; if not, look at it.
 
-    The `fingerprint` is that of the backbone, which computes a `batch` of rows at a time, `fps` a second; `times` says
-    how exact the times of frames are. A video of twice `piece` seconds or more is to be split, at times that depend on
+    The `fingerprint` is that of the backbone, which computes a `batch` of rows at a time, `fps` a second; `fast` is that
+    of `FeatureSpec`. A video of twice `piece` seconds or more is to be split, at times that depend on
     nothing else, so that a run that was killed finds its parts again. `tell` is called with 0 after every 16 MB that
     are read, so that who watches sees progress.
     """
@@ -130,7 +132,8 @@ def look(
     if not isinstance(path, Address):
         check_file(path)  # before its content is read: a pipe has no end
     with blame(path):
-        made = fingerprint if times == "exact" else f"{fingerprint} {times}"
+        seen = stamp(path)
+        made = f"{fingerprint} skip" if fast else fingerprint
         target = feature_file(content_hash(path, cache, tell), fps, made, cache)
     if target.exists() and not _discarded(target):
         return Extraction(name, path, target, fps, None)
@@ -145,9 +148,8 @@ def look(
                     keys, fps, batch, min(int(duration // piece), len(keys)), duration
                 )
     expected = max(1, round(duration * fps))
-    return Extraction(
-        name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ()
-    )
+    parts = tuple(cuts) if len(cuts) > 1 else ()
+    return Extraction(name, path, target, fps, expected, seen, fast, parts)
 
 
 def _discarded(stored: Path | Address) -> bool:
@@ -200,11 +202,29 @@ def compute_job(
         opened = backbone() if isinstance(backbone, partial) else backbone
         with named(job.path) as file:
             compute_features(
-                file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times
+                file,
+                opened,
+                job.fps,
+                job.target,
+                tell,
+                threads,
+                job.start,
+                job.end,
+                job.fast,
+                partial(_check_unchanged, job),
             )
     for part in job.parts() if job.cuts else ():
         part.target.unlink(missing_ok=True)
     return len(read_rows(job.target)[0])
+
+
+def _check_unchanged(job: Extraction) -> None:
+    """Raise where the file of a `job` is not the one that was looked at: its features would be stored as those of it."""
+    with blame(job.path):
+        if stamp(job.path) != job.stamp:
+            raise VideoError(
+                f"{job.path}: the file changed while it was read. Run the same command again."
+            )
 
 
 def _join(job: Extraction, backbone: Backbone | partial[Backbone]) -> bool:

@@ -13,13 +13,12 @@ from stepcut.rate import as_rate
 
 VECTORS = "vectors"
 """What a procedure says in place of a backbone when it was learned from given features."""
+SENSORS = "sensors"
+"""What stands in place of a backbone where rows were made of sensor files; `clip_fps` are then samples per second."""
 MODEL_FILES = (".onnx", ".xml", ".tflite")
 """Suffixes of networks in files: ONNX, OpenVINO, TensorFlow Lite."""
 FETCH = "fetch"
 """The word for `weights` that allows a download, for backbones that come from a hub."""
-
-TIMES: dict[str, Fraction | None] = {"exact": None, "near": Fraction(1, 2), "fast": Fraction(2)}
-"""How true the times of frames are: a row may show a frame so many rows older than its own; None: never."""
 
 LOOKED = "A procedure finds it where it was, else beside its own folder, else in the folder you are in: put it there."
 
@@ -57,8 +56,8 @@ class FeatureSpec:
     """Frames of a clip, for networks that make a row of several frames."""
     clip_fps: Fraction | None = None
     """Frames per second inside a clip, a multiple of `fps` (the nearest one is taken)."""
-    times: str | None = None
-    """How true the times of frames are: "exact" (unless given), "near" or "fast", which decode less."""
+    fast: bool = False
+    """Decode less: a row may show a frame up to two rows older, and pictures are rougher."""
     digest: str | None = field(default=None, compare=False, repr=False)
     """How the SHA-256 of the model file, or of the weights, begins: known once the file was opened."""
     trusted: bool = field(default=True, compare=False, repr=False)
@@ -77,7 +76,11 @@ class FeatureSpec:
             value = getattr(self, each.name)
             if each.name in checks and value is not None:
                 object.__setattr__(self, each.name, checks[each.name](value))
-            elif each.name != "trusted" and value is not None and not isinstance(value, str):
+            elif (
+                each.name not in ("trusted", "fast")
+                and value is not None
+                and not isinstance(value, str)
+            ):
                 raise OptionError(f"{each.name}={value!r} is not a word.")
         if self.scale is not None and 0 in self.scale:
             raise OptionError(
@@ -85,9 +88,6 @@ class FeatureSpec:
             )
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
-        if self.times is not None:
-            choose("times", self.times, TIMES)
-            object.__setattr__(self, "times", None if self.times == "exact" else self.times)
         if (
             self.weights is not None
             and self.weights != FETCH
@@ -133,20 +133,21 @@ class FeatureSpec:
             if isinstance(value, tuple)
             else value
             for name, value in said.items()
-            if value is not None
+            if value not in (None, False)
         }
         return {"name": said.pop("backbone"), **said}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> Self | None:
-        """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) `said`; None for given features.
+        """The spec that `to_json` `said`, or that of an earlier version; None for given features.
         `trust`: whether code that it names may be imported."""
         if said["name"] == VECTORS:
             return None
         names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
-        return cls(
-            said["name"], **{name: said[name] for name in names if name in said}, trusted=trust
-        )
+        given = {name: said[name] for name in names if name in said}
+        if said.get("times") == "fast":  # 0.2.0
+            given["fast"] = True
+        return cls(said["name"], **given, trusted=trust)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
@@ -194,13 +195,18 @@ def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, An
 
 
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
-    """The spec; an error where there is none and a video was given."""
-    if spec is None:
-        what = "this procedure was learned from given features; no network is known that makes them of pictures"
-        raise OptionError(
-            f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
-        )
-    return spec
+    """The spec of what makes features of videos; an error where nothing does."""
+    if spec is not None and spec.backbone != SENSORS:
+        return spec
+    what, give = (
+        ("given features", "a feature file (.npy, .npz, .safetensors)")
+        if spec is None
+        else ("sensor files", "a sensor file (.csv)")
+    )
+    raise OptionError(
+        f"this procedure was learned from {what}; no network is known that makes its features of pictures. "
+        f"Give {give}, or learn it from videos."
+    )
 
 
 def _file(where: str, name: str) -> str:

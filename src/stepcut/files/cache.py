@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stepcut.files.addresses import Address, AnyPath, as_path, version
@@ -17,9 +17,22 @@ _MOST = 50 * 2**30
 
 
 def cache_dir() -> Path:
-    """Where stepcut keeps what can be computed again: `STEPCUT_CACHE`, or the platform's folder for that."""
-    if chosen := os.environ.get("STEPCUT_CACHE"):
-        return Path(chosen).expanduser()
+    """Where stepcut keeps what can be computed again: `STEPCUT_CACHE`, or the platform's folder for that.
+
+    It is made for its owner alone, as is the platform's folder where it was open to others; one that a user named and
+    shares is left as it is.
+    """
+    chosen = os.environ.get("STEPCUT_CACHE")
+    folder = Path(chosen).expanduser() if chosen else _platform_folder()
+    with suppress(OSError):  # one that cannot be made is told where it is used
+        if not folder.exists():
+            folder.mkdir(0o700, parents=True)
+        elif not chosen and folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+    return folder
+
+
+def _platform_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "stepcut"
     if sys.platform == "win32":

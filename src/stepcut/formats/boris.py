@@ -1,4 +1,4 @@
-"""BORIS: the project file (`.boris`, JSON) and its tables of events; a state event has a start and a stop."""
+"""BORIS: project files (`.boris`, JSON) and tables of events. Point events are clicks."""
 
 import math
 import re
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import Capabilities, without_overlap
 from stepcut.formats.common import (
     NONE,
     Absent,
@@ -23,29 +22,41 @@ from stepcut.formats.common import (
     number,
     optional,
     seconds,
+    without_overlap,
 )
 from stepcut.formats.tables import Row, plain, simplify, write_rows
 from stepcut.timeline import Segment, Timeline
 
-CAN = Capabilities(confidence=False)
-EVENTS = Capabilities(names="trimmed", steps="none", duration=False, confidence=False, empty=False)
 VERSION = "7.0"
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
-STATUS = ("status", "behavior_type")
-START, STOP = "start_(s)", "stop_(s)"
-"""Columns of aggregated events, which have a state in one line."""
 NOBODY = "No focal subject"
-OFFSET = "time_offset_(s)"
-"""What BORIS has added to the time of the media, in its tables and projects."""
-MEDIA = ("media_file_name", "media_file_path", "media_file")
+# The columns of tables by the names that `simplify` gives them; a table may have several of a row,
+# and the first counts. People translate them into German, French and Spanish.
+NAMES = {
+    "observation": """observation_id beobachtung beobachtungs-id id_observation id_d'observation
+        id_de_l'observation observacion id_de_observacion id_de_la_observacion""",
+    "media": """media_file_name media_file_path media_file mediendatei name_der_mediendatei
+        fichier_media nom_du_fichier_media archivo_multimedia nombre_del_archivo_multimedia""",
+    "subject": "subject subjekt sujet sujeto",
+    "behavior": "behavior behaviour verhalten comportement comportamiento conducta",
+    "status": """status behavior_type behaviour_type verhaltenstyp statut type_de_comportement
+        estado tipo_de_comportamiento tipo_de_conducta""",
+    "time": "time zeit temps tiempo",
+    "start": "start anfang beginn debut inicio",
+    "stop": "stop stopp ende fin final",
+    "offset": "time_offset zeitversatz decalage_temporel desfase_temporal",
+    "source": "source quelle fuente",
+    "lengths": "media_duration mediendauer duree_du_media duracion_del_medio",
+}
+POINT = ("POINT", "PUNKT", "PONCTUEL", "PUNTO", "PUNTUAL")
 
 
 Films = tuple[tuple[str, float], ...]
-"""Media files, and when each begins on the clock of the observation that plays them."""
+"""Media files, and when each begins in the time of the observation that plays them."""
 
 
 class Event(NamedTuple):
-    """A line of BORIS: something starts, stops, or happens in an instant."""
+    """Something starts, stops, or happens in an instant."""
 
     time: float
     subject: str
@@ -54,11 +65,9 @@ class Event(NamedTuple):
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read every observation, or those of one name; several media files played one after the other become a timeline
+    """Read every observation, or those of one name; media files played in turn become a timeline
     each."""
-    conf = [
-        each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))
-    ]
+    conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda i: int(i[0]))]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
     observations = {str(name): each for name, each in record["observations"].items()}
@@ -75,32 +84,33 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         ]
         missing = sorted({event.code for event in events} - set(steps))
         if missing:
-            fail(
-                path,
-                f"observation {name!r}: {missing[0]!r} is not in the ethogram",
-                "Add it there in BORIS",
-            )
+            what = f"observation {name!r}: {missing[0]!r} is not in the ethogram"
+            fail(path, what, "Add it there in BORIS")
         events = [event for event in events if event.subject in subjects]
         segments = pair([event for event in events if event.code not in points], path)
         segments += [
-            build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points
+            build_segment(e.time, e.time, e.code, path) for e in events if e.code in points
         ]
-        found += [
-            (name, each) for each in _by_media(name, observation, Timeline(segments, None, steps))
-        ]
+        timelines = _by_media(name, observation, Timeline(segments, None, steps))
+        found += [(name, each) for each in timelines]
     return _one_per_film(found, path)
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a project: the steps as its ethogram of state events, and an observation per video."""
+    """Write a project: the steps as its ethogram, and an observation per video.
+
+    A step that only clicks show is a point event; a click of a state event starts and stops it.
+    """
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
+    states = {segment.step for timeline in timelines for segment in timeline.intervals}
+    points = {click.step for timeline in timelines for click in timeline.clicks} - states
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     observations: dict[str, Any] = {}
     subjects: dict[str, None] = {}
     for place, timeline in enumerate(timelines, start=1):
         name = video_name(timeline.video)
         name = f"observation {place}" if not name or name in observations else name
-        events = [event for event, _ in _events(timeline)]
+        events = [event for event, _ in _events(timeline, points)]
         subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
         length = {} if timeline.duration is None else {timeline.video: timeline.duration}
         observations[name] = {
@@ -112,10 +122,9 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
             "events": [[*event, ""] for event in events],
             "observation time interval": [0, 0],
             "independent_variables": {},
-            **dict.fromkeys(
-                ("visualize_spectrogram", "visualize_waveform", "close_behaviors_between_videos"),
-                False,
-            ),
+            "visualize_spectrogram": False,
+            "visualize_waveform": False,
+            "close_behaviors_between_videos": False,
             "media_info": {
                 "length": length,
                 "fps": {},
@@ -136,7 +145,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
         },
         "behaviors_conf": {
             str(i): {
-                "type": "State event",
+                "type": "Point event" if step in points else "State event",
                 "key": keys[i] if i < len(keys) else "",
                 "code": step,
                 **blank,
@@ -161,52 +170,42 @@ def matches(record: Any) -> bool:
 
 
 def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tabular events, of old versions (one observation, with a preamble) or new ones, or aggregated events."""
+    """Read tabular events, of old versions (with a preamble) or new ones, or aggregated events."""
     place = next(place for place, row in enumerate(rows) if matches_events([row]))
-    names = [simplify(cell) for cell in rows[place].cells]
-    columns = {name: names.index(name) for name in names}
-    columns["status"] = columns[next(name for name in STATUS if name in columns)]
-    media = next((name for name in (*MEDIA, "observation_id") if name in columns), None)
+    columns = _columns(rows[place])
+    modifiers = [
+        i for i, cell in enumerate(rows[place].cells) if simplify(cell).startswith("modifi")
+    ]
+    media = next((name for name in ("media", "observation") if name in columns), "")
+    named = [
+        (row, row.cell(columns, "observation", path), row.cell(columns, "subject", path))
+        for row in rows[place + 1 :]
+    ]
+    observations, people = {each[1] for each in named}, {each[2] for each in named}
+    chosen, subjects = _wanted(observations, people, path, options)
     videos: dict[tuple[str, str], list[Segment]] = {}
     events: dict[tuple[str, Films], list[Event]] = {}
     states: dict[tuple[str, Films], list[Segment]] = {}
-    rows = rows[place + 1 :]
-    named = [
-        (row, row.cell(columns, "observation_id", path), row.cell(columns, "subject", path))
-        for row in rows
-    ]
-    chosen, subjects = _wanted(
-        {each[1] for each in named}, {each[2] for each in named}, path, options
-    )
     for row, observation, subject in named:
         if observation not in chosen:
             continue
-        time = row.time(columns, START if START in columns else "time", path)
-        step, video = (
-            row.cell(columns, "behavior", path),
-            row.cell(columns, media, path) if media else path.stem,
-        )
-        points, films = (
-            videos.setdefault((observation, video), []),
-            _films(row, columns, video, path),
-        )
+        time = row.time(columns, "start" if "start" in columns else "time", path)
+        step = row.cell(columns, "behavior", path)
+        video = row.cell(columns, media, path) if media else path.stem
+        points = videos.setdefault((observation, video), [])
+        films = _films(row, columns, video, path)
         if subject not in subjects:
             continue
-        if row.cell(columns, "status", path).upper() == "POINT":
+        if row.cell(columns, "status", path).upper() in POINT:
             time -= dict(films)[video]
             points.append(build_segment(time, time, step, path, row.line))
-        elif START in columns:
-            state = build_segment(time, row.time(columns, STOP, path), step, path, row.line)
+        elif "start" in columns:
+            end = row.time(columns, "stop", path)
+            state = build_segment(time, end, step, path, row.line)
             states.setdefault((observation, films), []).append(state)
         else:
-            modifiers = [
-                row.cells[i]
-                for n, i in columns.items()
-                if n.startswith("modifier") and i < len(row.cells)
-            ]
-            events.setdefault((observation, films), []).append(
-                Event(time, subject, step, "|".join(modifiers))
-            )
+            how = "|".join(row.cells[i] for i in modifiers if i < len(row.cells))
+            events.setdefault((observation, films), []).append(Event(time, subject, step, how))
     states |= {key: pair(each, path) for key, each in events.items()}
     for (observation, films), segments in states.items():
         for video, part in (each for segment in segments for each in _by_film(segment, films)):
@@ -216,29 +215,37 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     )
 
 
+def _columns(row: Row) -> dict[str, int]:
+    """Find the columns that a header names, the first of each kind."""
+    names = [simplify(cell) for cell in row.cells]
+    found = {
+        ours: next((names.index(name) for name in known.split() if name in names), -1)
+        for ours, known in NAMES.items()
+    }
+    return {ours: place for ours, place in found.items() if place >= 0}
+
+
 def _one_per_film(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
-    """The timelines that were `found`, each with its observation; two observations of one film are refused."""
+    """Return the timelines that were `found`; two observations of one video are refused."""
     films: dict[str, list[str]] = {}
     for observation, timeline in found:
         films.setdefault(timeline.video, []).append(observation)
     for film, observations in films.items():
         if len(observations) > 1:
-            what = f"{', '.join(map(repr, observations))} are observations of one film, {film!r}"
+            what = f"{', '.join(map(repr, observations))} are observations of one video, {film!r}"
             fail(path, what, "Say which to read: annotator=NAME, where * stands for any letters")
     return [timeline for _, timeline in found]
 
 
 def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Films:
-    """The media files that the observation of a row played one by one, and when each begins on its clock.
+    """Return the media files that the observation of a row played in turn, and when each begins.
 
     Of a table that does not say so, the `video` of the row alone.
     """
-    wanted = (OFFSET, "source", "media_duration_(s)")
+    wanted = ("offset", "source", "lengths")
     offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
-    files, begin = (
-        re.sub("^player ?#1:", "", played.split("|")[0]).split(";"),
-        seconds(offset) or 0.0,
-    )
+    files = re.sub("^player ?#1:", "", played.split("|")[0]).split(";")
+    begin = seconds(offset) or 0.0
     if video not in files:
         return ((video, begin),)
     films, known = [], lengths.split("|")[0].split(";")
@@ -251,7 +258,7 @@ def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Film
 
 
 def _by_film(segment: Segment, films: Films) -> Iterator[tuple[str, Segment]]:
-    """A segment on the clock of an observation, cut where one of its `films` ends and the next begins."""
+    """Cut a segment of an observation where one of its `films` ends and the next begins."""
     for place, (video, begin) in enumerate(films):
         first = segment.start if place == 0 else max(segment.start, begin)
         end = films[place + 1][1] if place + 1 < len(films) else math.inf
@@ -265,34 +272,25 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
     """Write tabular events with the columns of current versions that a timeline can fill."""
     rows = [HEADER]
     for timeline in timelines:
-        for event, status in _events(timeline):
+        name = video_name(timeline.video)
+        for event, status in _events(timeline, timeline.steps):
             who = event.subject or NOBODY
-            rows.append(
-                [
-                    video_name(timeline.video),
-                    timeline.video,
-                    who,
-                    event.code,
-                    status,
-                    plain(event.time),
-                ]
-            )
+            rows.append([name, timeline.video, who, event.code, status, plain(event.time)])
     write_rows(path, rows, "\t", options.spreadsheet)
 
 
 def matches_events(rows: Sequence[Row]) -> bool:
-    """Whether a table has a header with Time, or Start and Stop of an observation, Behavior, and Status or Behavior
-    type, perhaps after a preamble."""
-    headers = [{simplify(cell) for cell in row.cells} for row in rows[:100]]
-    kinds = ({"time", "behavior"}, {"observation_id", START, STOP, "behavior"})
-    return any(any(kind <= names for kind in kinds) and names & set(STATUS) for names in headers)
+    """Tell whether a table has the header of tabular or of aggregated events."""
+    headers = [_columns(row).keys() for row in rows[:100]]
+    kinds = ({"time", "behavior", "status"}, {"observation", "start", "stop", "behavior", "status"})
+    return any(kind <= names for kind in kinds for names in headers)
 
 
 def _wanted(
     observations: set[str], subjects: set[str], path: Path, options: Options
 ) -> tuple[set[str], set[str]]:
-    """The `observations` and the `subjects` whose events are read: all, or the subject or else the observations that
-    the annotator names; nobody is asked for where there are no subjects."""
+    """Return the `observations` and `subjects` whose events are read: all, or the subject or else
+    the observations that the annotator names."""
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
@@ -303,38 +301,38 @@ def _wanted(
     }
     if chosen or name is None or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
-    what = f"no subject {name!r}; it has {sorted(subjects)}, and the observations {sorted(observations)}"
-    raise Absent(f"{path}: {what}. Name one of these.")
+    raise Absent(
+        f"{path}: no subject {name!r}; it has {sorted(subjects)}, and the observations "
+        f"{sorted(observations)}. Name one of these."
+    )
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:
-    """State `events`, starts and stops in any order, of the file at `path` as segments: of one subject, behaviour and
-    modifier, every other event is a stop."""
+    """Pair starts and stops: of one subject, behaviour and modifier, every other is a stop."""
     kinds: dict[tuple[str, str, str], list[float]] = {}
     for event in sorted(events):
         kinds.setdefault((event.subject, event.code, event.modifier), []).append(event.time)
     segments = []
     for (_, code, _), times in kinds.items():
         if len(times) % 2:
-            fail(
-                path,
-                f"the last {code!r}, at {times[-1]:g} s, has a start and no stop",
-                "Close it in BORIS",
-            )
-        segments += [
-            build_segment(a, b, code, path, None)
-            for a, b in zip(times[::2], times[1::2], strict=True)
-        ]
+            what = f"the last {code!r}, at {times[-1]:g} s, has a start and no stop"
+            fail(path, what, "Close it in BORIS")
+        pairs = zip(times[::2], times[1::2], strict=True)
+        segments += [build_segment(start, end, code, path) for start, end in pairs]
     return segments
 
 
-def _events(timeline: Timeline) -> list[tuple[Event, str]]:
-    """Starts and stops in the order of time; of segments of one step that overlap, each has a subject of its own."""
+def _events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
+    """List starts and stops in the order of time, and the clicks of `points`; segments of one step
+    that overlap have a subject each."""
     events = []
+    single = set(points)
     for step in dict.fromkeys(timeline.sequence()):
-        for place, row in enumerate(
-            without_overlap(Timeline(s for s in timeline if s.step == step))
-        ):
+        mine = [s for s in timeline if s.step == step]
+        for click in (s for s in mine if s.is_click and step in single):
+            events.append((click.start, 0, Event(click.start, "", step), "POINT"))
+        lasting = [s for s in mine if not (s.is_click and step in single)]
+        for place, row in enumerate(without_overlap(lasting)):
             subject = f"person {place + 1}" if place else ""
             for order, segment in enumerate(row):
                 events.append((segment.start, order, Event(segment.start, subject, step), "START"))
@@ -343,18 +341,15 @@ def _events(timeline: Timeline) -> list[tuple[Event, str]]:
 
 
 def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> list[Timeline]:
-    """The timeline of an observation, cut where one media file ends and the next begins."""
+    """Cut the timeline of an observation where one media file ends and the next begins."""
     files = observation.get("file") or {}
     played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
     known = (observation.get("media_info") or {}).get("length") or {}
     lengths = [optional(known.get(file)) for file in played]
-    if len(played) < 2 or None in lengths:
-        alone = len(played) == 1
-        return [
-            replace(
-                timeline, duration=lengths[0] if alone else None, video=played[0] if alone else name
-            )
-        ]
+    if len(played) == 1:
+        return [replace(timeline, duration=lengths[0], video=played[0])]
+    if not played or None in lengths:
+        return [replace(timeline, video=name)]
     films = tuple(
         zip(played, accumulate([0.0, *(length or 0.0 for length in lengths[:-1])]), strict=True)
     )

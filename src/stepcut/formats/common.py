@@ -1,19 +1,24 @@
-"""What all readers and writers share: options, text in any usual encoding, times, and whose labels are read."""
+"""What readers and writers share: options, text in any encoding, times, names and tiers."""
 
+import functools
+import heapq
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from stepcut.errors import AnnotationError, OptionError, check_kind
+from stepcut.files.names import short_names
 from stepcut.rate import Rate, as_rate
-from stepcut.timeline import Segment
+from stepcut.timeline import Segment, Timeline
 
 log = logging.getLogger("stepcut")
 Item = TypeVar("Item")
@@ -21,14 +26,17 @@ Found = TypeVar("Found")
 LIMIT = 256 * 2**20
 """Bytes. The label files of a whole data set stay far below; a video given by mistake does not."""
 LONGEST = 1e11
-"""Seconds. No time in a label file is as late, and dates reach as far; this also keeps out NaN and infinity."""
+"""Seconds. No label is as late, and dates reach as far; this also keeps out NaN and infinity."""
 PROPOSAL = "stepcut"
-"""The annotator of what stepcut itself proposes; a person's tier goes before it when a file has both."""
+"""The annotator of what stepcut itself proposes; a person's tier goes before it."""
+NOTHING = ("background", "SIL")
+"""What data sets call a frame without a step; the first is what is written."""
+MILLI = 1000
 
 
 @dataclass(frozen=True)
 class Options:
-    """Most formats need none of these."""
+    """What a user may add to a file. Most formats need none of these."""
 
     rate: Fraction | None = None
     """Frames per second, for formats that count frames."""
@@ -39,30 +47,27 @@ class Options:
     spreadsheet: bool = False
     """Whether a table is written so that no spreadsheet takes a name for a formula."""
     confirmed: bool = False
-    """Whether what a program has predicted and nobody confirmed is left out."""
+    """Whether to leave out what a program has predicted and nobody confirmed."""
 
     def frame_rate(self, what: str) -> Fraction:
-        """The frame rate that was given, or an error that asks for it and says `what` needs it."""
+        """Return the frame rate, or ask for it: `what` needs it."""
         if self.rate is None:
-            asked = (
-                "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)"
-            )
-            other = "Where a command does not take it, first: stepcut convert LABELS FOLDER --to json --rate 30"
             raise AnnotationError(
-                f"{what}: this format counts frames and no frame rate is known. {asked}. {other}."
+                f"{what}: this format counts frames and no frame rate is known. Give it: rate=30 "
+                "in Python, --rate 30 on the command line (30000/1001 for 29.97; with stepcut learn: "
+                "--label-rate 30)."
             )
         return self.rate
 
     def agreed_rate(self, known: Fraction | None, what: str) -> Fraction:
-        """The rate `known` from the file itself, else the one that was given; the two must not contradict each other.
-        The message says `what` it is the rate of."""
+        """Return the rate that the file itself states, else the given one; they must agree."""
         if known is None:
             return self.frame_rate(what)
         if self.rate is not None and abs(self.rate / known - 1) > Fraction(1, 1000):
-            both = (
-                f"it has {float(known):g} frames per second and rate={float(self.rate):g} was given"
+            raise AnnotationError(
+                f"{what}: it has {float(known):g} frames per second and rate={float(self.rate):g} "
+                "was given; every time would be wrong. Leave the rate out."
             )
-            raise AnnotationError(f"{what}: {both}; every time would be wrong. Leave the rate out.")
         return known
 
 
@@ -74,7 +79,7 @@ class Absent(AnnotationError):
 
 
 def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[Found]:
-    """What `read` gives of each of `items`, files or videos; those that are `Absent` are left out, unless all are."""
+    """Read each of `items`, files or videos; those that are `Absent` are left out, unless all are."""
     found, absent = [], []
     for item in items:
         try:
@@ -82,27 +87,20 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
         except Absent as error:
             absent.append(error)
     if absent and not found:
-        raise (
-            absent[0]
-            if len(absent) == 1
-            else Absent(f"{absent[0]} So it is with all {len(absent)}.")
-        )
+        more = f" So it is with all {len(absent)}." if len(absent) > 1 else ""
+        raise Absent(f"{absent[0]}{more}")
     if absent:
-        log.warning(
-            "%d of %d are left out: nobody whose work is asked for has done them",
-            len(absent),
-            len(items),
-        )
+        log.warning("%d of %d are left out: no labels by that annotator", len(absent), len(items))
     return found
 
 
 def frame_rate(rate: Rate | None) -> Fraction | None:
-    """A frame rate that somebody gave, or a file states, as a fraction; None stays None."""
+    """Return a frame rate as a fraction; None stays None."""
     return None if rate is None else as_rate(rate, "rate", 1_000_000)
 
 
 def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
-    """The `columns` "start=t0,end=t1,step=label" as a dict; a dict stays one.
+    """Return `columns` as a dict.
 
     >>> as_columns("start=t0,end=t1")
     {'start': 't0', 'end': 't1'}
@@ -113,38 +111,48 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     pairs = [word.partition("=") for word in columns.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
         raise OptionError(
-            f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label."
+            f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label.",
+            setting="columns",
+            value=columns,
         )
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
+# ---------------------------------------------------------------------------------------- errors
+
+
+def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
+    """Refuse the label file at `path`: what is wrong, in which line, and what to do."""
+    where = f"{path}, line {line}" if line is not None else f"{path}"
+    raise AnnotationError(f"{where}: {what}. {advice}.", path=path, line=line)
+
+
 @contextmanager
 def refusals(path: Path, what: str) -> Iterator[None]:
-    """Inside, whatever a reader stumbles over is the fault of the file at `path`: it does not make sense as `what`."""
+    """Turn whatever a reader stumbles over into an `AnnotationError` about the file at `path`."""
     try:
         yield
     except (AnnotationError, OptionError) as error:
         if str(path) in str(error):
             raise
-        raise AnnotationError(f"{path}: {error}") from error
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+        raise AnnotationError(f"{path}: {error}", path=path) from error
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         told = f"{type(error).__name__} {str(error)[:200]}"
         raise AnnotationError(
-            f"{path}: it does not make sense as {what}: {told}. Write it again."
+            f"{path}: it does not make sense as {what}: {told}. Write it again.", path=path
         ) from error
+    except RecursionError as error:
+        told = "it is nested too deep. Write it again."
+        raise AnnotationError(f"{path}: {told}", path=path) from error
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of the label file at `path`; `\\n`, `\\r\\n` and `\\r` all end a line afterwards as `\\n`.
+# ---------------------------------------------------------------------------------------- text
 
-    UTF-8 with or without a byte order mark, UTF-16 with one, and else Latin-1 as Windows writes it.
+
+def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
+    """Return the text of the label file at `path`; every line ends with `\\n` afterwards.
+
+    Without an `encoding`, it is found out: see `decode`.
     """
     place = Path(path)
     try:
@@ -152,78 +160,119 @@ def read_text(path: str | os.PathLike[str]) -> str:
         plain = place.is_file()
         data = place.read_bytes() if plain and size <= LIMIT else b""
     except (OSError, ValueError) as error:
-        fail(
-            place,
-            f"cannot be opened ({getattr(error, 'strerror', None) or error})",
-            "Check path and permissions",
-        )
+        why = getattr(error, "strerror", None) or error
+        fail(place, f"cannot be opened ({why})", "Check path and permissions")
     if not plain:
         what = "folder" if place.is_dir() else "pipe or a device"
-        fail(
-            place,
-            f"is a {what}, not a label file",
-            "Name a file in it, or read them all with read_folder()",
-        )
+        advice = "Name a file in it, or read them all with read_folder()"
+        fail(place, f"is a {what}, not a label file", advice)
     if size > LIMIT:
-        fail(
-            place,
-            f"has {size / 2**20:,.0f} MB; a label file has at most {LIMIT / 2**20:,.0f} MB",
-            "Is it a video?",
-        )
-    text = decode(data)
+        most = f"a label file has at most {LIMIT / 2**20:,.0f} MB"
+        fail(place, f"has {size / 2**20:,.0f} MB; {most}", "Is it a video?")
+    text = decode(data, place, encoding)
     if "\0" in text:
-        fail(
-            place,
-            "holds zero bytes, so it is not text",
-            "Give a label file in one of the formats of docs/formats.md",
-        )
+        advice = "Give a label file in one of the formats of docs/formats.md"
+        fail(place, "holds zero bytes, so it is not text", advice)
     if not text.strip():
         fail(place, "is empty", "Write it again, or delete it if the video has no labels")
     return re.sub("\r\n?", "\n", text)
 
 
-def decode(data: bytes) -> str:
-    """The bytes `data` as text by their byte order mark, else UTF-8, else Latin-1.
+_DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding=["']([\w.-]+)["']""")
+
+
+def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -> str:
+    """Return the bytes `data` of the file at `path` as text.
+
+    The encoding is the given one, else that of the byte order mark, UTF-8, the one that XML
+    declares, or a guess between Western European, Cyrillic and Japanese, which is reported.
 
     >>> decode("\\ufeffcrêpe".encode("utf-8")), decode("crêpe".encode("latin-1"))
     ('crêpe', 'crêpe')
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace")
-    for encoding in ("utf-8-sig", "cp1252"):
+    marked = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    declared = _DECLARED.match(data)
+    for name in [encoding] if encoding else [marked, declared[1].decode() if declared else ""]:
         try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return data.decode("latin-1")
+            text = data.decode(name) if name else None
+        except UnicodeDecodeError as error:
+            if encoding:
+                line = data.count(b"\n", 0, error.start) + 1
+                fail(path or "text", f"is not {encoding}: {error.reason}", "Check --encoding", line)
+        except LookupError:
+            if encoding:
+                raise OptionError(
+                    f"encoding={encoding!r} is unknown; give utf-8, cp1252, cp1251, shift_jis, "
+                    "gb18030 or another that Python knows.",
+                    setting="encoding",
+                    value=encoding,
+                ) from None
+        else:
+            if text is not None:
+                return text.removeprefix("\ufeff")
+    if b"\0" in data:
+        return data.decode("latin-1")  # not text, which the caller reports
+    guess = _guess(data)
+    if guess is None:
+        advice = "Give it: encoding='gb18030' in Python, --encoding gb18030 on the command line"
+        fail(path or "text", "is not UTF-8 and its encoding is not clear", advice)
+    if path is not None:
+        advice = "If names look wrong, add --encoding NAME."
+        warn_once(path.parent, f"label files are not UTF-8; read as {guess}. {advice}")
+    return data.decode(guess)
+
+
+def _guess(data: bytes) -> str | None:
+    """Guess the encoding of text that is not UTF-8, by the words that have non-ASCII letters.
+
+    Western words have a few such letters between ASCII ones, or are one letter; in Russian and
+    Japanese nearly all are. Japanese has kana in it, and Russian capitals where words begin.
+    """
+    words = re.findall(rb"[A-Za-z\x80-\xff]{2,}", data)
+    letters = b"".join(word for word in words if not word.isascii())
+    high = sum(byte >= 0x80 for byte in letters)
+    try:
+        japanese = data.decode("cp932")
+    except UnicodeDecodeError:
+        japanese = ""
+    if re.search("[\u3041-\u30fa]", japanese) and not re.search("[\uff61-\uff9f]", japanese):
+        return "cp932"
+    if 2 * high <= len(letters):
+        return "latin-1" if re.search(rb"[\x81\x8d\x8f\x90\x9d]", data) else "cp1252"
+    russian = re.findall(r"[^\x00-\x7f]+", data.decode("cp1251", errors="replace"))
+    word = re.compile("[«„“—– ]*([А-ЯЁ]?[а-яё]+|[А-ЯЁ]+)?[»”“…—– ]*")
+    return "cp1251" if all(word.fullmatch(each) for each in russian) else None
+
+
+@functools.cache
+def warn_once(folder: Path, what: str) -> None:
+    """Warn once of what is true of many files in a `folder`."""
+    log.warning("%s: %s", folder, what)
+
+
+def parse_json(text: str, path: Path) -> Any:
+    """Return the value of the JSON file at `path`; what is not JSON is refused with its line."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        what = f"is not JSON: {getattr(error, 'msg', error)}"
+        fail(path, what, "Repair it, or write the file again", line)
 
 
 def read_json(path: Path) -> Any:
-    """The value in the JSON file at `path`; what is not JSON is refused with its line."""
-    text = read_text(path)
-    try:
-        return json.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # also a number of thousands of digits, and a thousand brackets
-        line = getattr(error, "lineno", None)
-        fail(
-            path,
-            f"is not JSON: {getattr(error, 'msg', error)}",
-            "Repair it, or write the file again",
-            line,
-        )
+    """Return the value in the JSON file at `path`."""
+    return parse_json(read_text(path), path)
 
 
-def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
-    """Refuse the label file at `path`: in which `line`, `what` is wrong, and `advice` what to do."""
-    where = f"{path}, line {line}" if line is not None else f"{path}"
-    raise AnnotationError(f"{where}: {what}. {advice}.")
+# ---------------------------------------------------------------------------------------- times
+
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", flags=re.ASCII)
+_CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30})", flags=re.ASCII)
 
 
 def seconds(text: str) -> float | None:
-    """The time in `text` as people write it, or None: `12.5`, `12,5`, `00:01:02.5`, `1:02`.
+    """Return the time in `text` as people write it, or None.
 
     >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start"), seconds("1e300")
     (12.5, 62.5, 1.5, None, None)
@@ -233,7 +282,7 @@ def seconds(text: str) -> float | None:
         value = float(cell)
     elif match := _CLOCK.fullmatch(cell):
         hours, minutes, rest = match.groups()
-        # Fractions, so that the sum is rounded once: 00:00:03.001 is the float 3.001 and nothing beside it.
+        # Fractions, so that the sum is rounded once: 00:00:03.001 is the float 3.001.
         value = float(int(hours or 0) * 3600 + int(minutes) * 60 + Fraction(rest))
     else:
         return None
@@ -241,29 +290,83 @@ def seconds(text: str) -> float | None:
 
 
 def need_seconds(text: str, path: str | os.PathLike[str], line: int | None = None) -> float:
-    """The time in `text`, as `seconds` reads it; where there is none, the `line` of the file at `path` is refused."""
+    """Return the time in `text`; where there is none, refuse the `line` of the file at `path`."""
     value = seconds(text)
     if value is None:
-        fail(
-            path, f"{text.strip()[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line
-        )
+        what = f"{text.strip()[:60]!r} is not a time"
+        fail(path, what, "Write seconds (12.5) or 00:00:12.5", line)
     return value
 
 
-_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", flags=re.ASCII)
-_CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30})", flags=re.ASCII)
-
-
 def number(value: Any) -> float:
-    """The `value` of a JSON file as a finite figure; words and NaN are refused."""
+    """Return the `value` of a JSON file as a finite number; words and NaN are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
         raise ValueError(f"{str(value)[:40]!r} is not a number of seconds")
     return float(value)
 
 
 def optional(value: Any) -> float | None:
-    """The `value` of a JSON file as a figure, or nothing."""
+    """Return the `value` of a JSON file as a number, or None."""
     return None if value is None else number(value)
+
+
+def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
+    """Return start and end in whole units of 1 / unit seconds; only a click has no length.
+
+    >>> whole_units(Segment(1.0004, 2.0, "stir"), 1000), whole_units(Segment(1, 1.0004, "tap"), 10)
+    ((1000, 2000), (10, 11))
+    """
+    first, last = (round(Fraction(time) * unit) for time in (segment.start, segment.end))
+    return first, first if segment.is_click else max(last, first + 1)
+
+
+def rounded(timeline: Timeline, unit: int | Fraction) -> Timeline:
+    """Return the `timeline` with times of whole units, `unit` a second."""
+    segments = []
+    for segment in timeline:
+        first, last = whole_units(segment, unit)
+        segments.append(replace(segment, start=float(first / unit), end=float(last / unit)))
+    return replace(timeline, segments=tuple(segments))
+
+
+def touching(timeline: Timeline, unit: int | Fraction) -> Timeline:
+    """Let a segment end where the next one starts, if they overlap by at most 1 / unit seconds.
+
+    So much is the rounding of who wrote it; segments that overlap by more stay as they are.
+
+    >>> touching(Timeline([Segment(0, 2.04, "pour"), Segment(2, 3, "stir")]), 25).segments[0].end
+    2
+    """
+    starts = sorted({segment.start for segment in timeline.intervals})
+    following = dict(pairwise([*starts, math.inf]))
+    segments = [
+        replace(s, end=following[s.start])
+        if not s.is_click and 0 < (s.end - following[s.start]) * unit < 1.001
+        else s
+        for s in timeline
+    ]
+    return replace(timeline, segments=tuple(segments))
+
+
+def without_overlap(segments: Sequence[Segment]) -> list[list[Segment]]:
+    """Return sorted `segments` in as few rows as do not overlap; at least one row."""
+    rows: list[list[Segment]] = [[]]
+    busy: list[tuple[float, int]] = [(-math.inf, 0)]  # until when, and which row
+    for segment in segments:
+        if busy[0][0] <= segment.start:
+            row = heapq.heappop(busy)[1]
+        else:
+            row = len(rows)
+            rows.append([])
+        rows[row].append(segment)
+        heapq.heappush(busy, (segment.end, row))
+    return rows
+
+
+# ------------------------------------------------------------------------------ segments and names
+
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""No step is named with these on purpose; a terminal would obey them, and XML cannot hold them."""
 
 
 def build_segment(
@@ -271,36 +374,67 @@ def build_segment(
     end: float,
     step: str,
     path: str | os.PathLike[str],
-    line: int | None,
+    line: int | None = None,
     sure: float | None = None,
 ) -> Segment:
-    """A segment from `start` to `end`, in seconds, with the name of its `step` and, where there is one, its confidence
-    `sure`; where it makes no sense, the error names `path` and `line`."""
+    """Make a segment of what a file says; where it makes no sense, name `path` and `line`."""
     if not step.strip():
         fail(path, "the label is empty", "Name the step, or delete the label", line)
-    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):  # a terminal would obey them
+    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):
         fail(path, f"the step name {step!r} holds control characters", "Rename the step", line)
     if not max(abs(start), abs(end)) < LONGEST:
-        fail(
-            path,
-            f"{step!r} lasts from {start:g} to {end:g} s; no video is that long",
-            "Correct the times",
-            line,
-        )
+        what = f"{step!r} lasts from {start:g} to {end:g} s; no video is that long"
+        fail(path, what, "Correct the times", line)
     try:
         return Segment(start, end, step, sure)
     except AnnotationError as error:
-        fail(path, str(error).rstrip("."), "Correct the times", line=line)
+        fail(path, str(error).rstrip("."), "Correct the times", line)
+
+
+def trimmed(step: str) -> str:
+    """Return a step's name without outer spaces."""
+    return step.strip()
+
+
+def one_line(step: str) -> str:
+    """Return a step's name with single spaces; one with line breaks is refused.
+
+    >>> one_line(" add  jam")
+    'add jam'
+    """
+    if re.search("[\n\u2028\u2029]", step.strip()):
+        raise ValueError(f"the name {step!r} has a line break")
+    return " ".join(step.split())
+
+
+def one_word(step: str) -> str:
+    """Return a step's name with underscores for spaces."""
+    return one_line(step).replace(" ", "_")
+
+
+def refuse_background(timeline: Timeline, path: Path) -> None:
+    """Refuse a step with a name that a format reads as no step."""
+    for step in timeline.steps:
+        if step in NOTHING:
+            fail(path, f"the step {step!r} has the name of the background", "Rename the step first")
+
+
+def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
+    """Name the videos for others to read: of an absolute path, as little as tells it apart."""
+    short = short_names([timeline.video for timeline in timelines])
+    return [
+        name if Path(timeline.video).is_absolute() else timeline.video
+        for name, timeline in zip(short, timelines, strict=True)
+    ]
 
 
 def entry(segment: Segment, sure: str, /, **said: Any) -> dict[str, Any]:
-    """What is `said` of a segment in a JSON file, with its confidence under the key `sure` where there is one."""
+    """Return what is `said` of a segment in JSON, with its confidence under `sure` if it has one."""
     return said if segment.confidence is None else {**said, sure: segment.confidence}
 
 
 def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str:
-    """Whose of `tiers`, by annotator, of the file at `path` is read: that of the annotator whom `options` name, or of
-    the only person, or else the proposal."""
+    """Choose the annotator to read: the one named, else the only person, else the proposal."""
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
             there = ", ".join(map(repr, tiers))
@@ -311,9 +445,6 @@ def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str
     people = [name for name, tier in tiers.items() if name != PROPOSAL and len(tier)]
     people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
     if len(people) > 1:
-        fail(
-            path,
-            f"has tiers of several annotators: {', '.join(map(repr, people))}",
-            "Say which: annotator=NAME",
-        )
+        names = ", ".join(map(repr, people))
+        fail(path, f"has tiers of several annotators: {names}", "Say which: annotator=NAME")
     return people[0]

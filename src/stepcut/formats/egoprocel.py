@@ -6,14 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
 from stepcut.formats.tables import Row, is_header, plain, write_rows
 from stepcut.timeline import Segment, Timeline
 
-CAN = Capabilities(
-    names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False
-)
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
@@ -34,7 +30,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
 
 
 def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
-    """The segments in the `rows` of the file at `path`, each with the number of its step, which its name has not."""
+    """Return the segments in `rows`, each with the number of its step."""
     if is_header(rows[0]):
         rows = rows[1:]
     lines = []
@@ -42,22 +38,18 @@ def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
         text = _name_cell(row.cells)
         match = _NUMBERED.fullmatch(text)
         if match is None:
-            fail(
-                path,
-                f"{text!r} does not begin with the step's number",
-                "Write '1 break egg'",
-                line=row.line,
-            )
+            what = f"{text!r} does not begin with the step's number"
+            fail(path, what, "Write '1 break egg'", row.line)
         start, end = (row.time({"start": 0, "end": 1}, name, path) for name in ("start", "end"))
         lines.append((int(match[1]), build_segment(start, end, match[2], path, row.line)))
     return lines
 
 
 def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
-    """Number -> name of `lines`, by number: the commonest spelling; equal names of two numbers are told apart.
+    """Map numbers to names: the commonest spelling; equal names of two numbers get the number.
 
-    >>> name_numbers([(2, Segment(0, 1, "stir")), (1, Segment(1, 2, "pour")), (4, Segment(2, 3, "stir"))])
-    {1: 'pour', 2: 'stir', 4: 'stir (4)'}
+    >>> name_numbers([(2, Segment(0, 1, "stir")), (1, Segment(1, 2, "pour"))])
+    {1: 'pour', 2: 'stir'}
     """
     spellings: dict[int, Counter[str]] = {}
     for number, segment in lines:
@@ -68,7 +60,7 @@ def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
 
 
 def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """The `names` by their numbers, made to differ: the second of two equal ones gets its number.
+    """Map numbers to names that differ: the second of two equal ones gets its number.
 
     >>> tell_apart(enumerate(["stir", "pour", "stir"], start=1))
     {1: 'stir', 2: 'pour', 3: 'stir (3)'}
@@ -80,14 +72,14 @@ def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
 
 
 def matches(rows: Sequence[Row]) -> bool:
-    """Whether a table has no header and every label in it begins with a number."""
+    """Tell whether a table has no header and every label in it begins with a number."""
     if None in map(seconds, rows[0].cells[:2]):
         return False
     return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
 
 
 def _name_cell(cells: Sequence[str]) -> str:
-    """What follows the times: an unquoted comma splits a name in two, and spreadsheets add empty cells."""
+    """Return what follows the times: an unquoted comma splits a name, spreadsheets add cells."""
     rest = list(cells[2:])
     while len(rest) > 1 and not rest[-1].strip():
         rest.pop()

@@ -1,4 +1,4 @@
-"""ELAN `.eaf`: media linked, one tier per annotator (a second where segments overlap), the steps as a vocabulary."""
+"""ELAN `.eaf`: media linked, one tier per annotator, the steps as a controlled vocabulary."""
 
 import mimetypes
 import os
@@ -15,14 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
 from stepcut.files.names import VIDEO_SUFFIXES, video_name
-from stepcut.formats.capabilities import (
-    UNIT,
-    Capabilities,
-    as_written,
-    check_writable,
-    without_overlap,
-)
 from stepcut.formats.common import (
+    MILLI,
     NONE,
     PROPOSAL,
     Options,
@@ -31,12 +25,13 @@ from stepcut.formats.common import (
     fail,
     need_seconds,
     read_text,
+    whole_units,
+    without_overlap,
 )
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \(\d+\)")
 """Further tiers of an annotator, for what overlaps."""
-CAN = Capabilities(times="milli", names="line", instants=False, confidence=False)
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <ANNOTATION_DOCUMENT AUTHOR="stepcut" DATE="{date}" FORMAT="2.8" VERSION="2.8"
  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -49,7 +44,7 @@ TYPE = """<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="step" 
 
 
 def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read the tier of one annotator: the one that is named, or the only person's, or else the proposal."""
+    """Read the tier of one annotator: the named one, the only person's, or else the proposal."""
     root = _parse(path, content)
     tiers = _tiers(root, path)
     chosen = _choose(tiers, options, path)
@@ -64,30 +59,28 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 
 
 def read_tiers(path: Path) -> dict[str, Timeline]:
-    """Annotator -> timeline, for all tiers of the file at `path` that depend on no other.
+    """Map annotators to timelines, for all tiers of the file at `path` that depend on no other.
 
-    The steps are those of the vocabulary of the tier's type. The annotator is the tier's own attribute or, where
-    that is empty, the tier's name; a copy of the proposal may keep its attribute, so there the name tells, too, and so
-    it does where an annotator has several tiers.
+    The steps are those of the vocabulary of the tier's type. The annotator is the tier's own
+    attribute or, where that is empty, the tier's name. The name also counts for a copy of the
+    proposal, which may keep its attribute, and where an annotator has several tiers.
     """
     root = _parse(path, read_text(path))
     return _timelines(root, _tiers(root, path), path)
 
 
 def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
-    """The tiers that depend on no other, under the names that `read_tiers` gives them; "ann (2)" goes with "ann"."""
-    free = {
-        each.attrib["TIER_ID"]: each for each in root.iter("TIER") if each.get("PARENT_REF") is None
-    }
+    """Return the tiers that depend on no other, by annotator; "ann (2)" goes with "ann"."""
+    tiers = root.iter("TIER")
+    free = {each.attrib["TIER_ID"]: each for each in tiers if each.get("PARENT_REF") is None}
     if not free:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
     found: dict[str, list[etree.Element]] = {}
     whose: dict[str, str] = {}
     for name, tier in free.items():
         more, who = MORE.fullmatch(name), tier.get("ANNOTATOR")
-        base = (
-            more[1] if more and more[1] in free and free[more[1]].get("ANNOTATOR") == who else name
-        )
+        goes_on = more and more[1] in free and free[more[1]].get("ANNOTATOR") == who
+        base = more[1] if more and goes_on else name
         copied = who == PROPOSAL and PROPOSAL not in (name, more and more[1])
         found.setdefault(base, []).append(tier)
         whose[base] = base if copied or not who else who
@@ -96,7 +89,7 @@ def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
 
 
 def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Path) -> str:
-    """Which of `tiers` is read: the one whose name or annotator `options` say, or the one that `choose_tier` finds."""
+    """Choose the tier whose name or annotator was given, or the one that `choose_tier` finds."""
     written = {
         name: [a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION")]
         for name, each in tiers.items()
@@ -111,27 +104,21 @@ def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Pa
     ]
     mine = [name for name in mine if written[name]] or mine[:1]
     if len(mine) > 1:
-        fail(
-            path,
-            f"has several tiers of {said!r}: {', '.join(map(repr, mine))}",
-            "Say which: annotator=NAME",
-        )
+        what = f"has several tiers of {said!r}: {', '.join(map(repr, mine))}"
+        fail(path, what, "Say which: annotator=NAME")
     return mine[0] if mine else choose_tier(written, options, path)
 
 
 def _timelines(
     root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path
 ) -> dict[str, Timeline]:
-    """What is written in `tiers` of the file at `path`, under their names."""
+    """Return what is written in `tiers`, under their names."""
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
-    linked = next(
-        (each for each in media if each.get("MIME_TYPE", "").startswith("video")), media[0]
-    )
-    origin = int(
-        linked.get("TIME_ORIGIN", 0)
-    )  # milliseconds: what the video shows where ELAN's time begins
+    films = (each for each in media if each.get("MIME_TYPE", "").startswith("video"))
+    linked = next(films, media[0])
+    origin = int(linked.get("TIME_ORIGIN", 0))  # what the video shows where ELAN's time begins
     words = {
         each.get("CV_ID"): [
             entry.text
@@ -141,10 +128,9 @@ def _timelines(
         ]
         for each in root.iter("CONTROLLED_VOCABULARY")
     }
-    kinds = root.iter("LINGUISTIC_TYPE")
     allowed = {
         each.get("LINGUISTIC_TYPE_ID"): words.get(each.get("CONTROLLED_VOCABULARY_REF"), [])
-        for each in kinds
+        for each in root.iter("LINGUISTIC_TYPE")
     }
     length = properties.get("stepcut:duration")
     duration = need_seconds(length, path) if length else None
@@ -155,29 +141,24 @@ def _timelines(
             step for tier in each for step in allowed.get(tier.get("LINGUISTIC_TYPE_REF"), [])
         )
         written = (a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION"))
-        found[name] = Timeline(
-            [_segment(a, slots, origin, path) for a in written], duration, list(steps), video
-        )
+        segments = [_segment(a, slots, origin, path) for a in written]
+        found[name] = Timeline(segments, duration, list(steps), video)
     return found
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     """Write `tiers`, the timelines of several annotators of one video, to `path`."""
-    check_writable(list(tiers.values()), CAN, "elan")
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:
         raise AnnotationError(
             f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each."
         )
-    tiers = {name: as_written(timeline, CAN) for name, timeline in tiers.items()}
     rows = [
         (name if place == 0 else f"{name} ({place + 1})", name, row)
         for name, timeline in tiers.items()
-        for place, row in enumerate(without_overlap(timeline))
+        for place, row in enumerate(without_overlap(_lasting(timeline)))
     ]
-    times = [
-        [round(UNIT["milli"] * t) for t in (s.start, s.end)] for _, _, row in rows for s in row
-    ]
+    times = [[round(MILLI * t) for t in (s.start, s.end)] for _, _, row in rows for s in row]
     ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
     slots = {(i, 1 - starts): place for place, (_, starts, i) in enumerate(ends, start=1)}
     steps = dict.fromkeys(step for timeline in tiers.values() for step in timeline.steps)
@@ -210,6 +191,15 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     write_text(path, "\n".join(lines))
 
 
+def _lasting(timeline: Timeline) -> list[Segment]:
+    """Return the segments in whole milliseconds; ELAN wants a length, so a click lasts one."""
+    found = []
+    for segment in timeline:
+        first, last = whole_units(segment, MILLI)
+        found.append(Segment(first / MILLI, max(last, first + 1) / MILLI, segment.step))
+    return found
+
+
 def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
     """The linked video, and what only stepcut reads."""
     media = _media(path, timeline.video)
@@ -223,14 +213,16 @@ def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
         where = media.as_uri() if media.exists() else beside
         links = f"MEDIA_URL={quoteattr(where)} RELATIVE_MEDIA_URL={quoteattr(beside)}"
         yield f'<MEDIA_DESCRIPTOR {links} MIME_TYPE="{kind}"/>'
-    yield f'<PROPERTY NAME="stepcut:video">{escape(timeline.video)}</PROPERTY>'
+    film = Path(timeline.video)
+    name = "/".join(film.parts[-2:]) if film.is_absolute() else timeline.video
+    yield f'<PROPERTY NAME="stepcut:video">{escape(name)}</PROPERTY>'
     if timeline.duration is not None:
         yield f'<PROPERTY NAME="stepcut:duration">{float(timeline.duration)!r}</PROPERTY>'
     yield f'<PROPERTY NAME="lastUsedAnnotationId">{annotations}</PROPERTY>'
 
 
 def _media(path: Path, video: str) -> Path | None:
-    """The video file: as it is named, or of that name beside the `.eaf`; where it is not found, where it should be."""
+    """Find the video file, as it is named or beside the `.eaf`, else say where it should be."""
     if not video:
         return None
     here = path.resolve().parent
@@ -245,22 +237,15 @@ def _parse(path: Path, text: str) -> etree.Element:
     declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
     if declared:
         line = text.count("\n", 0, declared.start()) + 1
-        fail(
-            path,
-            f"holds <!{declared[1]}; entities are refused, since they pull in other files",
-            "Remove it",
-            line,
-        )
+        what = f"holds <!{declared[1]}; entities are refused, since they pull in other files"
+        fail(path, what, "Remove it", line)
     try:
         root = etree.fromstring(text)
     except etree.ParseError as error:
         fail(path, f"is not an ELAN file ({error})", "Open and save it in ELAN")
     if root.tag != "ANNOTATION_DOCUMENT":
-        fail(
-            path,
-            f"is XML of another kind (<{root.tag[:40]}>), not an ELAN file",
-            "Open and save it in ELAN",
-        )
+        what = f"is XML of another kind (<{root.tag[:40]}>), not an ELAN file"
+        fail(path, what, "Open and save it in ELAN")
     return root
 
 
@@ -272,5 +257,5 @@ def _segment(
     if start is None or end is None:
         fail(where, "it is not aligned with time", "Align it in ELAN")
     text = " ".join((annotation.findtext("ANNOTATION_VALUE") or "").split())
-    first, last = ((int(time) + origin) / UNIT["milli"] for time in (start, end))
-    return build_segment(first, last, text, where, None)
+    first, last = ((int(time) + origin) / MILLI for time in (start, end))
+    return build_segment(first, last, text, where)

@@ -13,7 +13,6 @@ from xml.sax.saxutils import quoteattr
 from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
-from stepcut.formats.capabilities import Capabilities, touching, whole_units
 from stepcut.formats.common import (
     NONE,
     Absent,
@@ -24,31 +23,37 @@ from stepcut.formats.common import (
     frame_rate,
     number,
     optional,
+    shown_videos,
+    touching,
     where_present,
+    whole_units,
 )
 from stepcut.timeline import Segment, Timeline
 
-CAN = Capabilities(times="frames", instants=False)
 MODEL = "stepcut"
 CONFIG = ".config.xml"  # the suffix of the labelling configuration
 CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tasks or an export: an annotator's work where there is some, else the predictions. Tasks without what
-    `options` ask for, the work of one annotator or of any, are left out."""
+    """Read tasks or an export: an annotator's work where there is some, else the predictions.
+
+    Tasks without what `options` ask for, the work of one annotator or of any, are left out.
+    """
     return where_present(record, lambda task: _timeline(task, options, path))
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write a task with predictions per video, and beside it the labelling configuration, `<name>.config.xml`."""
+    """Write a task with predictions per video, and the labelling configuration beside it."""
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
-    write_json(path, [_task(timeline, options) for timeline in timelines])
+    names = shown_videos(timelines)
+    tasks = [_task(each, name, options) for each, name in zip(timelines, names, strict=True)]
+    write_json(path, tasks)
     write_text(path.with_suffix(CONFIG), labelling_config(steps))
 
 
 def labelling_config(steps: Sequence[str]) -> str:
-    """The configuration for Settings > Labelling Interface > Code: the video with a label for each of `steps`.
+    """Return the code for Settings > Labelling Interface: the video with a label for each step.
 
     >>> "pour" in labelling_config(["pour"])
     True
@@ -58,24 +63,25 @@ def labelling_config(steps: Sequence[str]) -> str:
         for k, step in enumerate(steps)
     ]
     head = f'<View>\n  <TimelineLabels name="{CONTROL}" toName="{OBJECT}">'
-    tail = f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>\n</View>\n'
-    return "\n".join([head, *labels, "  </TimelineLabels>", tail])
+    film = f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>'
+    return "\n".join([head, *labels, "  </TimelineLabels>", film, "</View>\n"])
 
 
 def matches(record: Any) -> bool:
-    """Whether a JSON value is a list of tasks."""
+    """Tell whether a JSON value is a list of tasks."""
     tasks = record if isinstance(record, list) else []
     return bool(tasks) and all(
         isinstance(task, dict) and isinstance(task.get("data"), dict) for task in tasks
     )
 
 
-def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
+def _task(timeline: Timeline, name: str, options: Options) -> dict[str, Any]:
     rate = options.agreed_rate(video_rate(timeline.video), timeline.video or "timeline")
     regions = []
     for place, segment in enumerate(timeline):
-        first, last = whole_units(segment, rate, CAN.instants)
-        value = {"ranges": [{"start": first + 1, "end": last}], "timelinelabels": [segment.step]}
+        first, last = whole_units(segment, rate)
+        span = {"start": first + 1, "end": max(last, first + 1)}  # a click is one frame
+        value = {"ranges": [span], "timelinelabels": [segment.step]}
         where = {"id": f"step{place}", "from_name": CONTROL, "to_name": OBJECT}
         regions.append(entry(segment, "score", **where, type="timelinelabels", value=value))
     sure = [segment.confidence for segment in timeline if segment.confidence is not None]
@@ -84,7 +90,7 @@ def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
         prediction["score"] = sum(sure) / len(sure)
     data = {
         "video": timeline.video,
-        "name": timeline.video,
+        "name": name,
         "fps": float(rate),
         "rate": str(rate),
         "duration": timeline.duration,
@@ -94,7 +100,7 @@ def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
 
 
 def video_rate(video: str) -> Fraction | None:
-    """The frame rate of a video file; None where the name is that of no file, or of one that cannot be opened."""
+    """Return the frame rate of a video file; None where there is none that can be opened."""
     if not Path(video).is_file():
         return None
     from stepcut.features.video.probe import probe
@@ -108,7 +114,7 @@ def video_rate(video: str) -> Fraction | None:
 def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline:
     data = task["data"]
     name = str(data.get("name") or data.get("video") or path.stem)
-    # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
+    # What a person adds has no rate; the task's data have it, unless another program made them.
     rate = frame_rate(data.get("rate") or data.get("fps"))
     known = Options(options.agreed_rate(rate, f"{path}, task of {name}")) if rate else options
     segments: list[Segment] = []
@@ -120,33 +126,28 @@ def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline
 
 
 def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapping[str, Any]]:
-    """The regions of the annotator that is wanted, of the only annotator, or of the predictions."""
+    """Return the regions of the annotator that is wanted, of the only one, or of predictions."""
     done = [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
     if options.annotator is not None:
         chosen = [each for each in done if options.annotator in _annotator_names(each)]
         if not chosen:
             people = sorted({name for each in done for name in _annotator_names(each)})
-            raise Absent(
-                f"{where}: nothing by {options.annotator!r}; there is work by {people}. Name one of these."
-            )
+            what = f"nothing by {options.annotator!r}; there is work by {people}"
+            raise Absent(f"{where}: {what}. Name one of these.")
         return list(chosen[-1]["result"])
     if len(done) > 1:
         people = [_annotator_names(each)[0] for each in done]
-        fail(
-            where,
-            f"was annotated {len(done)} times, by {people}",
-            "Say whose to read: annotator=NAME",
-        )
+        what = f"was annotated {len(done)} times, by {people}"
+        fail(where, what, "Say whose to read: annotator=NAME")
     if options.confirmed and not done:
-        raise Absent(
-            f"{where}: nobody has annotated it; a prediction is no label. Annotate it and export again."
-        )
+        what = "nobody has annotated it; a prediction is not a label"
+        raise Absent(f"{where}: {what}. Annotate it and export again.")
     given = done or list(task.get("predictions") or ())
     return list(given[-1]["result"]) if given else []
 
 
 def _annotator_names(annotation: Mapping[str, Any]) -> list[str]:
-    """What an annotator may be called: the e-mail address, or the number that the export gives."""
+    """Return what an annotator may be called: the e-mail address, or a number."""
     by = annotation.get("completed_by")
     names = [by.get("email"), by.get("username"), by.get("id")] if isinstance(by, dict) else [by]
     return [str(name) for name in names if name is not None] or ["unknown"]
@@ -157,22 +158,18 @@ def _segments(region: Mapping[str, Any], options: Options, path: Path) -> list[S
     sure = optional(region.get("score"))
     if kind == "timelinelabels":
         rate = options.frame_rate(str(path))
-        spans = [
-            (
-                float(Fraction(int(span["start"]) - 1) / rate),
-                float(Fraction(int(span["end"])) / rate),
-            )
-            for span in value["ranges"]
-        ]
+        spans = []
+        for span in value["ranges"]:
+            first, last = int(span["start"]) - 1, int(span["end"])
+            if last == first + 1:  # one frame: somebody clicked
+                last = first
+            spans.append((float(first / rate), float(last / rate)))
     elif kind == "labels" and "start" in value:  # regions of <Audio>, in seconds
         spans = [(number(value["start"]), number(value["end"]))]
     else:  # choices, text and what else a project may ask for
         return []
     labels = value.get(kind)
     if not isinstance(labels, list) or not labels:
-        fail(
-            path, f"a region at {spans} s has no label", "Give it one in Label Studio, or delete it"
-        )
-    return [
-        build_segment(*span, str(label), path, None, sure) for span in spans for label in labels
-    ]
+        what = f"a region at {spans} s has no label"
+        fail(path, what, "Give it one in Label Studio, or delete it")
+    return [build_segment(a, b, str(label), path, None, sure) for a, b in spans for label in labels]

@@ -1,8 +1,8 @@
-"""JSON of segments, of one video or many: stepcut's own, ActivityNet's, and FiftyOne's temporal detections.
+"""JSON of segments: stepcut's own, which holds everything, ActivityNet's, and FiftyOne's.
 
-The native JSON holds everything that a timeline does, in words that need no manual. ActivityNet is a database of videos
-with annotated segments, or the results of a method with scores. FiftyOne is `labels.json` of a
-FiftyOneTemporalDetectionDataset, or samples with a field of temporal detections.
+ActivityNet is a database of videos with annotated segments, or the results of a method with scores.
+FiftyOne is `labels.json` of a FiftyOneTemporalDetectionDataset, or samples with a field of
+temporal detections.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,6 @@ from typing import Any
 
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import Capabilities, touching
 from stepcut.formats.common import (
     NONE,
     Options,
@@ -22,19 +21,14 @@ from stepcut.formats.common import (
     frame_rate,
     number,
     optional,
+    touching,
 )
 from stepcut.timeline import Segment, Timeline
 
-NATIVE, ACTIVITYNET, FIFTYONE = (
-    Capabilities(),
-    Capabilities(steps="order"),
-    Capabilities(duration=False, video="name"),
-)
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
 def _segment(times: Any, step: Any, sure: Any, path: Path) -> Segment:
-    """The segment that the values of an entry of the file at `path` make."""
     start, end = times
     return build_segment(number(start), number(end), str(step), path, None, optional(sure))
 
@@ -74,7 +68,7 @@ def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = 
 
 
 def is_native(record: Any) -> bool:
-    """Whether a JSON value is native."""
+    """Tell whether a JSON value is native."""
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
@@ -84,13 +78,9 @@ def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[
     timelines = []
     true = isinstance(record.get("database"), dict)
     for name, video in record["database" if true else "results"].items():
-        annotations, length = (
-            (video["annotations"], video.get("duration")) if true else (video, None)
-        )
-        segments = [
-            _segment(each["segment"], each["label"], each.get("score"), path)
-            for each in annotations
-        ]
+        entries = video["annotations"] if true else video
+        length = video.get("duration") if true else None
+        segments = [_segment(e["segment"], e["label"], e.get("score"), path) for e in entries]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]
         timelines.append(Timeline(segments, optional(length), steps, str(name)))
@@ -98,7 +88,7 @@ def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[
 
 
 def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a ground truth; the vocabulary is its taxonomy, and a confidence stands as `score`."""
+    """Write a ground truth with the vocabulary as taxonomy and confidence as `score`."""
     steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
     root = {"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None}
     taxonomy = [
@@ -119,26 +109,22 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
 
 
 def is_activitynet(record: Any) -> bool:
-    """Whether a JSON value has the shape of ActivityNet."""
+    """Tell whether a JSON value has the shape of ActivityNet."""
     return isinstance(record, dict) and any(
         isinstance(record.get(key), dict) for key in ("database", "results")
     )
 
 
 def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read every video; `timestamps` are seconds, a `support` is [first, last] frame and needs a rate."""
+    """Read every video; `timestamps` are seconds, `support` is [first, last] frame."""
     if "samples" in record:
         return [_sample(sample, options, path) for sample in record["samples"]]
     classes = [str(name) for name in record.get("classes") or ()]
-    return [
-        Timeline(
-            [_detection(d, classes, options, path) for d in detections or ()],
-            None,
-            classes,
-            str(name),
-        )
-        for name, detections in record["labels"].items()
-    ]
+    timelines = []
+    for name, detections in record["labels"].items():
+        segments = [_detection(each, classes, options, path) for each in detections or ()]
+        timelines.append(Timeline(segments, None, classes, str(name)))
+    return timelines
 
 
 def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -158,7 +144,7 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
 
 
 def is_fiftyone(record: Any) -> bool:
-    """Whether a JSON value has the shape of FiftyOne."""
+    """Tell whether a JSON value has the shape of FiftyOne."""
     if not isinstance(record, dict):
         return False
     return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)
@@ -170,9 +156,8 @@ def _detection(
     step = str(label := detection["label"])
     if isinstance(label, int) and classes:
         if not 0 <= label < len(classes):
-            fail(
-                path, f"the label {label} is none of its {len(classes)} classes", "Export it again"
-            )
+            what = f"the label {label} is none of its {len(classes)} classes"
+            fail(path, what, "Export it again")
         step = classes[label]
     times = detection.get("timestamps")
     if times is None:
@@ -183,7 +168,7 @@ def _detection(
 
 
 def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
-    """The first field of a sample that holds temporal detections; its metadata know the frame rate and the length."""
+    """Read the first field of a sample that holds temporal detections."""
     metadata = sample.get("metadata") or {}
     rate = frame_rate(metadata.get("frame_rate"))
     known = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}")) if rate else options
@@ -194,7 +179,6 @@ def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline
     ]
     detections = fields[0]["detections"] if fields else ()
     segments = [_detection(detection, (), known, path) for detection in detections]
-    timeline = Timeline(
-        segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"]))
-    )
+    length, video = optional(metadata.get("duration")), video_name(str(sample["filepath"]))
+    timeline = Timeline(segments, length, (), video)
     return touching(timeline, rate) if rate else timeline

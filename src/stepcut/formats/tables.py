@@ -1,14 +1,16 @@
-"""Generic CSV and TSV: start, end, step in any common dialect, with or without a header, for one video or many."""
+"""CSV and TSV: start, end and step in any common dialect, with or without a header."""
 
 import csv
 import io
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import (
     NONE,
     Options,
@@ -23,32 +25,29 @@ from stepcut.formats.common import (
 from stepcut.tables import GUARDED, guarded
 from stepcut.timeline import Segment, Timeline
 
-CAN = Capabilities(names="trimmed", steps="none", duration=False, video="file")
-
-# What people call the columns, in lower case and with underscores; docs/formats.md lists these.
+# What people call the columns, as `simplify` gives it, in English, German, French and Spanish.
+# docs/formats.md lists these. The first that a table has is taken.
 COLUMNS = {
-    "start": (
-        "start", "start_time", "starttime", "start_sec", "start_seconds", "start_(s)", "begin", "begin_time", "from",
-        "onset", "t_start", "tmin", "begin_time_-_ss.msec", "begin_time_-_hh:mm:ss.ms",
-    ),
-    "end": (
-        "end", "end_time", "endtime", "end_sec", "end_seconds", "stop", "stop_time", "stop_(s)", "to", "offset",
-        "t_end", "tmax", "end_time_-_ss.msec", "end_time_-_hh:mm:ss.ms",
-    ),
-    "duration": ("duration", "duration_(s)", "duration_-_ss.msec", "length"),
-    "start_frame": ("frame_start", "start_frame", "first_frame"),
-    "end_frame": ("frame_end", "end_frame", "stop_frame", "last_frame"),
-    "step": (
-        "label", "step", "step_name", "name", "action", "behavior", "behaviour", "annotation", "description", "text",
-        "class", "activity", "value",
-    ),
-    "confidence": ("confidence", "score", "probability", "conf"),
-    "video": (
-        "video", "video_id", "video_name", "media_file_name", "media_file", "file", "filename", "recording",
-        "recording_id",
-    ),
-    "annotator": ("annotator", "tier"),
-}  # fmt: skip
+    "start": """start start_time starttime start_sec start_seconds begin begin_time from onset
+        t_start tmin begin_time_-_ss.msec begin_time_-_hh:mm:ss.ms anfang anfangszeit beginn
+        startzeit von debut temps_de_debut heure_de_debut inicio comienzo tiempo_inicial
+        tiempo_de_inicio hora_de_inicio desde time timestamp zeit zeitpunkt temps tiempo""",
+    "end": """end end_time endtime end_sec end_seconds stop stop_time to offset t_end tmax
+        end_time_-_ss.msec end_time_-_hh:mm:ss.ms ende endzeit stopp bis fin temps_de_fin
+        heure_de_fin final tiempo_final tiempo_de_fin hora_de_fin hasta""",
+    "duration": """duration duration_-_ss.msec length dauer lange duree duracion""",
+    "start_frame": "frame_start start_frame first_frame",
+    "end_frame": "frame_end end_frame stop_frame last_frame",
+    "step": """label step step_name name action behavior behaviour annotation description text
+        class activity value schritt arbeitsschritt verhalten handlung aktion tatigkeit vorgang
+        bezeichnung beschreibung etape comportement activite libelle etiquette nom paso accion
+        actividad comportamiento conducta etiqueta nombre descripcion""",
+    "confidence": "confidence score probability conf konfidenz confiance confianza",
+    "video": """video video_id video_name media_file_name media_file file filename recording
+        recording_id datei dateiname mediendatei aufnahme fichier nom_du_fichier enregistrement
+        archivo nombre_de_archivo fichero grabacion""",
+    "annotator": "annotator tier annotateur anotador",
+}
 BARE = {"start": 0, "end": 1, "step": 2}
 """Where the columns are that a table without a header has."""
 
@@ -61,37 +60,32 @@ class Row:
     cells: list[str]
 
     def cell(self, columns: Mapping[str, int], name: str, path: Path) -> str:
-        """What stands in the column `name`, by its place in `columns`, where there is one; a line of `path` that is too
-        short for it is refused."""
+        """Return what stands in the column `name`, "" where there is none such."""
         if name not in columns:
             return ""
         if columns[name] >= len(self.cells):
-            fail(
-                path,
-                f"{self.cells} has too few columns: {name} is absent",
-                "Complete the line",
-                self.line,
-            )
+            what = f"{self.cells} has too few columns: {name} is absent"
+            fail(path, what, "Complete the line", self.line)
         return self.cells[columns[name]].strip()
 
     def time(self, columns: Mapping[str, int], name: str, path: Path) -> float:
-        """The time in the column `name`, by its place in `columns`; anything else in that line of `path` is refused."""
+        """Return the time in the column `name`."""
         return need_seconds(self.cell(columns, name, path), path, self.line)
 
 
 def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
+    """Read a table of segments; a row without an end is a click."""
     width = len(rows[0].cells)
-    if not is_header(rows[0]):
-        columns = bare_columns(rows[0].cells)
+    if is_header(rows[0]):
+        columns = header_columns(rows, path, options)
+        rows = rows[1:]
+    else:
+        columns = bare_columns(rows)
         width = 3 if columns == BARE else width
         if options.columns:
             raise OptionError(
                 f"{path}: columns={dict(options.columns)} were named, but the table has no header."
             )
-    else:
-        columns = header_columns(rows[0], path, options)
-        rows = rows[1:]
     stem = path.stem
     found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {stem: {"": []}}
     for row in rows:
@@ -103,11 +97,10 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
         if any(cell.strip() for cell in row.cells[width:]):
             advice = "Quote a name that has the delimiter in it, or name all columns in a header"
             if columns == BARE:
-                advice += ": a first line such as start,end,label,confidence (other columns are passed over)"
+                advice += ": a first line such as start,end,label,confidence"
             fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
-        found.setdefault(video, {}).setdefault(row.cell(columns, "annotator", path), []).append(
-            segment
-        )
+        who = row.cell(columns, "annotator", path)
+        found.setdefault(video, {}).setdefault(who, []).append(segment)
     tiers = [
         {name: Timeline(each, video=video) for name, each in found[video].items()}
         for video in found
@@ -116,85 +109,102 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of the table at `path`; the delimiter is the one that finds the most times. Blank and `#` lines go."""
-    text = read_text(path)
+    """Return the rows of the table at `path`."""
+    return parse_rows(read_text(path), path)
+
+
+def parse_rows(text: str, path: Path) -> list[Row]:
+    """Return the rows of a table without blank and `#` lines; the delimiter is found out."""
     head = text if len(text) < 2**16 else text[: text.rfind("\n", 0, 2**16) + 1] or text
     options = {delimiter: rows for delimiter in "\t;," if (rows := _split(head, delimiter, path))}
     if not options:
-        fail(
-            path,
-            "has no line with words in it",
-            "Write it again, or delete it if the video has no labels",
-        )
-    # Where no row has times there is but a header, and the delimiter is the one that gives the most columns.
-    best = max(
-        options,
-        key=lambda d: (
-            sum(is_timed(r.cells) for r in options[d]),
-            max(len(r.cells) for r in options[d]),
-        ),
-    )
+        advice = "Write it again, or delete it if the video has no labels"
+        fail(path, "has no line with words in it", advice)
+
+    def fit(delimiter: str) -> tuple[int, int]:
+        """Count the rows that have times, and those as wide as the first one."""
+        widths = [len(row.cells) for row in options[delimiter]]
+        timed = sum(is_timed(row.cells) for row in options[delimiter])
+        return timed, widths.count(widths[0]) if widths[0] > 1 else 0
+
+    best = max(options, key=fit)
     return options[best] if head is text else _split(text, best, path)
 
 
 def is_header(row: Row) -> bool:
-    """Whether a row names the columns: no cell of it is a time."""
+    """Tell whether a row names the columns: no cell of it is a time."""
     return not any(seconds(cell) is not None for cell in row.cells)
 
 
-def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, int]:
-    """Where the columns are: by the names in `options`, else by what people call them in the header `row` of `path`."""
-    names = [simplify(cell) for cell in row.cells]
+def header_columns(rows: Sequence[Row], path: Path, options: Options = NONE) -> dict[str, int]:
+    """Find the columns by the names in `options`, else by what people call them."""
+    header = rows[0]
+    names = [simplify(cell) for cell in header.cells]
     columns: dict[str, int] = {}
     for ours, theirs in options.columns.items():
         name = "step" if ours == "label" else ours
         if name not in COLUMNS:
-            raise OptionError(f"columns: {unknown('column', ours, COLUMNS)}")
+            raise unknown("column", ours, COLUMNS, "columns")
         if simplify(theirs) not in names:
-            raise OptionError(
-                f"{path}: {unknown('column', theirs, [cell.strip() for cell in row.cells])}"
-            )
+            there = [cell.strip() for cell in header.cells]
+            raise unknown("column", theirs, there, str(path))
         columns[name] = names.index(simplify(theirs))
     for column, known in COLUMNS.items():
-        there = [names.index(name) for name in known if name in names]
-        if there and {"start_frame": "start", "end_frame": "end"}.get(column, "") not in columns:
-            columns.setdefault(column, there[0])
+        place = next((names.index(name) for name in known.split() if name in names), None)
+        instead_of = {"start_frame": "start", "end_frame": "end"}.get(column, "")
+        if place is not None and instead_of not in columns:
+            columns.setdefault(column, place)
     if "step" not in columns and "annotator" in columns:  # a tier for each step, as some use ELAN
         columns["step"] = columns.pop("annotator")
-    needed = {
-        "start": {"start", "start_frame"},
-        "end": {"end", "duration", "end_frame"},
-        "step": {"step"},
-    }
-    missing = [name for name, ways in needed.items() if not ways & columns.keys()]
+    missing = [] if {"start", "start_frame"} & columns.keys() else ["start"]
+    # Rows without an end are clicks, unless some other column may well be the end.
+    others = set(range(len(names))) - set(columns.values())
+    timed = any(all(_has_time(row, place) for row in rows[1:]) for place in others)
+    ends = {"end", "duration", "end_frame"} & columns.keys()
+    if not ends and (missing or (timed and len(rows) > 1 and not options.columns)):
+        missing.append("end")
+    missing += [] if "step" in columns else ["step"]
     if missing:
         advice = f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}"
-        fail(
-            path,
-            f"the header {row.cells} has no column for {', '.join(missing)}",
-            advice,
-            line=row.line,
-        )
+        what = f"the header {header.cells} has no column for {', '.join(missing)}"
+        fail(path, what, advice, header.line)
     return columns
 
 
+def _has_time(row: Row, place: int) -> bool:
+    return place < len(row.cells) and seconds(row.cells[place]) is not None
+
+
+@cache
 def simplify(name: str) -> str:
-    """A column's name for comparing."""
-    return "_".join(name.lower().split())
+    """Return a column's name for comparing: no accents, no unit of seconds.
+
+    >>> simplify("Début  (s)"), simplify("Start Time [sec]"), simplify("Time (ms)")
+    ('debut', 'start_time', 'time_(ms)')
+    """
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    plain = re.sub(
+        r"\s*[(\[](s|secs?|sek|seconds?|sekunden|secondes?|segundos)[)\]]\s*$", "", plain
+    )
+    return "_".join(plain.split())
 
 
-def bare_columns(cells: Sequence[str]) -> dict[str, int]:
-    """The columns of a file without a header, by the `cells` of its first line.
+def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
+    """Find the columns of a table without a header.
 
-    The times come as start, end and perhaps length, each in up to three ways, as in ELAN's tab-delimited export; the
-    step follows them or, where nothing does, stands before them.
+    The times come as start, end and perhaps length, each in up to three ways, as in ELAN's
+    tab-delimited export; the step follows them or, where nothing does, stands before them.
 
-    >>> bare_columns(["0", "1.5", "pour"]) == {"start": 0, "end": 1, "step": 2}
+    >>> bare_columns([Row(1, ["0", "1.5", "pour"])]) == BARE
     True
-    >>> bare_columns(["ann", "", "00:00:01.5", "1.5", "00:00:02", "2.0", "pour"])
+    >>> bare_columns([Row(1, ["ann", "", "00:00:01.5", "1.5", "00:00:02", "2.0", "pour"])])
     {'start': 2, 'end': 4, 'step': 6, 'annotator': 0}
     """
-    first = next((place for place, cell in enumerate(cells) if seconds(cell) is not None), 0)
+    cells = next((row.cells for row in rows if is_timed(row.cells)), None)
+    if cells is None:
+        return BARE
+    first = next(place for place, cell in enumerate(cells) if seconds(cell) is not None)
     times: list[float] = []
     for cell in cells[first:]:
         value = seconds(cell)
@@ -218,33 +228,27 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
             return row.time(columns, name, path)
         return float(row.time(columns, f"{name}_frame", path) / options.frame_rate(str(path)))
 
-    start = time("start")
-    end = time("end") if {"end", "end_frame"} & columns.keys() else start + time("duration")
-    step = row.cell(columns, "step", path)
     if columns == BARE and len(row.cells) == 5 and None not in map(seconds, row.cells[2:4]):
-        fail(
-            path,
-            f"are {','.join(row.cells[:4])} two times or four?",
-            "Part the columns by semicolons",
-            line=row.line,
-        )
-    sure = (
-        row.cells[columns["confidence"]]
-        if columns.get("confidence", len(row.cells)) < len(row.cells)
-        else ""
-    )
-    return build_segment(start, end, step, path, row.line, seconds(sure))
+        what = f"are {','.join(row.cells[:4])} two times or four?"
+        fail(path, what, "Part the columns by semicolons", row.line)
+    start = end = time("start")
+    if any(row.cell(columns, name, path) for name in ("end", "end_frame")):
+        end = time("end")
+    elif row.cell(columns, "duration", path):
+        end = start + time("duration")
+    place = columns.get("confidence", len(row.cells))
+    sure = row.cells[place] if place < len(row.cells) else ""
+    return build_segment(start, end, row.cell(columns, "step", path), path, row.line, seconds(sure))
 
 
 def is_timed(cells: Sequence[str]) -> bool:
-    """Whether the `cells` of a row hold two times and something else."""
+    """Tell whether the `cells` of a row hold two times and something else."""
     return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
 
 
 def _split(text: str, delimiter: str, path: Path) -> list[Row]:
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
-    )
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=False)
     rows = []
     line = 1
     try:
@@ -256,58 +260,48 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
                 )
             line = reader.line_num + 1
     except csv.Error as error:
-        fail(path, f"is not a table: {error}", "Check the quotes", line=line)
+        fail(path, f"is not a table: {error}", "Check the quotes", line)
     return rows
 
 
 def write(
     path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ","
 ) -> None:
-    """Write the `timelines` to `path`: `start,end,label` parted by the `delimiter` (and confidence where there is one,
-    and video where there are several: one without segments has a line of its own, with nothing else in it). `options`
-    may ask for a table that is safe in a spreadsheet."""
+    """Write `start,end,label`, with confidence where there is one, and video where there are
+    several: one without segments has a line with its name alone."""
     many = len(timelines) != 1
     sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
-    header = [
-        *(["video"] if many else []),
-        "start",
-        "end",
-        "label",
-        *(["confidence"] if sure else []),
-    ]
+    header = ["video", "start", "end", "label", "confidence"]
     rows = [header]
     for timeline in timelines:
         if many and not timeline.segments:
-            rows.append([timeline.video, *[""] * (len(header) - 1)])
-        for segment in timeline:
-            confidence = "" if segment.confidence is None else plain(segment.confidence)
-            cells = [
-                timeline.video,
-                plain(segment.start),
-                plain(segment.end),
-                segment.step,
-                confidence,
-            ]
-            rows.append(cells[0 if many else 1 : 5 if sure else 4])
-    write_rows(path, rows, delimiter, options.spreadsheet)
+            rows.append([timeline.video, "", "", "", ""])
+        for s in timeline:
+            confidence = "" if s.confidence is None else plain(s.confidence)
+            rows.append([timeline.video, plain(s.start), plain(s.end), s.step, confidence])
+    part = slice(0 if many else 1, 5 if sure else 4)
+    write_rows(path, [row[part] for row in rows], delimiter, options.spreadsheet, delimiter == ",")
 
 
 def write_rows(
-    path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False
+    path: Path,
+    rows: Iterable[Sequence[str]],
+    delimiter: str = ",",
+    spreadsheet: bool = False,
+    mark: bool = False,
 ) -> None:
-    """Write the cells of `rows` to `path`; one with the `delimiter`, a quote or a line break is quoted.
+    """Write the cells of `rows` to `path`, quoted where they need it.
 
-    `spreadsheet`: whether a cell that a spreadsheet would take for a formula gets a leading apostrophe.
+    `spreadsheet`: a cell that a spreadsheet would take for a formula gets a leading apostrophe.
+    `mark`: begin with a byte order mark, without which Excel shows umlauts as something else.
     """
 
     def guard(cell: str) -> str:
-        return (
-            guarded(cell)
-            if (spreadsheet and seconds(cell) is None) or GUARDED.match(cell)
-            else cell
-        )
+        risky = (spreadsheet and seconds(cell) is None) or GUARDED.match(cell)
+        return guarded(cell) if risky else cell
 
     out = io.StringIO()
+    out.write("\ufeff" if mark else "")
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(
         [guard(cell) for cell in row] for row in rows
     )
@@ -315,7 +309,7 @@ def write_rows(
 
 
 def plain(value: float) -> str:
-    """The figure `value` in full but without a needless `.0`.
+    """Write a number in full but without a needless `.0`.
 
     >>> plain(3.0), plain(0.1)
     ('3', '0.1')

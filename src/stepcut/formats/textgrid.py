@@ -1,4 +1,4 @@
-"""Praat TextGrid: interval tiers that tile the time, a tier per annotator; instants stand in a point tier."""
+"""Praat TextGrid: interval tiers that tile the time, a tier per annotator; clicks are points."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities, without_overlap
 from stepcut.formats.common import (
     NONE,
     PROPOSAL,
@@ -15,19 +14,19 @@ from stepcut.formats.common import (
     choose_tier,
     fail,
     need_seconds,
+    without_overlap,
 )
 from stepcut.timeline import Segment, Timeline
 
-CAN = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
 MORE = re.compile(r"(.+) \((?:\d+|points)\)")
-"""Further tiers of an annotator, for what overlaps and for instants."""
+"""Further tiers of an annotator, for what overlaps and for clicks."""
 _TOKEN = re.compile(
     r'"([^"]*(?:""[^"]*)*)"|(?<!\S)(-?\d[\d.]*(?:[eE][+-]?\d+)?)(?!\S)|(<exists>|<absent>)'
 )
 
 
 def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read the tier that is named, or the only one; the long form and the short one hold the same values in order."""
+    """Read the tier that is named, or the only one; the long and the short form hold the same."""
     values = _values(content, path)
     if not next(values).startswith("ooTextFile") or next(values) != "TextGrid":
         fail(path, "does not begin as a TextGrid of Praat does", "Save it in Praat as a text file")
@@ -43,7 +42,7 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
             end = start if kind == "TextTier" else need_seconds(next(values), path)
             step = next(values).strip()
             if step:
-                segments.append(build_segment(start, end, step, path, None))
+                segments.append(build_segment(start, end, step, path))
     if not found:
         fail(path, "has no tier", "Add one in Praat and annotate in it")
     tiers = {
@@ -57,19 +56,11 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     """Write the long form."""
     (timeline,) = timelines
     name, length = options.annotator or PROPOSAL, max([timeline.end, *(s.end for s in timeline)])
-    lasting = Timeline([s for s in timeline if s.end > s.start])
-    tiers = [
-        _tier(
-            "IntervalTier",
-            name if place == 0 else f"{name} ({place + 1})",
-            length,
-            _intervals(row, length),
-        )
-        for place, row in enumerate(without_overlap(lasting))
-    ]
-    points = [
-        f"number = {s.start!r}\nmark = {_quoted(s.step)}" for s in timeline if s.end == s.start
-    ]
+    tiers = []
+    for place, row in enumerate(without_overlap(timeline.intervals)):
+        title = name if place == 0 else f"{name} ({place + 1})"
+        tiers.append(_tier("IntervalTier", title, length, _intervals(row, length)))
+    points = [f"number = {s.start!r}\nmark = {_quoted(s.step)}" for s in timeline.clicks]
     if points:
         tiers.append(_tier("TextTier", f"{name} (points)", length, points))
     head = f'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = {length!r}\n'
@@ -85,7 +76,7 @@ def _tier(kind: str, name: str, length: float, entries: Sequence[str]) -> str:
 
 
 def _intervals(row: Sequence[Segment], length: float) -> list[str]:
-    """The segments and, between them, intervals without a text: a tier has no gaps."""
+    """List the segments and, between them, intervals without a text: a tier has no gaps."""
     known = {(s.start, s.end): s.step for s in row}
     cuts = sorted({0.0, float(length), *(float(time) for s in row for time in (s.start, s.end))})
     pairs = list(pairwise(cuts)) or [(0.0, 0.0)]
@@ -99,7 +90,7 @@ def _quoted(text: str) -> str:
 
 
 def _values(content: str, path: Path) -> Iterator[str]:
-    """The texts and figures of a file in their order; where they end too soon, the file is refused."""
+    """Give the texts and numbers of a file in their order; one that ends too soon is refused."""
     for match in _TOKEN.finditer(content):
         yield match[1].replace('""', '"') if match[1] is not None else match[2] or match[3]
     fail(path, "ends too soon", "Save it again in Praat")

@@ -1,4 +1,4 @@
-"""XES event logs (IEEE 1849) for process mining: a trace per video, a start and a complete event per segment."""
+"""XES event logs (IEEE 1849) for process mining: a trace per video, two events per segment."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,18 +7,16 @@ from xml.sax.saxutils import quoteattr
 
 from stepcut.files.atomic import write_text
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import NONE, Options
 from stepcut.timeline import Timeline
 
-CAN = Capabilities(times="micro", names="line", steps="none", video="name", duration=False)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """A video has no date: its first frame stands here."""
 EXTENSIONS = {"Concept": "concept", "Time": "time", "Lifecycle": "lifecycle"}
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a log; each event has a name, a time, a transition, and the number of the segment it belongs to."""
+    """Write a log: a start and a complete event for each segment, for a click only the latter."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<log xes.version="1.0" xmlns="http://www.xes-standard.org/">',
@@ -37,10 +35,10 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
             (time, n, side)
             for n, s in enumerate(timeline)
             for side, time in enumerate((s.start, s.end))
+            if side or not s.is_click
         ]
-        for time, number, side in sorted(
-            events, key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2])
-        ):
+        events.sort(key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2]))
+        for time, number, side in events:
             segment = timeline.segments[number]
             lines += [
                 "<event>",

@@ -8,14 +8,17 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from stepcut.errors import VideoError
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import clip_length, frames_per_row, make_clips
+from stepcut.features.find import natural
+from stepcut.features.video.container import CONTAINERS
 from stepcut.features.video.sample import Scaler, Size, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
-from stepcut.guidance.stream import Picture, Sample, Say, Stream
+from stepcut.guidance.stream import NoDevice, Picture, Sample, Say, Stream
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 SPAN = 3.0
@@ -34,13 +37,13 @@ def follow_pictures(
     rate: Fraction,
     backbone: Backbone,
     realtime: bool = False,
-    **waits: float,
+    **waits: Any,
 ) -> Iterator[State]:
     """Follow a video file, `camera`, `camera:1`, or an address such as `rtsp://...`, at the `rate` and with the
     `backbone` of the procedure; gives a state per sample, with a clip model half a clip late.
 
     realtime   play a file at its own pace and skip what the machine is too slow for
-    waits      `patience` and `stall` of a live source, in seconds
+    waits      `patience`, `stall` and `lost` of a live source, see `Stream`
     """
     length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
     waiting: deque[Sample] = deque()  # for the end of their clips
@@ -64,7 +67,7 @@ def follow_pictures(
 
 @contextmanager
 def open_samples(
-    source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: float
+    source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: Any
 ) -> Iterator[Iterator[Sample]]:
     """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size` that of pictures."""
     if not is_live(source):
@@ -99,10 +102,17 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
     if camera := CAMERA.match(source):
         which = camera["which"] or "0"
         device, driver = camera_device(which, sys.platform)
+        if driver == "v4l2" and not Path(device).exists():
+            there = ", ".join(f"camera:{path.name[5:]}" for path in cameras()) or "none"
+            raise NoDevice(
+                f"{source}: there is no device {device}. Connected cameras: {there}.", path=device
+            )
         name, how = f"camera {which} ({device})", {"format": driver}
     else:
         # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
         options = {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
+        # No playlist: it could send the reader to any other address.
+        options["format_whitelist"] = f"rtsp,rtp,{CONTAINERS}"
         device, name, how = (
             source,
             hide_password(source),
@@ -110,9 +120,17 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
         )
     try:
         container = av.open(device, **how)
+    except av.error.ArgumentError as error:
+        what = "not a stream of video, but a playlist or something else"
+        raise VideoError(f"{name}: {what}. Give the address of the stream itself") from error
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise VideoError(f"{name}: cannot be opened ({error_text(error)})") from error
     yield from decoded(name, container, say)
+
+
+def cameras() -> list[Path]:
+    """The cameras of a Linux machine."""
+    return sorted(Path("/dev").glob("video[0-9]*"), key=natural)
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:

@@ -24,8 +24,37 @@ Picture = NDArray[np.uint8]
 Say = Callable[[str], None]
 Connect = Callable[[Say], Generator[Any, None, None]]
 """Opens a source and gives its frames, as long as they come; tells what is worth knowing in words."""
+LOST = 1.5
+"""Seconds without a frame after which a source is lost; one that is slow by itself has three frame intervals."""
+HEARTBEAT = 2.0
+"""Seconds between two outage reports while a source is lost."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds before the first attempt to reconnect, doubled each time, and the most of them."""
+
+
+class NoDevice(VideoError):
+    """A camera that does not exist: waiting for it would be in vain."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A live source that gives no frames."""
+
+    time: float
+    """Seconds since the first frame; 0 where none has come yet."""
+    waited: float
+    """Seconds without a frame."""
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """One line of `stepcut guide`, beside those of its states."""
+        waited = round(self.waited, 1)
+        return {
+            "time": round(self.time, 3),
+            "source": "lost",
+            "waited": waited,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True)
@@ -51,19 +80,23 @@ class Stream(Iterator[Sample]):
         rate: float,
         patience: float = 30.0,
         stall: float = 10.0,
+        lost: Callable[[Outage], None] = lambda _: None,
     ) -> None:
         """`connect` opens the source `name` and gives its frames; `scale(frame)` makes a picture, `rate` a second.
 
         patience      seconds to wait for the very first frame; then a VideoError says that it never started
         stall         seconds without a frame after which the stream says so
+        lost          called while the source gives no frames: within two seconds, then every two seconds
         """
         self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
-        self.patience, self.stall = patience, stall
+        self.patience, self.stall, self.lost = patience, stall, lost
         self.skipped = 0
         self._news = threading.Condition()
         self._stop = threading.Event()
         self._start: float | None = None  # when the first frame came
         self._seen = time.monotonic()  # when the last frame came
+        self._interval = 0.0  # between two frames, on average
+        self._beat = 0.0  # when the last outage was reported
         self._slot = -1
         self._waiting: Sample | None = None
         self._notes: list[str] = []
@@ -76,8 +109,8 @@ class Stream(Iterator[Sample]):
     # ------------------------------------------------------------------ for whoever looks at the samples
 
     def __next__(self) -> Sample:
-        with self._news:
-            while True:
+        while True:
+            with self._news:
                 if self._failure is not None:
                     raise self._failure
                 if self._stop.is_set():
@@ -87,7 +120,12 @@ class Stream(Iterator[Sample]):
                     notes, self._notes = tuple(self._notes), []
                     return Sample(sample.time, sample.picture, self.skipped, notes)
                 self._check_patience()
-                self._news.wait(0.05)
+                outage = self._outage()
+                if outage is None:
+                    self._news.wait(0.05)
+                    continue
+            # Outside the lock, so that a slow reader of the report does not hold up the source.
+            self.lost(outage)
 
     def close(self) -> None:
         """Let go of the source."""
@@ -112,6 +150,16 @@ class Stream(Iterator[Sample]):
         if self._start is not None and silent > self.stall and not self._quiet:
             self._quiet = True
             self.say(f"no frame for {self.stall:g} s; waiting")
+
+    def _outage(self) -> Outage | None:
+        """The outage to report now, if there is one."""
+        now = time.monotonic()
+        waited = now - self._seen
+        if waited < max(LOST, 3 * self._interval) or now - self._beat < HEARTBEAT:
+            return None
+        self._beat = now
+        since = 0.0 if self._start is None else now - self._start
+        return Outage(since, waited, self._reason)
 
     # ------------------------------------------------------------------ the thread that reads
 
@@ -145,17 +193,22 @@ class Stream(Iterator[Sample]):
                         return "stopped"
                     self._take(frame)
         except (OSError, VideoError) as error:
+            if isinstance(error, NoDevice) and self._start is None:
+                raise
             return " ".join(str(error).split()) or type(error).__name__
         return "it ended"
 
     def _take(self, frame: Any) -> None:
         now = time.monotonic()
         with self._news:
+            gap = now - self._seen
             if self._start is None:
                 self._start = now
             elif self._quiet:
-                self.say(f"frames come again after {now - self._seen:.0f} s")
-            self._seen, self._quiet = now, False
+                self.say(f"frames come again after {gap:.0f} s")
+            elif gap < self.stall:
+                self._interval = 0.8 * self._interval + 0.2 * gap
+            self._seen, self._quiet, self._reason = now, False, "no frame comes"
             slot = int((now - self._start) * self.rate)
             if slot == self._slot:
                 return

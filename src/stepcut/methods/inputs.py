@@ -54,7 +54,7 @@ def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
     known = list(inspect.signature(maker).parameters)
     for name in settings:
         if name not in known:
-            raise OptionError(unknown("setting", name, known))
+            raise unknown("setting", name, known)
     return maker(**settings)
 
 

@@ -141,7 +141,7 @@ class Method:
         """
         del progress, checkpoint  # for methods that take long
         self.check_settings(constraints)
-        videos = self._vectors(check_videos(features, kinds=(2, 4)))
+        videos = _vectors(check_videos(features, kinds=(2, 4)))
         frames = sum(len(rows) for rows in videos)
         if self.count > frames:
             raise OptionError(
@@ -174,7 +174,7 @@ class Method:
 
     def embed(self, features: Videos) -> list[NDArray[np.float32]]:
         """Where the same step of different videos lies close, (T, D) per video: by default the features."""
-        return [np.asarray(rows, dtype=np.float32) for rows in self._vectors(features)]
+        return [np.asarray(rows, dtype=np.float32) for rows in _vectors(features)]
 
     def online(self) -> Online:
         """Step probabilities frame by frame, from the past alone: the last two minutes taken as a video."""
@@ -271,11 +271,12 @@ class Method:
         check_fitted(self, "dimension_")
         if not len(features):
             return []
-        return self._vectors(check_videos(features, self.dimension_, kinds=(2, 4)))
+        return _vectors(check_videos(features, self.dimension_, kinds=(2, 4)))
 
-    @staticmethod
-    def _vectors(videos: Videos) -> list[Array]:
-        return [as_vectors(rows) if rows.ndim == 4 else rows for rows in map(np.asarray, videos)]
+
+def _vectors(videos: Videos) -> list[Array]:
+    """Maps as vectors, vectors as they are."""
+    return [as_vectors(rows) if rows.ndim == 4 else rows for rows in map(np.asarray, videos)]
 
 
 def adapt(method: Any) -> Method:

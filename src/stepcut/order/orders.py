@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import spell
-from stepcut.timeline import BACKGROUND
+from stepcut.timeline import BACKGROUND, unnamed
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 Key = TypeVar("Key", bound=Hashable)
@@ -136,8 +136,8 @@ def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
 
 
 def name_of(step: int, names: Sequence[str]) -> str:
-    """The name of a `step` in `names`, or `step 3` where it has none."""
-    return names[step] if 0 <= step < len(names) else f"step {step}"
+    """The name of a `step` in `names`, or its placeholder where it has none."""
+    return names[step] if 0 <= step < len(names) else unnamed(step)
 
 
 def number_of(step: int | str, steps: Sequence[str]) -> int:
@@ -146,9 +146,7 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):
         return int(step)
-    raise OptionError(
-        unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}."
-    )
+    raise unknown("step", step, steps, hint=f"Or give a number from 0 to {len(steps) - 1}.")
 
 
 def counted(videos: int) -> str:

@@ -4,10 +4,11 @@ import os
 import queue
 import signal
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.reduction import ForkingPickler
@@ -20,7 +21,7 @@ _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
 
 _PATIENCE = 5
-"""Seconds in which a worker that is told to go removes what it has half written."""
+"""Seconds in which a worker or a thread that is told to go removes what it has half written."""
 
 
 @dataclass(frozen=True)
@@ -208,37 +209,50 @@ def map_threads(
     number and the answer; what they raise stops all.
     """
     events: queue.SimpleQueue[tuple[int, int | None, Any]] = queue.SimpleQueue()
+    waiting = queue.SimpleQueue[int]()
     stop = threading.Event()
     answers: list[Any] = [None] * len(items)
 
-    def run(number: int) -> None:
-        def tell(count: int) -> None:
-            if stop.is_set():
-                raise Stopped
-            events.put((number, count, None))
+    def run() -> None:
+        with suppress(queue.Empty):
+            while not stop.is_set():
+                number = waiting.get_nowait()
 
-        try:
-            tell(0)
-            answer: Any = work(items[number], tell)
-        except BaseException as error:  # whatever it is, the caller's thread decides
-            answer = error
-        events.put((number, None, answer))
+                def tell(count: int, number: int = number) -> None:
+                    if stop.is_set():
+                        raise Stopped
+                    events.put((number, count, None))
 
-    with ThreadPoolExecutor(workers or count_cores(), thread_name_prefix="stepcut-work") as pool:
-        try:
-            for number in range(len(items)):
-                pool.submit(run, number)
-            running = len(items)
-            while running:
-                number, count, answer = events.get()
-                if count is not None:
-                    told(number, count)
-                    continue
-                running -= 1
-                if isinstance(answer, BaseException) and not isinstance(answer, Exception):
-                    raise answer
-                answers[number] = answer
-                done(number, answer)
-        finally:
-            stop.set()
+                try:
+                    tell(0)
+                    answer: Any = work(items[number], tell)
+                except BaseException as error:  # whatever it is, the caller's thread decides
+                    answer = error
+                events.put((number, None, answer))
+
+    for number in range(len(items)):
+        waiting.put(number)
+    # Daemons: one that hangs inside a library does not keep the program from ending.
+    count = min(workers or count_cores(), len(items))
+    threads = [threading.Thread(target=run, daemon=True, name="stepcut-work") for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+        running = len(items)
+        while running:
+            number, told_count, answer = events.get()
+            if told_count is not None:
+                told(number, told_count)
+                continue
+            running -= 1
+            if isinstance(answer, BaseException) and not isinstance(answer, Exception):
+                raise answer
+            answers[number] = answer
+            done(number, answer)
+    finally:
+        stop.set()
+        until = time.monotonic() + _PATIENCE
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
     return answers

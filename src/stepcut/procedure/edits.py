@@ -148,7 +148,7 @@ class Edits:
         back. It holds for what was merged into the step, too, and says what was held of them before."""
         step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
-            raise OptionError(unknown("severity", kind, KINDS))
+            raise unknown("severity", kind, KINDS)
         mine = [
             n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step
         ]

@@ -31,7 +31,7 @@ from stepcut.procedure.naming import (
 from stepcut.procedure.record import Record
 from stepcut.procedure.words import Words, keep_words
 from stepcut.progress import Event, Hook, Stage, silent
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, unnamed
 from stepcut.version import __version__
 
 
@@ -113,7 +113,7 @@ def fit(
     if lesson is not None:
         steps = carry_names(lesson, before or {}, cuts)
     else:
-        steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
+        steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     hints: dict[int, list[str]] = {}
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
     if recipe is not None:

@@ -14,7 +14,8 @@ from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import Source, as_source, find_places, read_source
+from stepcut.features.extract import Source, read_source
+from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
@@ -27,6 +28,7 @@ from stepcut.parallel.contract import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.lengths import check_features
 from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
 from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
@@ -95,7 +97,6 @@ def learn(
     (60,)
     """
     progress = default_hook() if progress is None else progress
-    source = as_source(source)
     if output is not None:
         check_output(output)
     part: Method | type[Method] = (
@@ -119,10 +120,12 @@ def learn(
         )
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
+    inputs = find_inputs(source)
     with open_engine(engine, workers, address) as where:
         features, failures = read_source(
-            source, rate, spec, cache, strict, progress, where, device=device, backbone=own
+            inputs, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
+    check_features(features, inputs.places)
     if known is not None and steps == "auto":
         steps = len(known)
     check_amount(features, steps)
@@ -131,7 +134,6 @@ def learn(
         lesson = first_lesson(said, features, steps if isinstance(steps, int) else None, names)
         steps = len(lesson.names)
     made = make_method(part, steps, float(features[0].rate), seed, options)
-    places = find_places(source)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
         "settings": plain_numbers(made.settings()),
@@ -141,7 +143,7 @@ def learn(
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": None if places is None else [str(as_path(place).absolute()) for place in places],
+        "source": inputs.places,
         "versions": versions(),
     }
     told = names if known is None else [str(line) for line in known]

@@ -16,10 +16,9 @@ from stepcut.formats import read_folder
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
-from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.record import Record
 from stepcut.procedure.words import Words, middles, say_anew, whole_words
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
@@ -126,7 +125,9 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
     found = match_videos(wanted, samples)
     if lost := [name for name in wanted if name not in found]:
         known = unknown("video", lost[0], samples)
-        raise AnnotationError(f"a video that is not here: {known} Is it one of another task?")
+        raise AnnotationError(
+            f"a video that is not here: {known} Is it one of another task?", video=lost[0]
+        )
     return found
 
 
@@ -177,13 +178,13 @@ def _numbers(name: str, given: Any, rows: int) -> Labels:
     return numbers.astype(np.int64)
 
 
-def unnamed(number: int) -> str:
-    """The name of step `number`, which nobody has named.
+def nameless(number: int) -> str:
+    """Name step `number` that was taught together with named ones.
 
-    >>> unnamed(4)
-    'step 4 (no name yet)'
+    >>> nameless(4)
+    'step 5 (no name yet)'
     """
-    return f"step {number} (no name yet)"
+    return f"{unnamed(number)} (no name yet)"
 
 
 def first_lesson(
@@ -199,7 +200,7 @@ def first_lesson(
     if labels.names and names is not None:
         raise OptionError("names were given beside labels that name the steps; leave names out.")
     count = labels.count if steps is None else steps
-    told = labels.names or list(names or (f"step {number}" for number in range(count)))
+    told = labels.names or list(names or (unnamed(number) for number in range(count)))
     return _whole(replace(labels, names=told), steps, rate)
 
 
@@ -224,7 +225,7 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
     ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
     if not all(isinstance(one, Timeline) for one in new.values()):
         fresh = number_labels(new, record.samples, record.rate, ends)
-        names = [*shown, *(unnamed(number) for number in range(len(shown), fresh.count))]
+        names = [*shown, *(nameless(number) for number in range(len(shown), fresh.count))]
         for name, rows in fresh.rows.items():
             if name in words:
                 words[name] = say_anew(words[name], rows, names, record.rate)
@@ -269,6 +270,7 @@ def known_rows(record: Record) -> dict[str, Labels]:
     """What a person said of the rows of each video, in numbers of `record.steps`: labels that it was taught, as
     corrected since, and stretches that were set or confirmed; -2 elsewhere. Videos without any are left out."""
     timelines, known = record.timelines, {}
+    place = {step.number: number for number, step in enumerate(record.document.steps)}
     for name, rows in record.samples.items():
         said = np.full(rows, OPEN)
         times = middles(rows, record.rate, timelines[name].end)
@@ -276,6 +278,8 @@ def known_rows(record: Record) -> dict[str, Labels]:
         for start, end in record.document.known.get(name, ()):
             inside = (start <= times) & (times < end)
             said[inside] = shown[inside]
+        for click in record.document.clicks.get(name, ()):
+            said[min(int(click.time * float(record.rate)), rows - 1)] = place[click.step]
         if (said != OPEN).any():
             known[name] = said
     return known

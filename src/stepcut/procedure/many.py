@@ -9,7 +9,7 @@ from typing import Any
 
 from stepcut.errors import DataError, VideoError, in_words
 from stepcut.features.extract import read_source
-from stepcut.features.find import feature_files, find_videos, natural
+from stepcut.features.find import find_inputs, natural
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine
@@ -62,7 +62,8 @@ def learn_tasks(
     videos: list[Path | Address] = []
     for folder in folders:
         with suppress(VideoError):  # a task without videos says so itself when it is learned
-            videos += [] if feature_files(folder) else find_videos(folder)
+            found = find_inputs(folder)
+            videos += found.files if found.kind == "video" else []
     try:
         if videos:
             read_source(videos, 1, backbone, cache, strict, progress, engine, device=device)

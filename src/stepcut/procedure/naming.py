@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items
-from stepcut.features.backbones.lite0 import LAYOUT, weights_file
-from stepcut.features.backbones.weights import read_weights
+from stepcut.features.backbones.lite0 import LAYOUT, package_weights
 from stepcut.features.contract import Features
-from stepcut.features.video.sample import sample_frames
+from stepcut.features.video.sample import frame_at
 from stepcut.formats.common import decode
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.consensus import pair_steps
-from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
+from stepcut.procedure.lesson import StepLabels, find_alike, nameless
 
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
@@ -173,7 +172,7 @@ def carry_names(
     for i, j in zip(*pair_steps(shared), strict=True):
         if before:
             names[free[j]] = given[old[i]]
-    return [name or unnamed(number) for number, name in enumerate(names)]
+    return [name or nameless(number) for number, name in enumerate(names)]
 
 
 def shared_rows(
@@ -204,7 +203,7 @@ def words_of_features(
         .read_text(encoding="utf-8")
         .split(",")
     )
-    arrays = read_weights(weights_file())[0]
+    arrays = package_weights()
     weight, bias = (
         np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias")
     )
@@ -260,14 +259,3 @@ def words_of_namer(
     return {
         step: [word for word in mine if word not in common][:WORDS] for step, mine in found.items()
     }
-
-
-def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
-    """The frame (H, W, 3) that the video at `path` shows at a `time`, in seconds; None a tenth beyond its end."""
-    for at in (time, time - 0.1):
-        samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
-        frame = next(samples, None)
-        samples.close()
-        if frame is not None:
-            return frame[1]
-    return None

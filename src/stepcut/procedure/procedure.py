@@ -3,16 +3,16 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from html import escape
 from typing import Any, Self
 
 import numpy as np
 
+from stepcut.checking.accepted import without_accepted
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
 from stepcut.checks import check_number
-from stepcut.colours import colour, legend
+from stepcut.colours import colour
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
@@ -33,7 +33,7 @@ from stepcut.procedure.lesson import Given, find_labelled, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent
-from stepcut.timeline import Timeline, draw_axis
+from stepcut.timeline import Timeline
 
 Video = str | os.PathLike[str] | Array | Features
 
@@ -102,7 +102,7 @@ class Procedure(Record):
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
         said = lesson(self, labels, None if steps is None else int(steps))
-        features = self._find_features(source, progress)
+        features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(said.names)}
         place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
@@ -112,6 +112,7 @@ class Procedure(Record):
             "settings": settings,
             "absorbed": self.corrections.revision,
             "mistakes": marked,
+            **self._by_name(),
         }
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
@@ -143,6 +144,21 @@ class Procedure(Record):
                 taught.corrections = taught.corrections.do(edit)
         return taught
 
+    def _by_name(self) -> dict[str, Any]:
+        """Clicks and accepted findings, with the names of their steps: numbers change when it is taught."""
+        document, named = self.document, {step.number: step.name for step in self.document.steps}
+        models = dict(enumerate(self.model_steps))
+        clicks = {
+            video: [[one.time, named[one.step]] for one in mine]
+            for video, mine in document.clicks.items()
+            if mine
+        }
+        accepted = [
+            [one.kind, None if one.step is None else models.get(one.step), one.video]
+            for one in sorted(document.fine, key=str)
+        ]
+        return {"clicks": clicks, "complete": sorted(document.complete), "accepted": accepted}
+
     def suggest(self, n: int = 3) -> list[str]:
         """The `n` videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
         return [name for name, _ in self.suggest_why(n)]
@@ -154,7 +170,7 @@ class Procedure(Record):
         source  where the features are, when this program cannot find them; as for `teach`
         """
         check_number("n", n, 0, whole=True)
-        features = self._find_features(source, silent)
+        features = self.learned_features(source)
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.
         done = [
@@ -165,8 +181,28 @@ class Procedure(Record):
         told = suggest(self.method.embed([one.rows for one in features]), done, int(n))
         return [(names[place], reason) for place, reason in told]
 
-    def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
-        """The features of the videos that this was learned from, in their order."""
+    def learned_features(
+        self, source: Source | None = None, progress: Hook = silent
+    ) -> list[Features]:
+        """Read the features that this was learned from again.
+
+        Parameters
+        ----------
+        source
+            The videos or feature files; left out, where they were.
+        progress
+            Hears how far the work is.
+
+        Returns
+        -------
+        list of Features
+            In the order of `timelines`.
+
+        Raises
+        ------
+        OptionError
+            They are not there, have changed, or were arrays.
+        """
         if source is None and self.at_hand:
             return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]
@@ -244,7 +280,7 @@ class Procedure(Record):
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
-        return check_labels(
+        report = check_labels(
             self.method.predict(rows)[0],
             seconds=features.end,
             rate=float(self.rate),
@@ -255,6 +291,7 @@ class Procedure(Record):
             names=self.model_steps,
             video=features.name,
         )
+        return without_accepted(report, self.document.fine)
 
     def guide(self) -> Guide:
         """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""
@@ -305,18 +342,14 @@ class Procedure(Record):
         )
 
     def __str__(self) -> str:
-        names = "\n".join(f"  {number}  {name}" for number, name in enumerate(self.steps))
+        names = "\n".join(f"  {name}" for name in self.steps)
         return f"{self!r}\n{names}\n{self.orders}"
 
     def _repr_html_(self) -> str:
-        """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
-        chips = legend(self.colours)
-        end = max((timeline.end for timeline in self.timelines.values()), default=0.0)
-        bars = "".join(
-            f"<div>{escape(name)}</div>{timeline.to_svg(self.colours, end)}"
-            for name, timeline in self.timelines.items()
-        )
-        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}{draw_axis(end)}</div>"
+        """Draw the timelines of all videos in a notebook."""
+        from stepcut.show.bars import timelines_html
+
+        return timelines_html(repr(self), self.timelines, self.colours)
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:

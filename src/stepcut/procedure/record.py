@@ -25,13 +25,31 @@ from stepcut.order import (
     rank_orders,
     video_order,
 )
-from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
+from stepcut.procedure.corrections.document import (
+    Click,
+    Document,
+    Fine,
+    Stretches,
+    document_of,
+)
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.procedure.words import middles, stretches_of
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 
-SAME_STEPS = ("rename", "colour", "confirm", "cut", "severity", "mistake")
+SAME_STEPS = (
+    "rename",
+    "colour",
+    "confirm",
+    "cut",
+    "severity",
+    "mistake",
+    "click",
+    "move_click",
+    "remove_click",
+    "clicks_complete",
+    "fine",
+)
 """Corrections after which the same steps are done in the same order."""
 
 
@@ -77,7 +95,23 @@ class Outline:
     def learned(self) -> Document:
         """What was learned, before anybody corrected it."""
         marked = set(self.config.get("mistakes", ())) & self.samples.keys()
-        return document_of(self.learned_steps, self.learned_timelines, self.said, marked)
+        number = {name: step for step, name in enumerate(self.learned_steps)}
+        clicks = {
+            video: tuple(Click(float(time), number[name]) for time, name in mine if name in number)
+            for video, mine in self.config.get("clicks", {}).items()
+            if video in self.samples
+        }
+        accepted = frozenset(
+            Fine(str(kind), None if name is None else number[name], str(video))
+            for kind, name, video in self.config.get("accepted", ())
+            if name is None or name in number
+        )
+        return replace(
+            document_of(self.learned_steps, self.learned_timelines, self.said, marked),
+            clicks=clicks,
+            complete=frozenset(self.config.get("complete", ())) & clicks.keys(),
+            fine=accepted,
+        )
 
     @property
     def document(self) -> Document:
@@ -229,7 +263,7 @@ class Record(Outline):
             version=__version__,
             count=len(self.steps),
             amount=len(self.timelines),
-            steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
+            steps="\n".join(f"{k}. {name}" for k, name in enumerate(self.steps, start=1)),
             videos="\n".join(
                 f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
             ),

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from stepcut.checking.compare import time_budget
 from stepcut.errors import OptionError, VideoError
+from stepcut.evaluation.budget import time_budget
 from stepcut.features.video.container import blame, open_video
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import Samples, sample_frames
-from stepcut.files.atomic import whole_file, write_bytes, write_text
+from stepcut.files.atomic import whole_file, write_bytes
 from stepcut.files.names import safe_name
 from stepcut.show.film import add_sound, add_voice, picture_at, write_film
 from stepcut.timeline import Segment, Timeline
@@ -154,8 +153,7 @@ def write_clips(
             side_by_side(tiles, min(ROW, len(tiles))).save(temporary, "JPEG", quality=85)
     if step is not None and parts:
         grid_movie(parts, folder / flat(step) / "grid.mp4")
-    named = [replace(timeline, video=name) for name, timeline in timelines.items()]
-    write_text(folder / "time-budget.csv", time_budget({"": named}, steps).csv())
+    time_budget({"": timelines}, steps, per_video=True).save(folder / "time-budget.csv")
 
 
 def flat(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ from PIL import Image
 from stepcut.errors import VideoError, choose
 from stepcut.features.video.container import open_video
 from stepcut.features.video.probe import probe
-from stepcut.features.video.sample import sample_frames
+from stepcut.features.video.sample import frame_at, sample_frames
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.naming import frame_at
 from stepcut.progress import Hook, Stage, silent
 
 Heard = tuple[str | Path, float, float]
@@ -99,16 +98,35 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
         out.mux(voice.encode())
 
 
-def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
-    """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
-    encoder = choose("kind", kind, KINDS)
+PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
+"""The containers that browsers open."""
+
+
+def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
+    """Whether a browser that decodes these `codecs` (h264, vp9, av1 ...) plays the video itself."""
+    with open_video(video, threads=1) as (container, stream):
+        context = stream.codec_context
+        return (
+            container.format.name in PLAYED
+            and context.name in codecs
+            and context.pix_fmt in ("yuv420p", "yuvj420p")
+        )
+
+
+def proxy_of(video: str | Path, kind: str) -> Path:
+    """Where the copy of a video for browsers lies, once it is made; its name changes when the video does."""
+    choose("kind", kind, KINDS)
     file = Path(video).absolute()
     state = file.stat()
-    # Its name changes when the video does.
     name = hashlib.blake2b(
         f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12
     ).hexdigest()
-    target = cache_dir() / "proxies" / f"{name}.{kind}"
+    return cache_dir() / "proxies" / f"{name}.{kind}"
+
+
+def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
+    """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
+    encoder, target = choose("kind", kind, KINDS), proxy_of(video, kind)
     if target.exists():
         return target
     info = probe(video)

@@ -96,7 +96,8 @@ def embedding(
     """Where frames lie after learning, in two dimensions: coloured by step on the left, by video on the right.
 
     Good steps are islands on the left, and mixed on the right. `features` are the rows of the videos in the order of
-    `procedure.timelines`; without them they are computed (or found in the cache). `most` frames are drawn, by `seed`.
+    `procedure.timelines`; without them they are read, or computed, from where it was learned. `most` frames are drawn,
+    by `seed`.
     """
     from sklearn.decomposition import PCA
 
@@ -104,13 +105,8 @@ def embedding(
     check_number("most", most, 1, whole=True)
     check_number("seed", seed, 0, SEEDS, whole=True)
     names = list(procedure.timelines)
-    lost = [name for name in names if features is None and procedure.videos[name] is None]
-    if lost:
-        raise OptionError(
-            f"{lost[0]}: only its features were given to learn; pass features=[...] in the same order."
-        )
     if features is None:
-        rows = [procedure.features(str(procedure.videos[name])).rows for name in names]
+        rows = [one.rows for one in procedure.learned_features()]
     else:
         rows = as_items("features", features, object, "an array of rows for each video, (T, d)")
     if len(rows) != len(names):

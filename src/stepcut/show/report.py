@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, says what was learned in words, and prints well."""
+"""The report: one HTML file for people who were not there; it needs no other file and prints well."""
 
 import base64
 import json
@@ -19,12 +19,23 @@ from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
+from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.canvas import Compared, check_procedure, compare, to_svg
 from stepcut.show.film import picture_at
-from stepcut.timeline import Segment, Timeline, draw_axis
+from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
 FINDING_COLOUR = "#c5221f"
+NAMED = 3
+"""Videos with findings that the summary names; the others are counted."""
+IN_SHORT = {
+    "missed": "{} is missing",
+    "misordered": "{} is out of order",
+    "extra": "{} is repeated",
+    "unusual": "{} is unusual",
+    "unknown": "something unknown happens",
+}
+"""What the summary writes for each kind of finding."""
 
 
 def make_report(
@@ -34,10 +45,29 @@ def make_report(
     pictures: int = 4,
     title: str = "",
 ) -> str:
-    """A procedure as one self-contained page.
+    """Write a procedure as one self-contained HTML page.
 
-    `truth` is whatever `stepcut.evaluate` takes; with it, scores and true timelines are shown. `checks` are reports of
-    `procedure.check`. `pictures` is how many are shown of each step, `title` the heading.
+    Parameters
+    ----------
+    procedure
+        The procedure to describe.
+    truth
+        True timelines, in any form that `stepcut.evaluate` takes; adds scores and true timelines.
+    checks
+        Reports of `procedure.check`.
+    pictures
+        Pictures shown of each step.
+    title
+        The heading.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Examples
+    --------
+    >>> page = make_report(procedure, checks=[procedure.check("new.mp4")])  # doctest: +SKIP
     """
     check_procedure(procedure)
     as_items("checks", checks, Report, "a list of reports, as procedure.check gives them")
@@ -45,119 +75,136 @@ def make_report(
     check_kind("title", title, str, "the words of the heading")
     compared = None if truth is None else compare(procedure, truth)
     shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
-    expected = procedure.expectations
-    trust = (str(procedure.quality), f"{expected.forecast} {expected.advice}", procedure.untaught)
     parts = [
-        _section("What was learned", _in_words(procedure, shown)),
-        _section(
-            "How far to trust it", "".join(f"<p>{escape(each)}</p>" for each in trust if each)
-        ),
+        f'<div class="summary">{_summary(procedure, checks)}</div>',
         _section("The steps", _gallery(procedure, pictures)),
-        _section("Timelines", _timelines(procedure, compared)),
-        _section("Orders", procedure.orders._repr_html_()),
-        _section("What must precede what", _graph(procedure.graph, shown)),
+        _section("When each video does them", _timelines(procedure, compared)),
     ]
     if checks:
-        parts.append(
-            _section("Checked videos", "".join(_checked(procedure, check) for check in checks))
-        )
-    if compared is not None:
-        parts.append(_section("Scores", _scores(compared)))
-    choice, curve = procedure.method.choice_, procedure.method.curve_
-    if choice is not None:
-        drawn = to_svg(plots.choice(procedure))
-        parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
-    if procedure.config.get("hierarchy") is not None:
-        drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned_steps) > 1 else ""
-        parts.append(
-            _section("With more or fewer steps", drawn + _listed(str(procedure.hierarchy())))
-        )
-    if curve is not None and curve.values:
-        parts.append(_section("Learning", to_svg(plots.loss(procedure))))
-    parts.append(_section("Settings and versions", _listed(json.dumps(procedure.config, indent=1))))
+        checked = "".join(_checked(procedure, check) for check in checks)
+        parts.append(_section("Checked videos", checked))
+    parts.append(_section("What comes before what", _graph(procedure.graph, shown)))
+    parts.append(
+        f'<section class="details"><h2>Details</h2>{_details(procedure, compared)}</section>'
+    )
     name = escape(title or "A learned procedure")
     style = (resources.files("stepcut.show") / "report.css").read_text(encoding="utf-8")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
-        f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>Made by stepcut {__version__}, offline. "
-        "Look before you trust: videos may share what nobody meant.</footer></main></body></html>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{style}</style></head><body><main><h1>{name}</h1>{''.join(parts)}"
+        f"<footer>Made with stepcut {__version__}.</footer></main></body></html>"
     )
 
 
-def _in_words(procedure: Procedure, shown: ProcedureGraph) -> str:
+def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
+    """What was learned, how far to trust it, and what is wrong in the checked videos."""
     total = sum(timeline.end for timeline in procedure.timelines.values())
-    orders = procedure.orders
-    done = [{part.step for part in cut} for cut in procedure.timelines.values()]
-    partly = [
-        name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)
-    ]
-    how = (
-        f"learned from labels of {len(procedure.given)} and found"
-        if procedure.given
-        else "found without labels"
-    )
-    words = [
-        f"{len(procedure.steps)} {'step was' if len(procedure.steps) == 1 else 'steps were'} {how} in "
-        f"{counted(len(procedure.timelines))}, {duration(total)} in all.",
-        "All videos do them in the same order"
-        if len(orders) == 1
-        else f"The videos do them in {len(orders)} orders",
-    ]
-    words[-1] += " (by when each is first done, for some come again)." if orders.by_first else "."
-    again = [shown.name(step) for step in sorted(shown.repeated)]
-    words += [f"Left out by some: {', '.join(partly)}."] if partly else []
-    words += [f"Done more than once by some: {', '.join(again)}."] if again else []
+    videos = f"{counted(len(procedure.timelines))} ({duration(total)})"
+    steps = f"{len(procedure.steps)} {'step' if len(procedure.steps) == 1 else 'steps'}"
+    if procedure.given:
+        learned = (
+            f"{steps} learned from {videos}, {len(procedure.given)} of them labelled by a person."
+        )
+    else:
+        learned = f"{steps} discovered in {videos} without any labels."
+    words = [learned, str(procedure.quality)]
+    wrong = [check for check in checks if not check.ok]
+    if checks and not wrong:
+        words.append(f"{counted(len(checks))} checked: nothing unusual.")
+    elif wrong:
+        named = "; ".join(f"{check.video}: {_worst(check)}" for check in wrong[:NAMED])
+        more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        words.append(f"{len(wrong)} of {counted(len(checks))} checked deviate: {named}{more}.")
     skipped = "".join(
         f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
     )
-    unused = f"<p>Left out, since they could not be used:</p><ul>{skipped}</ul>" if skipped else ""
-    return f"<p>{escape(' '.join(words))}</p>{unused}"
+    unused = f"<p>These videos could not be used:</p><ul>{skipped}</ul>" if skipped else ""
+    return "".join(f"<p>{escape(each)}</p>" for each in words) + unused
 
 
-def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
-    """The graph; where it counts other steps than that of the timelines, which are shown, why."""
-    differs = graph.occurs != shown.occurs
-    why = "Each video is cut as if it were new here, so a step may be found in fewer of them than the timelines show."
-    return (
-        (f"<p>{why}</p>" if differs else "")
-        + f'<div class="graph">{graph._repr_svg_()}</div>'
-        + _listed(str(graph))
+def _worst(check: Report) -> str:
+    """The strongest finding of a check, in words."""
+    if check.other_task:
+        return "it shows another task"
+    if check.findings:
+        first = check.findings[0]
+        return IN_SHORT[first.kind].format(first.name or "the video")
+    return f"{', '.join(check.critical)} not seen" if check.critical else "it is unusual as a whole"
+
+
+def _details(procedure: Procedure, compared: Compared | None) -> str:
+    """Everything that a first reader does not need, folded."""
+    expected = procedure.expectations
+    trust = (expected.forecast, expected.advice, procedure.untaught)
+    done = [{part.step for part in each} for each in procedure.timelines.values()]
+    some = [step for step in procedure.steps if 0 < sum(step in each for each in done) < len(done)]
+    skipped = f"<p>Not done in every video: {escape(', '.join(some))}.</p>" if some else ""
+    first = "<p>Some steps are repeated; each counts at its first time.</p>"
+    orders = (first if procedure.orders.by_first else "") + procedure.orders._repr_html_()
+    parts = {
+        "Orders of the steps": skipped + orders,
+        "What a check can find": "".join(f"<p>{escape(each)}</p>" for each in trust if each),
+        "What comes before what, in words": _text(str(procedure.graph)),
+    }
+    if compared is not None:
+        parts["Scores against the true timelines"] = _scores(compared)
+    choice, curve = procedure.method.choice_, procedure.method.curve_
+    if choice is not None:
+        drawn = to_svg(plots.choice(procedure))
+        parts["How the number of steps was chosen"] = f"<p>{escape(choice.reason)}</p>{drawn}"
+    if procedure.config.get("hierarchy") is not None:
+        drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned_steps) > 1 else ""
+        parts["With more or fewer steps"] = drawn + _text(str(procedure.hierarchy()))
+    if curve is not None and curve.values:
+        parts["Training loss"] = to_svg(plots.loss(procedure))
+    parts["Settings and versions"] = _text(json.dumps(procedure.config, indent=1))
+    return "".join(
+        f"<details><summary>{escape(name)}</summary>{body}</details>"
+        for name, body in parts.items()
     )
 
 
+def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
+    """The graph, with a note where it counts other videos than the timelines show."""
+    why = "Here each video is segmented as if it were new, so counts may be below those above."
+    note = f"<p>{why}</p>" if graph.occurs != shown.occurs else ""
+    return f'{note}<div class="graph">{graph._repr_svg_()}</div>'
+
+
 def _gallery(procedure: Procedure, each: int) -> str:
-    """A card per step: its name on its colour, how often and how long, and pictures from `each` so many videos."""
+    """A card per step: number and name on its colour, how often and how long, and `each` pictures."""
     cards = []
-    for number, name in enumerate(procedure.steps):
+    for number, name in enumerate(procedure.steps, 1):
         spent = [
-            sum(part.duration for part in cut if part.step == name)
-            for cut in procedure.timelines.values()
+            sum(part.duration for part in timeline if part.step == name)
+            for timeline in procedure.timelines.values()
         ]
         seen = [seconds for seconds in spent if seconds > 0]
-        often = f"in {len(seen)} of {len(spent)} videos" + (
-            f", about {median(seen):.0f} s" if seen else ""
-        )
+        often = f"in {len(seen)} of {len(spent)} videos"
+        often += f", about {median(seen):.0f} s" if seen else ""
         pictures = "".join(
-            f'<img tabindex="0" src="data:image/jpeg;base64,{picture}" title="{escape(video)}, {time:.0f} s" '
+            f'<img tabindex="0" src="data:image/jpeg;base64,{picture}" '
+            f'title="{escape(video)}, {time:.0f} s" '
             f'alt="{escape(name)} in {escape(video)} at {time:.0f} s">'
             for video, time, picture in find_moments(procedure, name, each)
         )
         fill = procedure.colours[name]
-        paint = f"background:{fill};color:{ink(fill)}"
         cards.append(
-            f'<article><h3 style="{paint}">{number} · <bdi>{escape(name)}</bdi></h3><p>{often}</p>'
-            f"<div>{pictures}</div></article>"
+            f'<article><h3 style="background:{fill};color:{ink(fill)}">{number} · '
+            f"<bdi>{escape(name)}</bdi></h3><p>{often}</p><div>{pictures}</div></article>"
         )
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
 def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[str, float, str]]:
-    """The pictures that best show a step, with their videos and times: the middles of its surest segments, from `each`
-    so many videos; one that is no longer where it was is passed over."""
+    """Yield the video, time and JPEG of the pictures that show a step best, from `each` videos.
+
+    A picture is the middle of the video's most confident segment; videos that moved are skipped.
+    """
     surest: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
-        # None: a person set it.
+        # A segment without a confidence was set by a person.
         sure = {
             s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
         }
@@ -172,61 +219,66 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:
-    """A bar per video on one scale; the true one above, in the colours of the steps it was matched with."""
+    """A bar per video on one scale; true timelines above, in the colours of the matched steps."""
     end = max(timeline.end for timeline in procedure.timelines.values())
     rows = []
     for name, timeline in procedure.timelines.items():
         above = ""
         if compared is not None and name in compared.timelines:
-            above = compared.timelines[name].to_svg(
-                compared.colours, end, height=12, label=f"truth of {name}"
+            above = draw_bar(
+                compared.timelines[name], compared.colours, end, height=10, label=f"truth of {name}"
             )
-        rows.append(
-            f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(procedure.colours, end)}</td></tr>"
-        )
+        drawn = draw_bar(timeline, procedure.colours, end)
+        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{drawn}</td></tr>")
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
     legend = "".join(
         f'<li><span style="background:{fill}"></span><bdi>{escape(name)}</bdi></li>'
         for name, fill in procedure.colours.items()
     )
-    note = (
-        " The narrow bar above each is the truth, in the colour of the step it was matched with."
-        if compared
-        else ""
-    )
+    note = "<p>The narrow bar above each is the truth.</p>" if compared else ""
     return (
-        f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>background</li></ul>'
-        f'<table class="timelines">{"".join(rows)}</table>'
-        f"<p>Point at a segment to read its times and how sure it is.{note}</p>"
+        f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>'
+        f'none of them</li></ul><table class="timelines">{"".join(rows)}</table>{note}'
     )
 
 
 def _checked(procedure: Procedure, check: Report) -> str:
-    """The timeline of a checked video, marks beneath it where something was found, and what."""
+    """The timeline of a checked video, red marks where it deviates, and the findings in words."""
     done = [Segment(start, end, step.name) for step in check.steps for start, end in step.times]
-    drawn = Timeline(done, check.seconds, video=check.video).to_svg(procedure.colours)
+    drawn = draw_bar(Timeline(done, check.seconds, video=check.video), procedure.colours)
     if check.findings:
         marks = Timeline([Segment(f.start, f.end, f.reason) for f in check.findings], check.seconds)
-        drawn += marks.to_svg(
-            dict.fromkeys(marks.steps, FINDING_COLOUR), height=6, label=f"findings in {check.video}"
-        )
+        red = dict.fromkeys(marks.steps, FINDING_COLOUR)
+        drawn += draw_bar(marks, red, height=6, label=f"findings in {check.video}")
+    if check.ok:
+        said = '<p class="fine">✓ Nothing unusual.</p>'
+    else:
+        found = [f"<b>{_minutes(f.start)}</b> {escape(f.reason)}" for f in check.findings]
+        said = f'<ul class="wrong">{"".join(f"<li>✗ {each}</li>" for each in found)}</ul>'
+        said = said if found else f'<p class="wrong">✗ {escape(_worst(check))}</p>'
     return (
-        f'<table class="timelines"><tr><th>{escape(check.video)}</th><td>{drawn}{draw_axis(check.seconds)}</td></tr>'
-        f"</table>{check._repr_html_()}"
+        f'<article class="checked"><table class="timelines"><tr><th>{escape(check.video)}</th>'
+        f"<td>{drawn}{draw_axis(check.seconds)}</td></tr></table>{said}"
+        f"<details><summary>step by step</summary>{check._repr_html_()}</details></article>"
     )
 
 
+def _minutes(seconds: float) -> str:
+    """A time as minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
 def _scores(compared: Compared) -> str:
+    """All tables of the evaluation, and which discovered step is which true one."""
     evaluation = compared.evaluation
     matching = "".join(f"<li>{escape(line)}</li>" for line in evaluation.matching.splitlines())
     each = evaluation.per_step()._repr_html_() + evaluation.per_video()._repr_html_()
-    matched = f"<p>Which found step is which true one, and how much of it is right:</p><ul>{matching}</ul>"
-    return f"{evaluation._repr_html_()}{matched}<details><summary>by step and video</summary>{each}</details>"
+    return f"{evaluation._repr_html_()}<ul>{matching}</ul>{each}"
 
 
 def _section(heading: str, body: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>{body}</section>"
 
 
-def _listed(text: str) -> str:
-    return f"<details><summary>in full</summary><pre>{escape(text)}</pre></details>"
+def _text(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import atan2, cos, hypot, pi, sin
+from functools import cache
+from math import atan2, ceil, cos, floor, hypot, pi, sin, tanh
 from pathlib import Path
 
 import av
@@ -16,12 +17,15 @@ from stepcut.files.atomic import whole_file
 from stepcut.toy import things
 from stepcut.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, paint_kitchen, settle, work_at
 from stepcut.toy.script import PASTIMES, STEPS, Script, Shot
-from stepcut.toy.things import Pixels, expose, overlay
+from stepcut.toy.things import Packed, Pixels, expose, overlay
 
-SIZE = (320, 240)
-FPS = 15
+SIZE = (256, 192)
+"""Width and height of a frame in pixels: no more than the default backbone looks at."""
+FPS = 10
+CLOSE = SIZE[0] / 320
+"""Pixels per unit of the kitchen at a zoom of 1."""
 REACH = 80.0
-"""How far from the middle of the view the hands may be, in units: they come along when the head turns."""
+"""Largest distance of the hands from the middle of the view, in units at a zoom of 1."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,10 @@ class InHand:
 
 
 def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[Pixels]:
-    """Every frame of a `script` from a `view`, `(240, 320, 3)` RGB at FPS frames a second; frame `i` shows the time
-    `i / FPS`. The `look` overrides what the seed of the script gives."""
+    """Yield the frames of a `script`, `(192, 256, 3)` RGB; frame `i` shows the time `i / FPS`.
+
+    The `look` overrides the one that belongs to the script's seed.
+    """
     look = look or Look(script.seed)
     rng = np.random.default_rng([*script.seed, 4])
     kitchen = paint_kitchen(look, script.seed)
@@ -67,7 +73,7 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
             spot = work_at(look, shot.act)
         while number < len(path) and number / FPS < shot.end - 1e-9:
             camera = path[number]
-            frame = np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
+            frame = np.zeros(SIZE[::-1], np.uint32)
             cx, cy, zoom, roll = camera.tolist()
             _draw(
                 frame,
@@ -81,21 +87,21 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
             if view == "side":
                 items, (x, y) = _stand(items), spot
             else:
-                reach, head = REACH / zoom, camera[:2]
+                reach, head = REACH * CLOSE / zoom, camera[:2]
                 x, y = (head + np.clip(spot - head, -reach, reach)).tolist()
             for item in items:
                 at = _project(camera, x + item.x, y + item.y)
                 _draw(frame, *sprites[item.thing], at, item.turn + roll, item.size * zoom)
-            yield finish(frame, number)
+            yield finish(frame.view(np.uint8).reshape(*frame.shape, 4), number)
             number += 1
         if shot.step:
             settle(kitchen, look, shot.step)
             seen = _seen(kitchen, view)
 
 
-def _seen(kitchen: Image.Image, view: str) -> Pixels:
-    """The kitchen as pixels, shrunk for the camera that stands far away, or its picture would flicker."""
-    return np.asarray((kitchen.reduce(4) if view == "side" else kitchen).convert("RGBA"))
+def _seen(kitchen: Image.Image, view: str) -> Packed:
+    """The kitchen as the camera sees it: from far away it is reduced, or the picture would flicker."""
+    return things.pack(kitchen.reduce(4) if view == "side" else kitchen)
 
 
 def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
@@ -156,7 +162,7 @@ def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np
     path[:, 0] += 2.5 * _sway(times, 1.7, rng)
     path[:, 1] += 2.5 * _sway(times, 2.1, rng)
     path[:, 3] += 0.6 * _sway(times, 1.9, rng)
-    path[:, 2] = np.clip(path[:, 2], 0.55, 1.6)
+    path[:, 2] = CLOSE * np.clip(path[:, 2], 0.55, 1.6)
     half = (
         0.5 * np.array(SIZE) / path[:, 2:3] * (1.1, 1.25) + 5
     )  # nobody looks past the ends of the kitchen
@@ -170,16 +176,21 @@ def _sway(t: NDArray[np.float64], pace: float, rng: np.random.Generator) -> NDAr
     return np.asarray(sum(waves) / 2.0, dtype=np.float64)
 
 
+@cache
+def _habits(seed: int) -> tuple[float, float, float, float]:
+    """How a cook works in one shot: the pace, the place of the hands (x, y) and their angle."""
+    own = np.random.default_rng([seed, 2])
+    return own.uniform(0.75, 1.3), own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
+
+
 def _hold(shot: Shot, t: float) -> list[InHand]:
     """The hands and what they hold, `t` seconds into a shot, the rearmost first."""
-    act, own = shot.act, np.random.default_rng([shot.seed, 2])
-    pace = own.uniform(0.75, 1.3)
-    dx, dy, turn = own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
+    act = shot.act
+    pace, dx, dy, turn = _habits(shot.seed)
     beat = 2 * pi * pace * t
-    way = 0.5 + 0.5 * np.tanh(
-        3 * sin(0.55 * beat)
-    )  # of the jam, from the jar to the toast and back
-    tools = {  # where the tool is, how it is turned, and how the right hand is that holds it
+    # The way of the jam, from the jar (0) to the toast (1) and back.
+    way = 0.5 + 0.5 * tanh(3 * sin(0.55 * beat))
+    tools = {  # the tool's place and angle, then the angle of the right hand that holds it
         "cut bread": (14 + dx, 58 + dy + 20 * sin(1.7 * beat), -12 + turn, -24),
         "spread butter": (66 + dx + 26 * sin(beat), 74 + dy + 8 * cos(0.7 * beat), -52 + turn, -30),
         "add jam": (10 + 80 * way + dx, 96 - 40 * way + dy, -28 + turn - 20 * way, -26),
@@ -238,20 +249,27 @@ def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, fl
 
 
 def _draw(
-    frame: Pixels,
-    picture: Pixels,
+    frame: Packed,
+    picture: Packed,
     grip: tuple[float, float],
     at: tuple[float, float],
     turn: float,
     size: float,
 ) -> None:
     """Draw `picture` so that its `grip` comes to `at`, turned and resized about it."""
-    a, b = (
-        cos(turn * pi / 180) / size,
-        sin(turn * pi / 180) / size,
-    )  # the inverse map: frame to picture
-    across, down = grip[0] - a * at[0] - b * at[1], grip[1] + b * at[0] - a * at[1]
-    overlay(frame, picture, np.array([a, b, across, -b, a, down]))
+    c, s = cos(turn * pi / 180), sin(turn * pi / 180)
+    height, width = picture.shape[:2]
+    corners = [
+        (x - grip[0], y - grip[1]) for x, y in ((0, 0), (width, 0), (0, height), (width, height))
+    ]
+    across = [at[0] + size * (c * x - s * y) for x, y in corners]
+    down = [at[1] + size * (s * x + c * y) for x, y in corners]
+    left, top = max(0, floor(min(across))), max(0, floor(min(down)))
+    part = frame[top : max(top, ceil(max(down))), left : max(left, ceil(max(across)))]
+    a, b, x, y = c / size, s / size, left - at[0], top - at[1]  # the inverse map
+    overlay(
+        part, picture, np.array([a, b, grip[0] + a * x + b * y, -b, a, grip[1] - b * x + a * y])
+    )
 
 
 def _make_finish(
@@ -259,6 +277,7 @@ def _make_finish(
 ) -> Callable[[Pixels, int], Pixels]:
     """Light that comes and goes, a dark rim, the noise of the sensor, and the mirror of a left-handed cook."""
     clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
+    vivid = np.float32(look.vivid)
     levels = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255).astype(np.float32)
     y, x = np.ogrid[-1 : 1 : SIZE[1] * 1j, -1 : 1 : SIZE[0] * 1j]
     rim = (1 - 0.28 * (x**2 + y**2) ** 1.5 / 2).astype(np.float32)
@@ -268,8 +287,7 @@ def _make_finish(
     def finish(frame: Pixels, number: int) -> Pixels:
         dx, dy = shifts[number]
         own = grain[dy : dy + SIZE[1], dx : dx + SIZE[0]]
-        return expose(
-            frame, levels * np.float32(clouds[number]), look.vivid, rim, own, look.mirrored
-        )
+        light = levels * np.float32(clouds[number])
+        return expose(frame, light, vivid, rim, own, look.mirrored)
 
     return finish

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.checks import SEEDS, check_number
-from stepcut.errors import OptionError, check_kind, choose, unknown
+from stepcut.errors import check_kind, choose, unknown
 from stepcut.timeline import Segment, Timeline
 
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
@@ -171,7 +171,7 @@ def _parse(flaw: str | None) -> tuple[str, str]:
     choose("flaw", kind, {"skip": 0, "swap": 0, "repeat": 0})
     allowed = [b for b in STEPS if kind != "swap" or any(b == after for _, after in EDGES)]
     if step not in allowed:
-        raise OptionError(unknown(f"flaw={flaw!r}: step", step, allowed))
+        raise unknown(f"flaw={flaw!r}: step", step, allowed)
     return kind, step
 
 

@@ -19,12 +19,12 @@ from PIL import Image, ImageDraw
 from stepcut.jit import compiled_later
 
 Pixels = NDArray[np.uint8]
-ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
+Packed = NDArray[np.uint32]
 Colour = tuple[int, ...]
 """Red, green and blue, 0 to 255."""
 Point = tuple[float, float]
-Sprite = tuple[Pixels, Point]
-"""A picture (h, w, 4), and the point by which it is held."""
+Sprite = tuple[Packed, Point]
+"""A packed picture (h, w), and the point by which it is held."""
 
 
 def shade(colour: Colour, by: float) -> Colour:
@@ -135,7 +135,7 @@ def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
     width, height = about["size"]
     canvas = Canvas(width, height, fine=about.get("fine", 3))
     draw(canvas, thing, colours)
-    return np.asarray(canvas.done()), (about["grip"][0], about["grip"][1])
+    return pack(canvas.done()), (about["grip"][0], about["grip"][1])
 
 
 @cache
@@ -160,7 +160,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
         for k in range(int(rng.integers(2, 8))):
             width = rng.uniform(30, 105)
             c.box(78, 42 + 26 * k, 78 + width, 42 + 26 * k + rng.uniform(8, 20), any_colour(), 4)
-        return np.asarray(c.done()), (126, 250)
+        return pack(c.done()), (126, 250)
     for _ in range(int(rng.integers(3, 8))):  # a gadget made up of shapes and colours
         x, y, r = rng.uniform(70, 190), rng.uniform(60, 220), rng.uniform(18, 70)
         corners = int(rng.integers(2, 8))
@@ -170,74 +170,77 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
             turn = rng.uniform(0, 6)
             angles = [turn + 2 * math.pi * k / corners for k in range(corners)]
             c.shape([(x + r * math.cos(a), y + r * math.sin(a)) for a in angles], any_colour())
-    return np.asarray(c.done()), (126, 210)
+    return pack(c.done()), (126, 210)
+
+
+def pack(picture: Image.Image) -> Packed:
+    """A picture as one number per pixel, (h, w): RGBA, colours multiplied by their opacity."""
+    pixels = np.asarray(picture.convert("RGBA").convert("RGBa"))
+    return np.ascontiguousarray(pixels).view("<u4")[..., 0]
 
 
 @compiled_later
-def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64]) -> None:
-    """Draw `picture` (h, w, 4) over `frame` (H, W, 3), between pixels bilinear.
+def overlay(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
+    """Draw a packed `picture` (h, w) over a packed `frame` (H, W), bilinear between pixels.
 
-    The frame's pixel (x, y) shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5); outside it nothing is drawn.
+    The frame's pixel (x, y) shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5); outside it
+    nothing is drawn. Places are fixed-point numbers with 16 binary places, and two of the four
+    colours are computed at once, in the even and the odd bytes of one number.
     """
-    height, width = picture.shape[:2]
+    height, width = picture.shape
+    lanes, byte, one = np.uint32(0x00FF00FF), np.uint32(8), np.uint64(1)
+    right, bottom = np.int64(width - 1) << 16, np.int64(height - 1) << 16
+    across, down = np.int64(m[0] * 65536), np.int64(m[3] * 65536)
     for y in range(frame.shape[0]):
+        u, v = np.int64((m[1] * y + m[2]) * 65536), np.int64((m[4] * y + m[5]) * 65536)
         for x in range(frame.shape[1]):
-            u = m[0] * x + m[1] * y + m[2]
-            v = m[3] * x + m[4] * y + m[5]
-            if not (0 <= u < width - 1 and 0 <= v < height - 1):
-                continue
-            i, j = np.uint64(v), np.uint64(u)
-            i1, j1 = i + np.uint64(1), j + np.uint64(1)
-            a00, a01, a10, a11 = (
-                picture[i, j, 3],
-                picture[i, j1, 3],
-                picture[i1, j, 3],
-                picture[i1, j1, 3],
-            )
-            if a00 | a01 | a10 | a11 == 0:
-                continue
-            fv, fu = np.float32(v - i), np.float32(u - j)
-            w00, w01 = (ONE - fv) * (ONE - fu), (ONE - fv) * fu
-            w10, w11 = fv * (ONE - fu), fv * fu
-            rest = np.float32(0)
-            if a00 & a01 & a10 & a11 != 255:
-                # Weight colours by their opacity, or transparent neighbours would darken the edges.
-                w00, w01, w10, w11 = (
-                    w00 * a00 * FULL,
-                    w01 * a01 * FULL,
-                    w10 * a10 * FULL,
-                    w11 * a11 * FULL,
-                )
-                rest = ONE - (w00 + w01 + w10 + w11)
-            for k in range(3):
-                colour = w00 * picture[i, j, k] + w01 * picture[i, j1, k]
-                colour += w10 * picture[i1, j, k] + w11 * picture[i1, j1, k]
-                frame[y, x, k] = np.uint8(colour + rest * frame[y, x, k] + HALF)
+            if 0 <= u < right and 0 <= v < bottom:
+                i, j = np.uint64(v >> 16), np.uint64(u >> 16)
+                a, b = picture[i, j], picture[i, j + one]
+                c, d = picture[i + one, j], picture[i + one, j + one]
+                if a | b | c | d:
+                    fu, fv = np.uint32((u >> 8) & 255), np.uint32((v >> 8) & 255)
+                    gu, gv = np.uint32(256) - fu, np.uint32(256) - fv
+                    upper = ((a & lanes) * gu + (b & lanes) * fu) >> byte & lanes
+                    lower = ((c & lanes) * gu + (d & lanes) * fu) >> byte & lanes
+                    even = (upper * gv + lower * fv) >> byte & lanes
+                    upper = ((a >> byte & lanes) * gu + (b >> byte & lanes) * fu) >> byte & lanes
+                    lower = ((c >> byte & lanes) * gu + (d >> byte & lanes) * fu) >> byte & lanes
+                    odd = (upper * gv + lower * fv) >> byte & lanes
+                    rest = np.uint32(255) - (odd >> np.uint32(16))
+                    if rest:
+                        even += (frame[y, x] & lanes) * rest >> byte & lanes
+                        odd += (frame[y, x] >> byte & lanes) * rest >> byte & lanes
+                    frame[y, x] = even | odd << byte
+            u += across
+            v += down
 
 
 @compiled_later
 def expose(
     frame: Pixels,
     levels: NDArray[np.float32],
-    vivid: float,
+    vivid: np.float32,
     rim: NDArray[np.float32],
     grain: NDArray[np.float32],
     mirrored: bool,
 ) -> Pixels:
-    """The frame as the sensor gives it: `levels` (3, 256) of light, darker at the `rim` (H, W), with `grain` (H, W),
-    and colours as strong as `vivid` says: 0 for grey, 1 for as they are."""
+    """The frame (H, W, 4) as a sensor records it, (H, W, 3).
+
+    `levels` (3, 256) maps every colour to its light, `rim` (H, W) darkens the corners, `grain` (H, W)
+    is added, and `vivid` is the strength of the colours: 0 for grey, 1 for unchanged.
+    """
     height, width = frame.shape[:2]
-    out = np.empty_like(frame)
+    out = np.empty((height, width, 3), np.uint8)
+    pale = (np.float32(1) - vivid) / np.float32(3)
     for y in range(height):
         for x in range(width):
             to = width - 1 - x if mirrored else x
-            r, g, b = (
-                levels[0, frame[y, x, 0]],
-                levels[1, frame[y, x, 1]],
-                levels[2, frame[y, x, 2]],
-            )
-            grey = (r + g + b) * np.float32((1 - vivid) / 3)
+            r = levels[0, frame[y, x, 0]]
+            g = levels[1, frame[y, x, 1]]
+            b = levels[2, frame[y, x, 2]]
+            grey = (r + g + b) * pale
             for k, value in enumerate((r, g, b)):
-                seen = (grey + np.float32(vivid) * value) * rim[y, x] + grain[y, x]
+                seen = (grey + vivid * value) * rim[y, x] + grain[y, x]
                 out[y, to, k] = np.uint8(min(max(seen, np.float32(0)), np.float32(255)))
     return out

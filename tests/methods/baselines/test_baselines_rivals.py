@@ -15,6 +15,7 @@ from stepcut.methods.baselines.kmeans import (
     append_time,
     clock_cost,
     find_means,
+    smooth_embedding,
     time_order,
 )
 from stepcut.paper.cnc.subset import Subset, choose_subset
@@ -126,3 +127,40 @@ def test_asot_finds_repeats_and_rare_steps() -> None:
         most = np.array([np.bincount(labels[true == step]).argmax() for step in range(4)])
         assert len(set(most.tolist())) == 4
         assert np.mean(labels == most[true]) > 0.97
+
+
+def test_subset_selection_chooses_from_ten_states_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def spy(rows: Any, k: int, seed: int, restarts: int) -> Any:
+        asked.append(k)
+        return find_means(rows, k, seed, restarts)
+
+    monkeypatch.setattr("stepcut.paper.cnc.subset.find_means", spy)
+    rows = np.random.default_rng(0).normal(size=(90, 4))
+    Subset(steps=3).fit([rows])
+    Subset(steps=4).fit([rows])
+    Subset(steps=4, states=7).fit([rows])
+    assert asked == [30, 40, 7]
+
+
+def test_the_smooth_row_is_what_its_description_says() -> None:
+    # Centred per video, a Gaussian of 12 s, principal components, length 1, 1.5 x normalised time.
+    rate, rng = 2.0, np.random.default_rng(0)
+    videos = [np.cumsum(rng.normal(size=(n, 5)), axis=0) for n in (300, 240)]
+    reach = round(4 * 12 * rate)
+    away = np.arange(-reach, reach + 1) / rate
+    bell = np.exp(-0.5 * (away / 12) ** 2)
+    bell /= bell.sum()
+    smoothed = []
+    for rows in videos:
+        wide = np.pad(rows - rows.mean(axis=0), ((reach, reach), (0, 0)), mode="edge")
+        columns = [np.convolve(column, bell, mode="valid") for column in wide.T]
+        smoothed.append(np.stack(columns, axis=1))
+    middle = np.concatenate(smoothed).mean(axis=0)
+    for found, rows in zip(smooth_embedding(videos, rate), smoothed, strict=True):
+        lengths = np.linalg.norm(rows - middle, axis=1, keepdims=True)
+        alike = ((rows - middle) / lengths) @ ((rows - middle) / lengths).T
+        # Five numbers a row are fewer than 32 components, so nothing but a rotation has happened.
+        np.testing.assert_allclose(found[:, :-1] @ found[:, :-1].T, alike, atol=2e-3)
+        np.testing.assert_allclose(found[:, -1], 1.5 * np.arange(len(rows)) / len(rows), atol=1e-6)

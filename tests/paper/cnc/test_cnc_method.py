@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -119,20 +120,44 @@ def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.n
         CnC(steps=3).fit(rows, [Constraint(labels=np.zeros(36, dtype=np.int64)), None, None])
 
 
-def test_as_published_sets_the_papers_text(videos: dict[str, np.ndarray]) -> None:
-    method = CnC(steps=3, dim=16, as_published=True, train=QUICK).fit(list(videos.values()))
-    embedder, segmenter = method.embedder_, method.segmenter_
-    assert (embedder.weight, embedder.window, embedder.gamma_time, embedder.temperature) == (
-        32,
-        10,
-        "frames",
-        1 / 16,
-    )
-    assert isinstance(segmenter, ProCut)
-    assert (segmenter.m, segmenter.normalise, segmenter.solver) == (2, False, "expansion")
-    assert CnC(as_published=True, train={"dim": 8})._make_embedder().temperature == 1 / 8
-    assert CnC(as_published=True, cut={"m": 1.5})._make_segmenter().settings()["m"] == 1.5
+@pytest.mark.parametrize(
+    ("loss", "weight", "time"),
+    [
+        ("tc3i", 24, "frames"),
+        ("tcc", None, "video"),
+        ("lav", 12, "video"),
+        ("lav+tcc", 12, "video"),
+    ],
+)
+def test_as_published_is_the_text_of_each_loss(loss: str, weight: Any, time: str) -> None:
+    # Sums over T frames beside sums over T^2 pairs weigh a mean over pairs T times, or half of that.
+    method = CnC(steps=3, dim=16, rate=2, loss=loss, as_published=True, train={"frames": 24})
+    losses = method._make_embedder().losses
+    assert (losses.weight, losses.gamma_time) == (weight, time)
+    assert (losses.window, losses.temperature, losses.variance_weight) == (10, 1 / 16, 0.0005)
+    cut = method._make_segmenter().settings()
+    assert (cut["m"], cut["normalise"], cut["solver"], cut["window"]) == (2, False, "expansion", 2)
+
+
+def test_what_is_set_by_hand_comes_before_the_published_text(videos: dict[str, np.ndarray]) -> None:
+    by_hand = CnC(steps=3, as_published=True, train={**QUICK, "weight": 3}, cut={"m": 1.5})
+    method = by_hand.fit(list(videos.values()))
+    assert method.embedder_.losses.weight == 3
+    assert method.segmenter_.settings()["m"] == 1.5
     again = CnC.restore(method.settings(), method.state())
     np.testing.assert_array_equal(
         again.predict([videos["v0"]])[0], method.predict([videos["v0"]])[0]
     )
+
+
+def test_as_published_every_loss_trains_another_network(videos: dict[str, np.ndarray]) -> None:
+    rows = [np.repeat(video, 4, axis=0) for video in videos.values()]
+    found = {
+        loss: CnC(steps=3, loss=loss, as_published=True, train={"iterations": 30, "dim": 8})
+        .fit(rows)
+        .embed(rows)[0]
+        for loss in ("tc3i", "tcc", "lav", "lav+tcc")
+    }
+    for one, other in combinations(found, 2):
+        apart = np.abs(found[one] - found[other]).max() / np.abs(found[one]).max()
+        assert apart > 1e-3, (one, other)

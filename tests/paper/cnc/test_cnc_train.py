@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
 from stepcut.methods.learned import Curve
 from stepcut.paper.cnc.embedder import Embedder
-from stepcut.paper.cnc.sampling import draw
+from stepcut.paper.cnc.sampling import Batch, draw
 from stepcut.paper.cnc.training import Checkpoint, Plan, converged, train
 from stepcut.progress import Event, silent
 
@@ -49,7 +49,7 @@ class Stop(Exception):
 
 @pytest.mark.parametrize("loss", ["tc3i", "tcc", "lav", "lav+tcc"])
 def test_loss_falls(loss: str) -> None:
-    embedder = Embedder(loss=loss, dim=8, seed=0, iterations=60).fit(make_vectors())
+    embedder = Embedder.of(loss=loss, dim=8, seed=0, iterations=60).fit(make_vectors())
     values = [row[0] for row in embedder.curve_.values]
     assert np.mean(values[-10:]) < 0.97 * np.mean(values[:5])
     parts = {
@@ -67,7 +67,7 @@ def test_loss_falls(loss: str) -> None:
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_shapes_seeds_and_saving(kind: str) -> None:
     features = make_vectors() if kind == "vectors" else make_maps()
-    embedder = Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3).fit(features)
+    embedder = Embedder.of(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3).fit(features)
     out = embedder.transform(features)
     assert [rows.shape for rows in out] == [(len(rows), 6) for rows in features]
     assert all(rows.dtype == np.float32 for rows in out)
@@ -80,7 +80,7 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
         np.testing.assert_array_equal(first, second)
     before = torch.get_rng_state()
     same = (
-        Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3)
+        Embedder.of(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3)
         .fit(features)
         .transform(features)
     )
@@ -89,7 +89,7 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
     )  # the user's own random numbers are left alone
     np.testing.assert_array_equal(same[0], out[0])
     other = (
-        Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=4)
+        Embedder.of(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=4)
         .fit(features)
         .transform(features)
     )
@@ -100,7 +100,7 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
 def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     features = make_vectors() if kind == "vectors" else make_maps()
     given: dict[str, Any] = {"dim": 6, "iterations": 12, "hidden": 8, "device": "cpu"}
-    whole = Embedder(**given).fit(features)
+    whole = Embedder.of(**given).fit(features)
 
     def interrupt(event: Event) -> None:
         if event.done in (5, 9):
@@ -109,25 +109,25 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
     for _ in range(2):  # stopped after 5, and after 9
         with pytest.raises(Stop):
-            Embedder(**given).fit(features, progress=interrupt, checkpoint=file)
-    resumed = Embedder(**given).fit(features, checkpoint=file)
+            Embedder.of(**given).fit(features, progress=interrupt, checkpoint=file)
+    resumed = Embedder.of(**given).fit(features, checkpoint=file)
     assert resumed.curve_.values == whole.curve_.values
     for name, value in whole.state().items():
         np.testing.assert_array_equal(resumed.state()[name], value)
     # A finished run is not trained again; another one does not take its checkpoint.
     done: list[Event] = []
-    Embedder(**given).fit(features, progress=done.append, checkpoint=file)
+    Embedder.of(**given).fit(features, progress=done.append, checkpoint=file)
     assert len(done) == 2
     with pytest.raises(OptionError, match="belongs to a run with other settings or other features"):
-        Embedder(**{**given, "seed": 1}).fit(features, checkpoint=file)
+        Embedder.of(**{**given, "seed": 1}).fit(features, checkpoint=file)
     file.write_bytes(b"nothing")
     with pytest.raises(OptionError, match="is not a checkpoint of stepcut"):
-        Embedder(**given).fit(features, checkpoint=file)
+        Embedder.of(**given).fit(features, checkpoint=file)
 
 
 def test_hook_sees_the_loss_and_its_parts() -> None:
     seen: list[Event] = []
-    Embedder(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
+    Embedder.of(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
     told = [event for event in seen if event.values]
     assert len(told) == 3
     assert set(told[-1].values) == {"loss", "tcc", "cidm"}
@@ -207,7 +207,7 @@ def test_stops_when_converged() -> None:
         Curve(("loss",), [[1.0]] * 9), plan
     )  # looked at every `patience` iterations
     assert not converged(Curve(("loss",), [[1.0]] * 4), plan)
-    short = Embedder(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
+    short = Embedder.of(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
     assert len(short.curve_.values) < 500
 
 
@@ -221,25 +221,14 @@ def test_diverged_loss_names_step_and_setting() -> None:
         TrainingError,
         match=r"iteration 3 of training: the loss is nan.*0.001; try learning_rate=0.0001",
     ):
-        Embedder(loss=explode, dim=4, iterations=5).fit(make_vectors())
-
-
-def test_settings_of_0_1_0_are_read() -> None:
-    features = make_vectors()
-    embedder = Embedder(dim=4, iterations=2).fit(features)
-    old = embedder.settings()
-    old["steps"] = old.pop("iterations")
-    del old["gamma_time"]
-    again = Embedder.restore(old, embedder.state())
-    assert again.iterations == 2
-    np.testing.assert_array_equal(again.transform(features)[0], embedder.transform(features)[0])
+        Embedder.of(loss=explode, dim=4, iterations=5).fit(make_vectors())
 
 
 def test_your_own_loss() -> None:
     def mean_square(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return u.square().mean()
 
-    embedder = Embedder(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
+    embedder = Embedder.of(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
     assert embedder.curve_.names == ("loss",)
     with pytest.raises(
         OptionError, match=r"mean_square.* is of your own, which cannot be written down"
@@ -250,11 +239,11 @@ def test_your_own_loss() -> None:
 def test_own_limits_follow_the_data() -> None:
     """Ten passes over the rows, and a window that does not swallow the steps of a short video."""
     features = make_vectors(lengths=(60, 45, 20))
-    embedder = Embedder(dim=4, frames=10).fit(features)
+    embedder = Embedder.of(dim=4, frames=10).fit(features)
     assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
 
     def cidm_of(videos: Arrays, window: float | None) -> float:
-        return Embedder(dim=4, iterations=1, window=window).fit(videos).curve_.values[0][2]
+        return Embedder.of(dim=4, iterations=1, window=window).fit(videos).curve_.values[0][2]
 
     assert cidm_of(features, None) == cidm_of(features, 45 / 40)
     assert cidm_of(features, None) != cidm_of(features, 10.0)
@@ -265,13 +254,13 @@ def test_own_limits_follow_the_data() -> None:
 
 def test_two_videos_shorter_than_asked() -> None:
     features = make_vectors(lengths=(12, 9))
-    out = Embedder(dim=4, iterations=3).fit(features).transform(features)
+    out = Embedder.of(dim=4, iterations=3).fit(features).transform(features)
     assert [len(rows) for rows in out] == [12, 9]
 
 
 def test_same_answer_for_a_video_alone() -> None:
     features = make_vectors()
-    embedder = Embedder(dim=4, iterations=3).fit(features)
+    embedder = Embedder.of(dim=4, iterations=3).fit(features)
     np.testing.assert_allclose(
         embedder.transform(features)[1], embedder.transform(features[1:2])[0], rtol=1e-5, atol=1e-6
     )
@@ -282,34 +271,34 @@ def test_what_is_wrong_is_told() -> None:
     with pytest.raises(
         OptionError, match="1 video was given; at least 2 are needed.*Add another video"
     ):
-        Embedder().fit(features[:1])
+        Embedder.of().fit(features[:1])
     with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
-        Embedder(loss="tci3").fit(features)
+        Embedder.of(loss="tci3").fit(features)
     with pytest.raises(
         OptionError, match="frames=1 is not allowed; give a whole number of at least 2"
     ):
-        Embedder(frames=1).fit(features)
+        Embedder.of(frames=1).fit(features)
     for setting in ("seed", "dim", "frames", "hidden", "stride", "smooth"):
         given: dict[str, Any] = {setting: 10**30}
         with pytest.raises(OptionError, match=f"{setting}=10+ is not allowed; give a .* at most"):
-            Embedder(**given).fit(features)
+            Embedder.of(**given).fit(features)
     with pytest.raises(OptionError, match="rate=0 is not allowed"):
-        Embedder(rate=0).fit(features)
+        Embedder.of(rate=0).fit(features)
     with pytest.raises(OptionError, match="temperature=-1 is not allowed; give a number above 0"):
-        Embedder(temperature=-1).fit(features)
+        Embedder.of(temperature=-1).fit(features)
     with pytest.raises(FeatureError, match="video 1 has 5 dimensions where 12 are expected"):
-        Embedder().fit([features[0], features[1][:, :5]])
+        Embedder.of().fit([features[0], features[1][:, :5]])
     with pytest.raises(FeatureError, match=r"video 1: shape \(45,\); features are \(T, d\)"):
-        Embedder().fit([features[0], features[1][:, 0]])
+        Embedder.of().fit([features[0], features[1][:, 0]])
     with pytest.raises(FeatureError, match="video 0: row 0 holds NaN"):
-        Embedder().fit([features[0] * np.nan, features[1]])
+        Embedder.of().fit([features[0] * np.nan, features[1]])
     with pytest.raises(NotLearned, match="has not been fitted"):
-        Embedder().transform(features)
-    embedder = Embedder(dim=4, iterations=2).fit(features)
+        Embedder.of().transform(features)
+    embedder = Embedder.of(dim=4, iterations=2).fit(features)
     with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 12 are expected"):
         embedder.transform([features[0][:, :5]])
-    with pytest.raises(OptionError, match="tune_backbone=True needs backbone="):
-        Embedder(tune_backbone=True).fit(make_maps())
+    with pytest.raises(OptionError, match="tune_backbone=true needs a backbone"):
+        Embedder.of(tune_backbone=True).fit(make_maps())
 
 
 @pytest.mark.parametrize(
@@ -331,7 +320,32 @@ def test_what_is_wrong_is_told() -> None:
 )
 def test_a_setting_that_makes_no_sense_is_told_with_its_value(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError) as told:
-        Embedder(**wrong).fit(make_vectors())
+        Embedder.of(**wrong).fit(make_vectors())
     name, value = list(wrong.items())[-1]
     assert f"{name}=" in str(told.value)
     assert str(value) in str(told.value)
+
+
+@pytest.mark.parametrize("frames", [6, 10])
+@pytest.mark.parametrize("loss", ["lav", "lav+tcc"])
+def test_the_weight_in_lav_is_that_of_sums(loss: str, frames: int) -> None:
+    # soft-DTW along a path + 0.5 x the sum over T^2 pairs, divided by T: half of T on the mean over pairs.
+    embedder = Embedder.of(loss=loss, dim=4, iterations=1, frames=frames).fit(make_vectors())
+    terms = dict(zip(embedder.curve_.names, embedder.curve_.values[0], strict=True))
+    rest = terms["loss"] - terms["soft_dtw"] - terms.get("tcc", 0)
+    pairs = frames**2 * terms["cidm"]
+    assert rest == pytest.approx(0.5 * pairs / frames, rel=1e-4)
+
+
+def test_time_in_frames_counts_those_of_the_papers_videos() -> None:
+    # The paper's window of 300 frames lasts 10 seconds. Two frames lie one second apart, beyond a window of half a one.
+    a_second = 300 / 10
+    embedder = Embedder.of(loss="tc3i", gamma_time="frames", margin=2.0, weight=1.0)
+    u = torch.tensor([[[0.0], [0.5]], [[0.0], [0.5]]])
+    times = torch.tensor([[0.0, 0.5], [0.0, 0.5]])
+    real = torch.ones(2, 2, dtype=torch.bool)
+    batch = Batch(torch.zeros(2, 2, 1), times, torch.tensor([2.0, 2.0]), real, False)
+    terms = embedder._terms(batch, embed=lambda _: u, window=0.5)
+    # Of four ordered pairs two are a frame and itself, at distance 0.
+    far = (a_second**2 + 1) * (2.0 - 0.5)
+    assert float(terms["cidm"]) == pytest.approx(2 * far / 4, rel=1e-5)

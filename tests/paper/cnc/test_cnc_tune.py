@@ -50,7 +50,7 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []
     for chunk in (1000, 5):
-        embedder = Embedder(
+        embedder = Embedder.of(
             tune_backbone=True,
             backbone=backbone,
             chunk=chunk,
@@ -75,7 +75,7 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
         settings, embedder.state()
     )  # the backbone is described, and tuned weights are the state
     np.testing.assert_array_equal(again.transform(frames)[0], out[0])
-    embedder.backbone = torch.nn.Flatten()
+    embedder.backbone = embedder.backbone_ = torch.nn.Flatten()
     with pytest.raises(
         OptionError, match="backbone=Flatten.* is of your own, which cannot be written down"
     ):

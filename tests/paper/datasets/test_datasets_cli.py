@@ -76,7 +76,8 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(
         capsys, "stats", "egoprocel", "--root", root, "--all", "--plot", str(tmp_path / "p.png")
     )
-    assert "published F" in out
+    assert "mean over tasks (published)" in out
+    assert "Eggs (published)" in out
     assert (tmp_path / "p.png").stat().st_size > 1000
     code, _, err = run(
         capsys, "stats", "egoprocel", "--root", root, "--plot", str(tmp_path / "p.xyz")

@@ -200,8 +200,9 @@ def test_egoprocel_bad_durations(tmp_path: Path) -> None:
 def test_egoprocel_durations_that_are_no_table(tmp_path: Path) -> None:
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "durations.csv", "0001," + "8" * 200_000)
-    with pytest.raises(DataError, match=r"durations\.csv: it does not make sense as a table"):
+    with pytest.raises(DataError) as caught:
         load("egoprocel", root)
+    assert caught.value.path == str(root / "durations.csv")
 
 
 def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path: Path) -> None:

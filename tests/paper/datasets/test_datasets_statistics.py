@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepcut.paper.datasets import Task, TaskInfo, TaskVideo
+from stepcut.paper.datasets import DataSet, Task, TaskInfo, TaskVideo
 from stepcut.paper.datasets.statistics import COLUMNS, count, covered, plot_statistics, statistics
 from stepcut.timeline import Segment, Timeline
 
@@ -79,7 +79,9 @@ def test_overlapping_time_counts_once() -> None:
 def test_total_is_over_all_videos() -> None:
     tasks = [make_task(seed, f"task {seed}") for seed in range(4)]
     table = statistics(tasks, more=True)
-    total = dict(zip(table.columns, table.rows[-1], strict=True))
+    total = next(
+        dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "total"
+    )
     assert total["task"] == "total"
     assert total["videos"] == sum(len(task) for task in tasks)
     shares = [by_hand(task)[0] * len(task) for task in tasks]
@@ -114,14 +116,24 @@ def test_videos_without_length_or_timeline() -> None:
 
 
 def test_forms() -> None:
-    table = statistics(
-        [make_task(1)], "Tea", more=True, published={"tea": TaskInfo(3, 4, 0.5, 0.1, 0.2)}
+    about = DataSet(
+        "mine",
+        "Mine",
+        "nowhere:read",
+        tasks={"tea": TaskInfo(3, 4, 0.5, 0.1, 0.2)},
+        published={"hours": 2.0, "steps": 4.0, "seconds": 90.0},
     )
+    table = statistics([make_task(1)], "Tea", more=True, published=about)
     rows = list(csv.DictReader(io.StringIO(statistics([make_task(1)]).csv())))
     assert list(rows[0]) == COLUMNS
-    assert table.column("published F") == [0.5, None]
+    shown = {str(row[0]): row[1:] for row in table.rows}
+    assert shown["tea (published)"][:5] == [3, 4, 0.5, 0.1, 0.2]
+    assert shown["total (published)"][0] == 3
+    assert shown["total (published)"][6] == 2.0
+    assert shown["mean over tasks (published)"][1] == 4.0
+    assert shown["mean over tasks (published)"][7] == 1.5
     assert "\\begin{tabular}" in table.latex()
-    assert json.loads(table.json())["rows"][0]["published R"] == 0.2
+    assert json.loads(table.json())["rows"][1]["repeated"] == 0.2
     assert table.text().startswith("Tea\ntask ")
 
 
@@ -142,7 +154,7 @@ def test_means_over_tasks_and_over_videos_are_both_named() -> None:
         return Task(name, each, steps)
 
     tasks = [task("a", 3, ("x", "y"), 10.0), task("b", 1, ("x", "y", "z", "w"), 50.0)]
-    notes = statistics(tasks, more=True).notes
-    assert notes == [
-        "Means over tasks: 3.0 steps and 30.0 s a video. Means over videos: 2.5 steps and 20.0 s a video."
-    ]
+    shown = {str(row[0]): row for row in statistics(tasks, more=True).rows}
+    for name, steps, seconds in (("mean over tasks", 3.0, 30.0), ("mean over videos", 2.5, 20.0)):
+        assert shown[name][2] == pytest.approx(steps)
+        assert shown[name][8] == pytest.approx(seconds / 60)

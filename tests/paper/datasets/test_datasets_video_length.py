@@ -13,7 +13,7 @@ import pytest
 from stepcut.formats import write
 from stepcut.formats.label_studio import video_rate
 from stepcut.paper.datasets import load
-from stepcut.paper.datasets.dataset import video_duration
+from stepcut.procedure.lengths import video_duration
 from stepcut.timeline import Segment, Timeline
 
 

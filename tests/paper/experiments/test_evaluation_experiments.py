@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
@@ -14,16 +15,19 @@ from typing import Any
 import datasets_trees as trees
 import numpy as np
 import pytest
+from resnet_weights import resnet_file
 from safetensors.numpy import load_file, save_file
 
 from stepcut.cli.main import main
 from stepcut.errors import DataError, OptionError
+from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.contract import Features
 from stepcut.features.extract import export
 from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
 from stepcut.methods import METHODS, StepCut
-from stepcut.paper.cnc.method import group_settings
+from stepcut.paper.cnc.method import cut_settings
+from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.datasets import egoprocel
 from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
 from stepcut.paper.experiments.cells import Cell, choose_rows, plan
@@ -63,7 +67,8 @@ def test_every_experiment_has_the_clock_and_known_rows() -> None:
 def test_the_plan_of_steps_crosses_rows_k_and_seeds() -> None:
     rows = choose_rows(EXPERIMENTS["steps"], ["uniform", "tc3i + procut"])
     cells = plan(rows, {("", "tea"): (7, 10, 12, 15)}, range(3))
-    assert len(cells) == 4 * (1 + 3)  # the clock needs no seed
+    # uniform and one-cluster need no seed, random and the trained row have three
+    assert len(cells) == 4 * (1 + 1 + 3 + 3)
     assert {cell.steps for cell in cells} == {7, 10, 12, 15}
     assert len({cell.key for cell in cells}) == len(cells)
 
@@ -89,7 +94,9 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     ]
     assert table.column("row")[:5] == ["random", "uniform", "one-cluster", "kmeans", "smooth"]
     assert results.mean("kmeans").mean > results.mean("uniform").mean
-    assert any(note.startswith("kmeans: ") and "above uniform" in note for note in table.notes)
+    assert any(
+        note.startswith("kmeans: ") and "above the uniform baseline" in note for note in table.notes
+    )
     assert (
         "protocol strict, K = true number, data folder (2 tasks, 6 videos), features eyes"
         in table.caption
@@ -147,12 +154,17 @@ def test_a_method_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> Non
     own = f"{__name__}:HalfAndHalf"
     options = {"tasks": ["tea"], "seeds": 1, "steps": 2, "folder": tmp_path, "jobs": 1}
     results = run_experiment("main", data, rows=[own, "stepcut"], **options)
-    assert results.table("strict").column("row") == ["uniform", "stepcut", own]
+    assert results.table("strict").column("row") == [*NO_VIDEO, "stepcut", own]
     assert results.mean(own).mean == pytest.approx(
         results.mean("uniform").mean, abs=1
     )  # the clock at K 2
+    named = run_experiment("main", data, rows=[f"mine={own}"], **options)
+    assert named.table("strict").column("row") == [*NO_VIDEO, "mine"]
+    assert named.mean("mine") == results.mean(own)
     with pytest.raises(OptionError, match="Nobody"):
         run_experiment("main", data, rows=[f"{__name__}:Nobody"], **options)
+    with pytest.raises(OptionError, match="Choose another name"):
+        run_experiment("main", data, rows=[f"uniform={own}"], **options)
 
 
 def test_a_method_of_ones_own_that_changed_is_run_again(
@@ -204,7 +216,7 @@ def test_finished_cells_and_embeddings_are_not_made_again(
     more = run_experiment(
         "cuts", data, rows=["tcc + subset"], **options
     )  # a new cell, the same embedding
-    assert more.mean("tcc + subset", "F1").mean >= 0
+    assert {cell["cell"]["row"] for cell in more.record["cells"]} == {*NO_VIDEO, "tcc + subset"}
     with pytest.raises(AssertionError, match="trained again"):
         run_experiment(
             "cuts", data, rows=["tcc + subset"], **{**options, "train": {**TINY, "dim": 5}}
@@ -282,7 +294,7 @@ def fake(experiment: str, data: str, rows: list[str], tasks: list[str], **cell: 
         for row in rows
         for task in tasks
     ]
-    described = [{"task": task, "videos": 3} for task in tasks]
+    described = [{"task": task, "videos": 3, "view": cell.get("view", "")} for task in tasks]
     settings = {
         "steps": 7,
         "seeds": [0],
@@ -320,16 +332,33 @@ def test_published_figures_stand_beside_ours_under_the_papers_protocol_only() ->
 
 def test_published_figures_of_the_other_tables() -> None:
     losses = fake("losses", "egoprocel", ["uniform", "lav+tcc + procut"], ["Tent"]).table()
-    assert losses.rows[-1] == ["lav+tcc + procut (published)", 16.0, 16.7, 8.5]
+    assert ["lav+tcc + procut (published)", 16.0, 16.7, 8.5] in losses.rows
+    # Ours need not have been filled.
+    assert ["tc3i + procut (published)", 17.1, 17.2, 8.3] in losses.rows
     steps = fake("steps", "egoprocel", ["random"], ["Eggs"], steps=12).table()
-    assert steps.rows[-1] == ["random (published)", 12, 11.6, None]
+    assert ["random (published)", 12, 11.6, None] in steps.rows
+    assert ["tc3i + procut (published)", 15, 20.1] in [row[:3] for row in steps.rows]
     views = fake("views", "egoprocel", ["tc3i + procut"], ["Eggs"], view="left").table()
-    assert views.rows[-1] == ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7]
-    third = fake("third-person", "crosstask", ["uniform", "tc3i + procut"], ["make jello"]).table()
-    shown = {row[0]: row[1:] for row in third.rows}
-    assert shown["uniform (published)"] == ["framewise", 8.7, 9.8, 9.0]
-    assert shown["Elhamifar et al. (published)"] == ["framewise-steps", 10.1, 41.6, 16.3]
-    assert shown["Fried et al. (published)"] == ["framewise-steps", None, 28.8, None]
+    assert ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7] in views.rows
+    rows = ["uniform", "tc3i + procut"]
+    third = fake("third-person", "crosstask", rows, ["make jello"], view="crosstask").table()
+    assert third.columns[2:8] == [
+        f"{data} {figure}"
+        for data in ("procel", "crosstask")
+        for figure in ("precision", "recall", "F1")
+    ]
+    shown = {row[0]: row[1:8] for row in third.rows}
+    assert shown["uniform (published)"] == ["framewise", 12.4, 9.4, 10.3, 8.7, 9.8, 9.0]
+    assert shown["Elhamifar et al. (published)"] == [
+        "framewise-steps",
+        9.5,
+        26.7,
+        14.0,
+        10.1,
+        41.6,
+        16.3,
+    ]
+    assert shown["Fried et al. (published)"][4:] == [None, 28.8, None]
     assert [row[1] for row in third.rows if row[0] == "uniform"] == ["framewise", "framewise-steps"]
     assert any("cannot be settled without the videos" in note for note in third.notes)
     cuts = fake("cuts", "egoprocel", ["lav + subset", "tcc + procut"], ["Eggs", "Tent"]).table()
@@ -418,11 +447,9 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
     results = run_experiment("main", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1)
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
     assert "neither features nor videos" in results.record["notes"][0]
-    third = run_experiment(
-        "third-person", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1
-    ).table()
-    assert third.columns == ["row", "protocol", "folder precision", "folder recall", "folder F1"]
-    assert "protocol framewise and framewise-steps" in third.caption
+    for other in (tmp_path / "bare", "toy"):
+        with pytest.raises(OptionError, match="this table compares procel and crosstask"):
+            run_experiment("third-person", other, seeds=1, folder=tmp_path, jobs=1)
 
 
 @pytest.mark.parametrize(
@@ -516,12 +543,16 @@ def test_the_command_runs_keeps_and_makes_again(
     ]
     assert main(words) == 0
     first = capsys.readouterr()
-    assert f"results kept in {tmp_path / 'steps-folder.json'}" in first.err
+    (kept,) = tmp_path.glob("steps-folder-*.json")
+    assert f"results kept in {kept}" in first.err
+    assert main([*words, "--steps", "3", "--set", "cut.smoothness=9"]) == 0
+    capsys.readouterr()
+    assert len(list(tmp_path.glob("steps-folder-*.json"))) == 2  # other settings, another file
     source = [
         "experiment",
         "steps",
         "--from",
-        str(tmp_path / "steps-folder.json"),
+        str(kept),
         "--protocol",
         "strict",
     ]
@@ -529,7 +560,7 @@ def test_the_command_runs_keeps_and_makes_again(
     assert capsys.readouterr().out == first.out
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
     assert main([*source, "--format", "csv"]) == 0
-    assert capsys.readouterr().out.startswith("row,K,tea F1,tea IoU\nuniform,7,")
+    assert capsys.readouterr().out.startswith("row,K,tea F1,tea IoU\nrandom,7,")
     assert main(["experiment", "main", *source[2:]]) == 2
     assert "holds 'steps', not 'main'" in capsys.readouterr().err
     assert main(["experiment", "main"]) == 2
@@ -539,7 +570,7 @@ def test_the_command_runs_keeps_and_makes_again(
     )  # before any work
     assert "did you mean 'strict'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
-    assert "'updates' has no '='; write it as NAME=VALUE" in capsys.readouterr().err
+    assert "--set updates: write it as NAME=VALUE" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "cut.smothness=5"]) == 2
     assert "did you mean 'cut.smoothness'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "smoothness=5"]) == 2
@@ -589,7 +620,8 @@ def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
             "train.iterations": 3,
             "loss.weight": 32,
             "train.components": 4,
-        }
+        },
+        cut_settings(),
     )
     assert train == {"iterations": 3, "weight": 32, "components": 4}
     options = {
@@ -605,9 +637,14 @@ def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
     assert smooth.mean("tcc + procut", "edit").mean != plain.mean("tcc + procut", "edit").mean
     assert smooth.record["cut"] == {"smoothness": 50, "states": 4}
     published = run_experiment("cuts", data, train=train, as_published=True, **options)
-    assert published.record["cut"]["m"] == 2.0
-    assert published.record["train"]["weight"] == 32
+    assert published.record["as_published"] is True
     assert "as published" in published.table("strict").caption
+    assert any(note.startswith("As published, but for: ") for note in published.record["notes"])
+    words = smooth.table("strict").caption
+    for word in ("iterations 3", "frames 32", "hidden 128", "cut.smoothness=50", "device CPU"):
+        assert word in words
+    names = {each.file_name() for each in (smooth, plain, published)}
+    assert len(names) == 3
 
 
 def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_path: Path) -> None:
@@ -624,7 +661,7 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     results = run_experiment("main", tmp_path / "tea", **options)
     assert results.record["features"] == "efficientnet-lite0 at 1 a second"
     assert (
-        "features efficientnet-lite0 at 1 a second, the encoder of vectors, "
+        "features efficientnet-lite0 at 1 a second, encoder none, cut at its defaults, "
         in results.table().caption
     )
     same = run_experiment("main", tmp_path / "tea", spec=spec, **options)
@@ -731,14 +768,12 @@ def test_views_from_videos_of_the_toy_kitchen(tmp_path: Path) -> None:
     table = results.table("strict")
     assert table.columns[:3] == ["row", "camera", "breakfast precision"]
     assert [row[:2] for row in table.rows] == [
-        ["uniform", "egocentric"],
-        ["uniform", "side"],
-        ["tc3i + procut", "egocentric"],
-        ["tc3i + procut", "side"],
+        [row, camera] for row in (*NO_VIDEO, "tc3i + procut") for camera in ("egocentric", "side")
     ]
     assert results.record["features"].startswith("efficientnet-lite0")
     main = run_experiment("main", "toy", rows=["kmeans"], **options)  # the same videos, seen before
-    assert main.mean("kmeans").mean > 0
+    seen = {task["view"]: task["fingerprint"] for task in results.record["tasks"]}
+    assert main.record["tasks"][0]["fingerprint"] == seen["egocentric"] != seen["side"]
     results.plot(tmp_path / "views.pdf")
     assert (tmp_path / "views.pdf").read_bytes().startswith(b"%PDF")
 
@@ -773,8 +808,146 @@ def test_views_and_third_person_on_the_official_layouts(tmp_path: Path) -> None:
         **options,
     )
     shown = {(row[0], row[1]) for row in third.table().rows}
+    assert "protocol framewise and framewise-steps" in third.table().caption
     assert {
         ("uniform", "framewise"),
         ("uniform", "framewise-steps"),
         ("Fried et al. (published)", "framewise-steps"),
     } <= shown
+
+
+def test_third_person_trains_both_columns_on_small_data(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    crosstask, procel = tmp_path / "crosstask", tmp_path / "procel"
+    release = crosstask / "crosstask_release"
+    trees.put(
+        release / "tasks_primary.txt",
+        "1\nMake Tea\nhttp://example.org\n2\npour,stir\n\n",
+    )
+    trees.put(release / "videos.csv", "1,a,https://example.org/1\n")
+    (crosstask / "crosstask_features").mkdir()
+    trees.put(procel / "change_tire" / "mapping.txt", "1 brake_on\n2 raise_jack\n")
+    (procel / "features" / "eyes").mkdir(parents=True)
+    for number in range(2):
+        rows = np.repeat(np.eye(2, 6), 10, axis=0) + 0.05 * rng.normal(size=(20, 6))
+        trees.put(release / "annotations" / f"1_v{number}.csv", "1,0,10\n2,10,20\n")
+        np.save(crosstask / "crosstask_features" / f"v{number}.npy", rows)
+        trees.put(procel / "change_tire" / "annotations" / f"t{number}.csv", "1,0,10\n2,10,20\n")
+        np.save(procel / "features" / "eyes" / f"t{number}.npy", rows)
+    results = run_experiment(
+        "third-person",
+        [f"procel:{procel}", f"crosstask:{crosstask}"],
+        seeds=1,
+        steps=2,
+        folder=tmp_path / "out",
+        jobs=1,
+        train={**TINY, "iterations": 40},
+    )
+    table = results.table()
+    shown = {(row[0], row[1]): row[2:8] for row in table.rows}
+    for row in ("tc3i + kmeans", "tc3i + procut"):
+        assert shown[row, "framewise"] == pytest.approx([100.0] * 6), row
+    assert shown["uniform", "framewise"] == pytest.approx([100.0] * 6)
+    assert shown["one-cluster", "framewise"][2] < 100
+    assert shown["tc3i + procut (published)", "framewise"] == [20.7, 22.6, 21.6, 22.8, 22.5, 22.6]
+
+
+TOYS = {"videos": 2, "duration": 8.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "third-person"])
+def test_every_table_runs_on_conv4c_maps_of_toy_videos(
+    conv4c: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    small = ["train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4"]
+    toy = [f"{key}={value}" for key, value in TOYS.items()]
+    words = ["experiment", name, "--data", "toy", "--seeds", "1", "--steps", "3", "--quiet"]
+    words += ["--toy", *toy, "--set", *small, "--jobs", "1", "--out", str(tmp_path), *conv4c]
+    if name in ("cuts", "main"):
+        words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
+    assert main([*words, "--plot", str(tmp_path / "table.svg")]) == 0
+    told = capsys.readouterr().out
+    assert "resnet50 conv4c maps of 14 x 14" in told
+    assert "iterations 2, frames 4, hidden 4" in told
+    for row in (*NO_VIDEO, "tc3i + procut"):
+        assert f"\n{row} " in told
+    assert (tmp_path / "table.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.slow
+def test_the_figure_of_one_video(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "cuts.svg"
+    words = ["experiment", "figure", "--data", f"folder:{data}", "--steps", "true", "--quiet"]
+    words += ["--tasks", "tea", "--video", "v1", "--set", "train.iterations=30", "train.dim=8"]
+    assert main([*words, "--out", str(tmp_path), "--plot", str(picture)]) == 0
+    told = capsys.readouterr().out
+    assert "v1 of tea, K = 3" in told
+    drawn = picture.read_text()
+    for word in ("truth", "k-means (HC)", "subset selection (SS)", "ProCut (PCM)", "stir"):
+        assert word in drawn
+    assert main(words) == 2
+    assert "--plot" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_backbone_is_tuned_from_the_command_line(
+    conv4c: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = [
+        "train.iterations=1",
+        "train.frames=2",
+        "train.videos=2",
+        "train.hidden=4",
+        "train.dim=4",
+    ]
+    toy = [f"{key}={value}" for key, value in TOYS.items()]
+    words = ["experiment", "main", "--data", "toy", "--seeds", "1", "--steps", "3", "--quiet"]
+    words += ["--toy", *toy, "--rows", "tc3i + procut", "--jobs", "1", "--out", str(tmp_path)]
+    assert main([*words, "--set", *small, "train.tune_backbone=true", *conv4c]) == 0
+    told = capsys.readouterr().out
+    assert "features frames maps of 224 x 224" in told
+    assert "train.tune_backbone=True" in told
+    assert main([*words, "--set", *small, "train.tune_backbone=true"]) == 2
+    assert "only resnet50 with a file of weights can be tuned" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def conv4c(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    weights = resnet_file(tmp_path_factory.mktemp("conv4c") / "resnet50.safetensors")
+    return ["--backbone", "resnet50", "--weights", str(weights), "--fps", "1"]
+
+
+NO_TORCH = """
+import importlib.machinery
+import sys
+
+look = importlib.machinery.PathFinder.find_spec
+
+class Blind(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name == "torch" else look(name, path, target)
+
+sys.meta_path = [Blind if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
+from stepcut.cli.main import main
+rows = ["--rows", "kmeans", "smooth", "stepcut"]
+common = ["experiment", "main", "--data", sys.argv[1], "--out", sys.argv[2]]
+common += ["--seeds", "1", "--steps", "3", "--quiet", "--jobs", "1"]
+assert main([*common, *rows, "--set", "cut.restarts=2"]) == 0
+assert main([*common, "--rows", "tc3i + kmeans"]) == 2
+"""
+
+
+@pytest.mark.slow
+def test_rows_that_need_no_torch_need_no_torch(data: Path, tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", NO_TORCH, f"folder:{data}", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "cnc needs torch, which is not installed. Run: pip install -e " in ran.stderr

@@ -160,7 +160,7 @@ def choose_device(device: str = "auto") -> str:
     torch, which takes seconds to load, is asked only where a driver is installed.
     """
     if str(device).split(":")[0] not in ("auto", "cpu", "cuda"):
-        raise OptionError(unknown("device", device, ["auto", "cpu", "cuda"]))
+        raise unknown("device", device, ["auto", "cpu", "cuda"])
     if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
         return "cpu"
     if not _installed("torch"):
@@ -186,7 +186,7 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
         kind
     ]
     if runtime not in ("auto", *able):
-        raise OptionError(unknown("runtime", runtime, ["auto", *able]))
+        raise unknown("runtime", runtime, ["auto", *able])
     wanted = [
         name
         for name in able

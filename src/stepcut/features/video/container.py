@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, BinaryIO
 
 import av
 import numpy as np
@@ -17,8 +17,8 @@ from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
-from stepcut.features.video.matroska import is_whole
 from stepcut.files.addresses import Address
+from stepcut.progress import warn_once
 from stepcut.timeline import clock
 
 JUMP = 600
@@ -31,10 +31,17 @@ SKIPPED = 1024
 LARGE = 1280 * 720
 """Pixels: smaller frames are decoded by a few cores as fast as by a GPU, which takes longer to begin."""
 
-# FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
-_NOT_VIDEOS = {
-    "tty", "image2", "bin", "xbin", "adf", "idf", "ico", "lavfi", "ffmetadata", "srt", "ass", "webvtt", "lrc",
-}  # fmt: skip
+CONTAINERS = ",".join((
+    "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video", "mpeg2video", "vob", "asf",
+    "flv", "live_flv", "ogg", "mxf", "nut", "dv", "gif", "wtv", "rm", "ivf", "obu", "av1", "h261", "h263", "h264",
+    "hevc", "vvc", "m4v", "vc1", "mjpeg", "mpjpeg", "dirac", "cavsvideo", "yuv4mpegpipe",
+))  # fmt: skip
+"""The formats of FFmpeg that hold video and name no other file. It chooses one by content: without this list, a text
+file called film.mp4 may be a playlist."""
+
+OPEN_SECONDS = 30.0
+"""Within which a file must be opened, and each packet of it read: whatever takes longer hangs."""
+
 _MP4_BOXES = {
     b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra", b"uuid", b"meta",
 }  # fmt: skip
@@ -54,6 +61,8 @@ def open_video(
         check_file(file)
         try:
             container = _open(file, gpu)
+        except av.error.ExitError as error:
+            raise mendable(file, f"cannot be opened in {OPEN_SECONDS:g} seconds") from error
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
                 what = (
@@ -61,6 +70,10 @@ def open_video(
                 )
                 raise VideoError(
                     f"{file}: {what}. Copy it again, or try to repair it with: untrunc."
+                ) from error
+            if isinstance(error, av.error.ArgumentError):  # its format is not in the list
+                raise VideoError(
+                    f"{file}: not a video but text, a playlist, a picture or sound alone. Leave it out."
                 ) from error
             what = f"not a video that can be read ({getattr(error, 'strerror', None) or error})"
             raise mendable(file, what) from error
@@ -73,8 +86,12 @@ def open_video(
 
 def _open(file: Path, gpu: str | None) -> Any:
     """The PyAV container of `file`; its decoder runs on `gpu` where that can be and pays."""
-    # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
-    how: dict[str, Any] = {"options": {"protocol_whitelist": "file"}, "metadata_errors": "replace"}
+    # "file:" so that a name with a colon is a name.
+    how: dict[str, Any] = {
+        "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
+        "timeout": OPEN_SECONDS,
+        "metadata_errors": "replace",
+    }
     container = av.open(f"file:{file}", **how)
     if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
         return container
@@ -141,33 +158,49 @@ def check_file(file: Path) -> None:
 
 
 def cut_short(file: Path) -> bool:
-    """Whether the mp4 `file` stops before the length that its boxes state, or has no index; False for other kinds.
-
-    Boxes follow each other: length (4 bytes), type (4 bytes); length 1: 8 bytes more; length 0: to the end.
-    """
-    at, size, types = 0, file.stat().st_size, set()
+    """Whether an mp4 or Matroska `file` stops before the length that it states, or has no index; False for others."""
     with open(file, "rb") as opened:
-        while at + 8 <= size:
-            opened.seek(at)
-            head = opened.read(16)
-            length, kind = int.from_bytes(head[:4], "big"), head[4:8]
-            length = int.from_bytes(head[8:16], "big") if length == 1 else length
-            if kind not in _MP4_BOXES and (at == 0 or not kind.isalnum()):
-                break  # not an mp4; or padding, or damage that decoding will tell of
-            types.add(kind)
-            if length < 8 or at + length > size:
-                return length >= 8 or b"moov" not in types
-            at += length
+        head = opened.read(64)
+        if head.startswith(b"\x1aE\xdf\xa3"):
+            return _matroska_end(head) > file.stat().st_size
+        return _lacks_boxes(opened, file.stat().st_size)
+
+
+def _lacks_boxes(opened: BinaryIO, size: int) -> bool:
+    """Whether boxes of an mp4 file are missing: length (4 bytes), type (4 bytes); length 1: 8 bytes more; 0: the rest."""
+    at, types = 0, set()
+    while at + 8 <= size:
+        opened.seek(at)
+        head = opened.read(16)
+        length, kind = int.from_bytes(head[:4], "big"), head[4:8]
+        length = int.from_bytes(head[8:16], "big") if length == 1 else length
+        if kind not in _MP4_BOXES and (at == 0 or not kind.isalnum()):
+            break  # not an mp4; or padding, or damage that decoding will tell of
+        types.add(kind)
+        if length < 8 or at + length > size:
+            return length >= 8 or b"moov" not in types
+        at += length
     return bool(types) and b"moov" not in types
+
+
+def _matroska_end(head: bytes) -> int:
+    """Where the segment, which follows the header of a Matroska file, ends; 0 where it states no length.
+
+    A length says by its leading zero bits how many bytes it has; all ones are an unknown length.
+    """
+
+    def number(at: int) -> tuple[int, int, int]:
+        count = 9 - head[at].bit_length() if at < len(head) else 9
+        ones = (1 << 7 * count) - 1
+        return int.from_bytes(head[at : at + count], "big") & ones, ones, at + count
+
+    header, _, at = number(4)  # after the four bytes that tell the kind
+    segment, unknown, at = number(at + header + 4)
+    return 0 if segment == unknown else at + segment
 
 
 def _choose_stream(file: Path, container: Any) -> Any:
     """The default picture stream, the largest if there are several; never a cover picture."""
-    format_name = container.format.name
-    if format_name in _NOT_VIDEOS or format_name.endswith("_pipe"):
-        raise VideoError(
-            f"{file}: not a video but a text or a single picture ({format_name}). Leave it out."
-        )
     films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not films:
         what = "sound only" if container.streams.audio else "no video stream"
@@ -258,32 +291,44 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
 
 
 def look_at_end(
-    path: str | os.PathLike[str], container: Any, stream: Any, reached: Fraction, damaged: bool
+    path: str | os.PathLike[str],
+    container: Any,
+    stream: Any,
+    reached: Fraction,
+    read: int,
+    damaged: bool,
 ) -> tuple[Fraction, VideoError | None]:
     """When the last frame of `path` ends, and the error to raise after it where frames are missing, by the length that
     the `container` states for its `stream`: the file is cut short, or what follows the time `reached` is `damaged`.
 
-    In Matroska the last picture may stand for longer than its frame says; then the file is whole, and the stated
-    length, where it is the picture's own, is when it ends.
+    In Matroska the last picture may stand for longer than its frame says; then the file is whole, its packets end where
+    it does (they were `read` up to this byte), and the stated length, where it is the picture's own, is when it ends.
+    A time of a damaged Matroska cluster makes the video longer than it states, which is reported.
     """
     expected, own = stated_duration(container, stream)
     missing = expected - reached if expected is not None else Fraction(0)
+    kind = container.format.name.split(",")[0]
+    if own and kind == "matroska" and -missing > max(Fraction(1), (expected or 0) / 50):
+        warn_once(
+            f"{path}: its frames end at {clock(float(reached))}, but it states {clock(float(reached + missing))}; some "
+            "of its times may be damaged. Try: "
+            f"ffmpeg -i {quote(Path(path).name)} -c copy -bsf:v setts=N fixed.mp4"
+        )
     if expected is None or missing <= Fraction(1, 2):
         return reached, None
     # In these a damaged place may end the reading without a word, and nothing cuts a film shorter than they state (as
     # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
-    kind = container.format.name.split(",")[0]
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
     if not (
         damaged or (lost and kind in ("matroska", "avi", "flv", "asf")) or cut_short(Path(path))
     ):
         return reached, None
-    if kind == "matroska" and not damaged and missing <= JUMP and is_whole(path):
+    file = Path(path)
+    whole = read > 0.9 * file.stat().st_size and not cut_short(file)
+    if kind == "matroska" and not damaged and missing <= JUMP and whole:
         return expected if own else reached, None
     what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
-    return reached, mendable(
-        Path(path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv"
-    )
+    return reached, mendable(file, f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
 
 
 def stated_rate(stream: Any) -> Fraction | None:

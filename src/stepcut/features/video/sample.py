@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import av
@@ -14,8 +14,7 @@ import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from stepcut.errors import VideoError, choose
-from stepcut.features.spec import TIMES
+from stepcut.errors import VideoError
 from stepcut.features.video.container import (
     JUMP,
     check_length,
@@ -25,8 +24,6 @@ from stepcut.features.video.container import (
     stated_rate,
     turn_of,
 )
-from stepcut.features.video.skip import needed, skip_frames
-from stepcut.features.video.unreferred import begins_anew, find_teller, leave_out_unreferred
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
@@ -36,25 +33,30 @@ Size = int | tuple[int, int] | None
 """One side of a square, or height and width; None: as the video has it."""
 PAUSE = Fraction(1, 2)
 """Seconds without a frame, beside bytes that no packet holds, that are frames lost."""
+KEYED = ("h264", "hevc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4")
+"""Codecs of which FFmpeg says for sure which packets are key frames, beside those that have no others."""
+FAST_ROWS = 2
+"""How many rows older than its own time the frame of a row may be where sampling is fast."""
 
 
 class Samples(Iterator[tuple[float, Picture]]):
-    """The frames of the video at `path`, `fps` a second, with `times` as for `sample_frames`; once all are read, also
-    its length and how many are damaged."""
+    """The frames of the video at `path`, `fps` a second; once all are read, also its length and how many are damaged.
 
-    def __init__(self, path: str | os.PathLike[str], fps: Fraction, times: str = "exact") -> None:
-        self.path, self.fps, self.times = path, fps, times
-        rows = choose("times", times, TIMES)
-        self.tolerance = None if rows is None else rows / fps
-        """Seconds by which a frame may be older than the one that is shown at its time; None: it is that one."""
-        self.spare = self.tolerance
-        """What is left of it for leaving out packets, once the decoder leaves out frames."""
+    `fast` is that of `sample_frames`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fps: Fraction, fast: bool = False) -> None:
+        self.path, self.fps, self.fast = path, fps, fast
+        self.keys = False
+        """Whether key frames alone are decoded."""
         self.corrupt = 0
         """Damaged frames so far: the decoder gave none, or said that the one it gave is not right."""
         self.duration: float | None = None
         """Seconds from the first frame to the end of the last one; known at the end."""
         self.last = 0
         """The timestamp at which the last packet read so far ends."""
+        self.read = 0
+        """The byte of the file at which the last packet read so far ends."""
         self.restarts = 0
         """How often timestamps of packets began anew, as where two recordings are one file."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
@@ -71,6 +73,7 @@ class Samples(Iterator[tuple[float, Picture]]):
                 self.restarts += bool(two) and (min(two) - time) * stream.time_base > 1
                 two.append(time)
             if packet.pts is not None:
+                self.read = max(self.read, (packet.pos or 0) + packet.size)
                 missing = (packet.pts - self.last) * stream.time_base if skipped else 0
                 if missing > PAUSE:
                     self.corrupt += math.ceil(missing * (stated_rate(stream) or 25))
@@ -90,7 +93,7 @@ def sample_frames(
     start: float | Fraction = 0,
     end: float | Fraction | None = None,
     threads: int = 0,
-    times: str = "exact",
+    fast: bool = False,
     gpu: str | None = None,
 ) -> Samples:
     """Give (time, picture) for every time i / fps: the frame that is shown then, as RGB (H, W, 3) uint8.
@@ -104,18 +107,27 @@ def sample_frames(
     start    samples at this time and later
     end      samples before this time
     threads  that decode; 0 is all cores
-    times    "exact"; "near": a frame may be up to half a row older, so that frames which no other refers to, and those
-             before a key frame that no sample needs, are not decoded; "fast": two rows, and rougher pictures
-    gpu      "cuda": where times are not exact, large frames are decoded there, if driver and codec let one
+    fast     decode less: frames that no other refers to are left out, or all but key frames where these are close
+             enough; a frame may be up to two rows older, and pictures are rougher
+    gpu      "cuda": where sampling is fast, large frames are decoded there, if driver and codec let one
     """
     rate = as_rate(fps)
-    samples = Samples(path, rate, times)
+    samples = Samples(path, rate, fast)
     first = sample_number(start, rate)
     last = None if end is None else sample_number(end, rate)
-    samples._frames = _sample(
-        samples, size, first, last, threads, None if samples.tolerance is None else gpu
-    )
+    samples._frames = _sample(samples, size, first, last, threads, gpu if fast else None)
     return samples
+
+
+def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
+    """The frame (H, W, 3) shown at a `time` in seconds; None more than 0.1 s past the end."""
+    for at in (time, time - 0.1):
+        samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
+        frame = next(samples, None)
+        samples.close()
+        if frame is not None:
+            return frame[1]
+    return None
 
 
 def sample_number(time: float | Fraction, rate: Fraction) -> int:
@@ -132,9 +144,8 @@ def _sample(
 
         def begin() -> tuple[Any, Any]:
             container, stream = files.enter_context(open_video(samples.path, threads, gpu))
-            decoder, rate = stream.codec_context, stated_rate(stream)
-            told = find_teller(decoder) is not None
-            samples.spare = skip_frames(decoder, rate, samples.times, samples.tolerance, told)
+            if samples.fast:
+                _decode_less(samples, stream)
             return container, stream
 
         container, stream = begin()
@@ -168,13 +179,12 @@ def _sample(
             what = f"not a single frame could be decoded (codec {stream.codec_context.name})"
             raise VideoError(f"{samples.path}: {what}. Copy it again, or leave it out.")
         check_length(samples.path, (reached - (begun or 0)) * base, count)
-        if (
-            samples.tolerance is not None and shown.pts is not None
-        ):  # the last frames may have been left out
+        if samples.fast and shown.pts is not None:  # the last frames may have been left out
             after = samples.last - shown.pts - length
-            reached += after if 0 < after * base <= samples.tolerance else 0
+            reached += after if 0 < after * base <= max(1, FAST_ROWS / fps) else 0
+        damaged = samples.corrupt > corrupt
         end, error = look_at_end(
-            samples.path, container, stream, reached * base, damaged=samples.corrupt > corrupt
+            samples.path, container, stream, reached * base, samples.read, damaged
         )
         reached, samples.duration = end / base, float(end)
         while number * between < reached and (last is None or number < last):
@@ -182,6 +192,36 @@ def _sample(
             number += 1
         if error is not None:
             raise error
+
+
+def _decode_less(samples: Samples, stream: Any) -> None:
+    """Let the decoder of a `stream` leave out what `samples` can do without: all but key frames where these are close
+    enough by the index of the file, else frames that no other refers to."""
+    decoder = stream.codec_context
+    decoder.options = {"skip_loop_filter": "all"}
+    keys = [entry.timestamp for entry in stream.index_entries if entry.is_keyframe]
+    longest = max((after - before for before, after in pairwise(keys)), default=math.inf)
+    known = decoder.codec.intra_only or decoder.codec.canonical_name in KEYED
+    samples.keys = known and longest * stream.time_base <= FAST_ROWS / samples.fps
+    decoder.skip_frame = "NONKEY" if samples.keys else "NONREF"
+
+
+def _needed_keys(packets: Iterator[Any], zero: int | None, fps: Fraction) -> Iterator[Any]:
+    """Of the `packets` those of key frames that one of `fps` samples a second shows; time begins at `zero`, that of the
+    first packet where it is None. None of them refers to another."""
+    held: Any = None
+    for packet in packets:
+        if packet.pts is None or not packet.is_keyframe:
+            continue
+        zero = packet.pts if zero is None else zero
+        scale = packet.time_base * fps
+        if held is not None and math.ceil((held.pts - zero) * scale) != math.ceil(
+            (packet.pts - zero) * scale
+        ):
+            yield held
+        held = packet
+    if held is not None:
+        yield held
 
 
 def _timed(
@@ -253,24 +293,16 @@ def _decode(
     samples: Samples, container: Any, stream: Any, zero: int | None = None
 ) -> Iterator[Any]:
     """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
-    decoder, key_first = stream.codec_context, False
-    packets = leave_out_unreferred(
-        samples.watch(container, stream), find_teller(decoder), samples.tolerance
-    )
-    packets = needed(packets, zero, samples.fps, samples.spare)
+    packets, decoder = samples.watch(container, stream), stream.codec_context
+    if samples.keys:
+        packets = _needed_keys(packets, zero, samples.fps)
     while True:
-        left_out = False
         try:
-            packet, left_out = next(packets, (None, False))
+            packet = next(packets, None)
         except (av.error.FFmpegError, OSError):  # the file breaks off inside a packet
             samples.corrupt += 1
             packet = None
         try:
-            if left_out and not begins_anew(decoder, packet):
-                # Empty the decoder, and begin at this key frame; what is shown before it lacks its references.
-                yield from decoder.decode(None)
-                decoder.flush_buffers()
-                key_first = True
             frames = decoder.decode(packet)
         except av.error.EOFError:
             return
@@ -278,10 +310,8 @@ def _decode(
             samples.corrupt += 1
             frames = []
         for frame in frames:
-            key_first = key_first and not frame.key_frame
-            if not key_first:
-                samples.corrupt += bool(frame.is_corrupt)
-                yield frame
+            samples.corrupt += bool(frame.is_corrupt)
+            yield frame
         if packet is None or (packet.dts is None and packet.size == 0):
             return
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.methods.inputs import check_videos, fingerprint
+from stepcut.methods.inputs import build, check_videos, fingerprint, plain_numbers
 from stepcut.paper.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.paper.cnc.network import (
     Encoder,
@@ -29,12 +29,19 @@ from stepcut.paper.cnc.network import (
     put_together,
 )
 from stepcut.paper.cnc.sampling import Batch, context_rows, draw
+from stepcut.paper.cnc.settings import (
+    LOSSES,
+    Losses,
+    Network,
+    Training,
+    check_groups,
+    gather,
+    spread,
+)
 from stepcut.paper.cnc.training import Plan, Terms, train
-from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
+from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone, as_pictures, load_tunable
 from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
-
-LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
@@ -44,13 +51,12 @@ PAPERS: dict[str, Any] = {
     "stride": 0.5,
     "iterations": 10_000,
     "patience": 500,
+    "hidden": 256,
 }
 """What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone that learns."""
-FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200}
+FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
 """The same for vectors; docs/cnc.md says which data chose them."""
 
-NOT_KEPT = ("device", "backbone")
-"""Settings that belong to a machine or are objects: they are not written down with the others."""
 FILMED = 30.0
 """Frames a second of the paper's videos, in which `gamma_time="frames"` counts."""
 
@@ -62,55 +68,33 @@ class Embedder:
     No label is read. Same seed, same numbers on one machine.
 
     >>> features = [np.random.default_rng(i).normal(size=(40, 8)) for i in range(3)]
-    >>> Embedder(dim=4, seed=0, iterations=5).fit(features).transform(features)[0].shape
+    >>> embedder = Embedder(network=Network(dim=4), training=Training(iterations=5))
+    >>> embedder.fit(features).transform(features)[0].shape
     (40, 4)
     """
 
     loss: str | Loss = "tc3i"
-    dim: int = limited(128, 1, 65_536, whole=True)
+    """tc3i, tcc, lav, lav+tcc, or a function of your own."""
     rate: float | Fraction = limited(1.0, 0, above=True)
     """Rows of the features per second."""
     seed: int = limited(0, 0, SEEDS, whole=True)
-    videos: int = limited(5, 2, whole=True)
-    """Videos in an iteration; all of them when there are fewer."""
-    frames: int = limited(32, 2, 65_536, whole=True)
-    """Frames of each video in an iteration; all of them when there are fewer."""
-    weight: float | None = limited(None, 0)
-    """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
-    temperature: float = limited(0.1, 0, above=True)
-    variance_weight: float = limited(0.001, 0)
-    window: float | None = limited(None, 0, above=True)
-    """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart. None: the paper's 10, but not
-    more than a fortieth of the median video, and more than one row."""
-    margin: float = limited(2.0, 0, above=True)
-    gamma: float = limited(0.1, 0, above=True)
-    """Smoothness of soft-DTW."""
-    gamma_time: str = "video"
-    """What C-IDM measures time in: "video" (its length is 1) or "frames" (30 a second, as the paper writes it)."""
-    learning_rate: float | None = limited(None, 0, above=True)
-    weight_decay: float = limited(1e-5, 0)
-    iterations: int | None = limited(None, 1, whole=True)
-    """Limit on the iterations. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
-    patience: int | None = limited(None, 1, whole=True)
-    tolerance: float = limited(0.01, 0)
-    """Converged when the mean loss of the last `patience` iterations is not `tolerance` lower than of those before."""
-    context: int = limited(2, 1, whole=True)
-    """Frames of context for maps, the frame itself included."""
-    stride: float | None = limited(None, 0, 3600)
-    """Seconds between the frames of context."""
-    smooth: float = limited(2.0, 0, 3600)
-    """Vectors are smoothed over time with a Gaussian of so many seconds."""
-    components: int = limited(64, 1, whole=True)
-    """Vectors are projected on so many principal axes."""
-    hidden: int | None = limited(None, 1, 65_536, whole=True)
-    tune_backbone: bool = False
-    """Train end to end from frames `(T, H, W, 3)`, with `backbone` as part of the network."""
-    backbone: nn.Module | None = None
-    """With `tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, `tune.TunableBackbone` for example."""
-    chunk: int = limited(64, 1, whole=True)
-    """With `tune_backbone`: so many frames go through the backbone at once."""
+    network: Network = field(default_factory=Network)
+    training: Training = field(default_factory=Training)
+    losses: Losses = field(default_factory=Losses)
+    backbone: nn.Module | Mapping[str, Any] | None = None
+    """With `network.tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`; a module, such as
+    `tune.TunableBackbone`, or the settings of one of stepcut's networks, {"backbone": "resnet50", "weights": FILE}."""
     device: str | None = None
     """`cpu` or `cuda`; None takes the GPU if there is one."""
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """An embedder from plain settings, each put into its group.
+
+        >>> Embedder.of(loss="tcc", dim=8, frames=16).training.frames
+        16
+        """
+        return build(cls, gather(plain_numbers(settings)))
 
     def fit(
         self,
@@ -124,15 +108,17 @@ class Embedder:
         """
         features = self._check(features)
         device = find_device(self.device)
-        self.kind_ = (
-            "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
-        )
+        tuned = self.network.tune_backbone
+        self.kind_ = "frames" if tuned else "maps" if features[0].ndim == 4 else "vectors"
         self.shape_: dict[str, int] = {"row": features[0].shape[1]}
-        if self.backbone is not None and self.tune_backbone:
+        if isinstance(self.backbone, Mapping):
+            self.backbone_: nn.Module | None = load_tunable(self.backbone)
+        else:
+            self.backbone_ = self.backbone
+        if self.backbone_ is not None and tuned:
             with torch.inference_mode():
-                self.shape_["channels"] = self.backbone(
-                    torch.from_numpy(np.array(features[0][:1]))
-                ).shape[1]
+                first = torch.from_numpy(as_pictures(features[0][:1]))
+                self.shape_["channels"] = self.backbone_(first).shape[1]
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
             network = self._build()
@@ -144,15 +130,15 @@ class Embedder:
             embed = partial(self._embed, network, rows, device)
             # In a video of one minute ten seconds hold more than one step, and C-IDM would join them.
             rate = float(self.rate)
-            window = self.window or max(
+            window = self.losses.window or max(
                 min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate
             )
             run = "" if checkpoint is None else self._run(features)
             sample = partial(
                 draw,
                 lengths=lengths,
-                videos=self.videos,
-                frames=self.frames,
+                videos=self.training.videos,
+                frames=self.training.frames,
                 offsets=network.offsets,
                 rate=self.rate,
             )
@@ -187,17 +173,13 @@ class Embedder:
     def settings(self) -> dict[str, Any]:
         """All settings, and what shape of features was learned, ready for JSON."""
         self._learned()
-        given = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in NOT_KEPT
-        }
+        given: dict[str, Any] = {"loss": self.loss, "seed": self.seed, **spread(self._groups())}
         given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
-        if isinstance(self.backbone, TunableBackbone):
-            given["backbone"] = self.backbone.settings()  # its weights are in the state
+        if isinstance(self.backbone_, TunableBackbone):
+            given["backbone"] = self.backbone_.settings()  # its weights are in the state
         own = [] if isinstance(self.loss, str) else [f"loss={self.loss!r}"]
         own += (
-            [] if self.backbone is None or "backbone" in given else [f"backbone={self.backbone!r}"]
+            [] if self.backbone_ is None or "backbone" in given else [f"backbone={self.backbone!r}"]
         )
         if own:
             raise OptionError(
@@ -214,12 +196,10 @@ class Embedder:
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
         """The embedder that gave these `settings()` and this `state()`."""
         given = dict(settings)
-        if "steps" in given:  # its name in version 0.1.0
-            given["iterations"] = given.pop("steps")
         kind, shape, about = given.pop("kind"), given.pop("shape"), given.pop("backbone", None)
         backbone = None if about is None else TunableBackbone.restore(about)
-        self = cls(**{**given, "rate": fraction_of(str(given["rate"])), "backbone": backbone})
-        self.kind_, self.shape_ = kind, shape
+        self = cls.of(**{**given, "rate": fraction_of(str(given["rate"])), "backbone": backbone})
+        self.kind_, self.shape_, self.backbone_ = kind, shape, backbone
         network = self._build()
         network.load_state_dict(
             {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
@@ -227,38 +207,45 @@ class Embedder:
         self.network_ = network.to(find_device(self.device)).eval()
         return self
 
+    def _groups(self) -> tuple[Network, Training, Losses]:
+        return self.network, self.training, self.losses
+
     def _setting(self, name: str) -> Any:
         """A setting as it is used: as given, or the default of its kind of features."""
-        given = getattr(self, name)
+        given = spread(self._groups())[name]
         return (
             (FOR_VECTORS if self.kind_ == "vectors" else PAPERS)[name] if given is None else given
         )
 
     def _build(self) -> Encoder:
         """The network, not trained."""
-        row, stride = self.shape_["row"], self._setting("stride")
+        chosen, row, stride = self.network, self.shape_["row"], self._setting("stride")
         if self.kind_ == "vectors":
-            sizes = (row, min(self.components, row), self.dim, self.hidden or 128)
-            return VectorEncoder(*sizes, rate=self.rate, stride=stride, smooth=self.smooth)
-        channels = self.shape_.get("channels", row)
+            sizes = (row, min(chosen.components, row), chosen.dim, self._setting("hidden"))
+            return VectorEncoder(*sizes, rate=self.rate, stride=stride, smooth=chosen.smooth)
         embedder = MapEncoder(
-            channels, self.dim, self.hidden or 256, context=self.context, stride=stride
+            self.shape_.get("channels", row),
+            chosen.dim,
+            self._setting("hidden"),
+            dropout=chosen.dropout,
+            context=chosen.context,
+            stride=stride,
         )
-        if self.backbone is None or self.kind_ == "maps":
+        if self.backbone_ is None or self.kind_ == "maps":
             return embedder
-        return FrameEncoder(copy.deepcopy(self.backbone), embedder, self.chunk)
+        return FrameEncoder(copy.deepcopy(self.backbone_), embedder, chosen.chunk)
 
     def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
-        iterations = self.iterations
+        chosen, iterations = self.training, self.training.iterations
         if iterations is None and self.kind_ == "vectors":
             # A network that sees a row too often learns its time by heart: the clock, not the step.
-            iterations = min(1_000, math.ceil(10 * sum(lengths) / (self.videos * self.frames)))
+            iterations = min(1_000, math.ceil(10 * sum(lengths) / (chosen.videos * chosen.frames)))
         return Plan(
             learning_rate=self._setting("learning_rate"),
-            weight_decay=self.weight_decay,
+            weight_decay=chosen.weight_decay,
             iterations=iterations or self._setting("iterations"),
             patience=self._setting("patience"),
-            tolerance=self.tolerance,
+            tolerance=chosen.tolerance,
             read_every=1 if device.type == "cpu" else 25,
             # A loss of one's own may read values back, and frames are too much to hold still for a recording.
             record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames",
@@ -284,19 +271,19 @@ class Embedder:
         )
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
-        mask, count = real if batch.padded else None, times.shape[1]
+        mask, count, chosen = real if batch.padded else None, times.shape[1], self.losses
         parts: Terms = {}
         if self.loss != "lav":
-            parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
+            parts["tcc"] = tcc(u, times, mask, chosen.temperature, chosen.variance_weight)
         if self.loss in ("lav", "lav+tcc"):
             u = unit(u)
-            parts["soft_dtw"] = alignment(u, times, mask, self.gamma) / count
+            parts["soft_dtw"] = alignment(u, times, mask, chosen.gamma) / count
         total = torch.stack(list(parts.values())).sum()
         if self.loss != "tcc":
-            frames = FILMED * durations if self.gamma_time == "frames" else None
+            frames = FILMED * durations if chosen.gamma_time == "frames" else None
             usual = 1.0 if self.loss == "tc3i" else 0.5 * count
-            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin, frames)
-            total = total + (usual if self.weight is None else self.weight) * parts["cidm"]
+            parts["cidm"] = cidm(u, times, durations, mask, window, chosen.margin, frames)
+            total = total + (usual if chosen.weight is None else chosen.weight) * parts["cidm"]
         return {"loss": total, **parts}
 
     def _learned(self) -> Encoder:
@@ -310,7 +297,7 @@ class Embedder:
         seen = {
             each.name: str(getattr(self, each.name))
             for each in fields(self)
-            if each.name not in NOT_KEPT
+            if each.name != "device"
         }
         digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode())
         for video in features:
@@ -321,13 +308,13 @@ class Embedder:
         """Say what is wrong with a setting or with the features; the features as arrays."""
         if not callable(self.loss):
             choose("loss", str(self.loss), dict.fromkeys(LOSSES))
-        choose("gamma_time", str(self.gamma_time), dict.fromkeys(("video", "frames")))
-        if self.tune_backbone and not isinstance(self.backbone, nn.Module):
-            raise OptionError(
-                f"tune_backbone=True needs backbone=, a torch module from frames to maps, and {self.backbone!r} was "
-                "given. Give stepcut.paper.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
-            )
         check_limits(self)
+        check_groups(self._groups())
+        if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
+            raise OptionError(
+                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} was given. Add "
+                "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
+            )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
             what = "1 video was given; at least 2 are needed, since steps are found by what videos have in common"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import check_number
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import OptionError, choose, unknown
+from stepcut.features.spec import FeatureSpec
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.constraints import Constraints
@@ -28,6 +29,7 @@ from stepcut.methods.inputs import (
 )
 from stepcut.methods.learned import Curve
 from stepcut.methods.method import NEEDED, Method, adapt
+from stepcut.paper.cnc.settings import HOME, LOSSES, as_published, group_settings
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
@@ -36,27 +38,8 @@ if TYPE_CHECKING:
 
 EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.paper.cnc.embedder:Embedder"})
 """What is trained: it loads torch, so it is imported when it is asked for."""
-AS_PUBLISHED: dict[str, dict[str, Any]] = {
-    # C-IDM as a sum over pairs beside TCC as a sum over frames (32 sampled), times in frames, a window of 300 of them.
-    "train": {"weight": 32.0, "gamma_time": "frames", "window": 10.0},
-    # Fuzzy c-means as it is usually run, on embeddings as they are, and alpha-expansion in place of the exact cut.
-    "cut": {"m": 2.0, "normalise": False, "solver": "expansion"},
-}
-"""The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
-that distances in TCC are neither divided by the dimension nor by a temperature."""
-
 SEGMENTERS = ("procut", "kmeans", "subset", "asot")
 """The methods that the tables of the paper cut embeddings with."""
-LOSS_SETTINGS = (
-    "weight",
-    "temperature",
-    "variance_weight",
-    "window",
-    "margin",
-    "gamma",
-    "gamma_time",
-)
-"""The settings of an embedder that are those of its loss."""
 
 
 @dataclass(eq=False, repr=False)
@@ -64,9 +47,9 @@ class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
     `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
-    embedding; `segmenter` a name from `stepcut.methods`, `package.module:Class`, or an object of your own.
+    embedding; `segmenter` a name from `METHODS`, `package.module:Class`, or an object of your own.
     `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
-    text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
+    text says where ours departs from it (`settings.as_published`); `train` and `cut` come before it.
     """
 
     orders_by_mean: ClassVar[bool] = True
@@ -105,13 +88,21 @@ class CnC(Method):
             raise OptionError(
                 f"train: steps={given['steps']!r} is now called iterations; write train.iterations."
             )
-        named = plain_numbers(
-            {"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed}
-        )
-        dim = given.get("dim", named["dim"])
-        check_number("dim", dim, 1, whole=True)
-        published = {"temperature": 1 / dim, **AS_PUBLISHED["train"]} if self.as_published else {}
-        return build(EMBEDDERS["cnc"], {**named, **published, **given})
+        if isinstance(self.loss, str):
+            choose("loss", self.loss, dict.fromkeys(LOSSES))
+        for name in given:
+            if name not in HOME and name not in ("backbone", "device", "loss", "rate", "seed"):
+                raise unknown("setting", name, HOME)
+        given = {"dim": self.dim, **given}
+        check_number("dim", given["dim"], 1, whole=True)
+        named = {"loss": self.loss, "rate": self.rate, "seed": self.seed}
+        return EMBEDDERS["cnc"].of(**{**named, **self._published(given)[0], **given})
+
+    def _published(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        """The settings of the embedder and of the segmenter that the published text asks for, where it is to be kept."""
+        if not self.as_published:
+            return {}, {}
+        return as_published(str(train.get("loss", self.loss)), train, float(self.rate))
 
     def _make_segmenter(self) -> Method:
         if not isinstance(self.segmenter, str):
@@ -123,12 +114,9 @@ class CnC(Method):
         check_part("segmenter", self.segmenter, maker, NEEDED, METHODS)
         named = {"steps": self.count, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
-        published = {
-            name: value
-            for name, value in AS_PUBLISHED["cut"].items()
-            if self.as_published and name in takes
-        }
-        return build(maker, {**named, **published, **self._group("cut")})
+        published = self._published(self._group("train"))[1].items()
+        kept = {name: value for name, value in published if name in takes}
+        return build(maker, {**named, **kept, **self._group("cut")})
 
     def _group(self, name: str) -> dict[str, Any]:
         """The settings of the embedder (`train`) or of the segmenter (`cut`)."""
@@ -173,7 +161,7 @@ class CnC(Method):
             "train": {
                 key: value
                 for key, value in self._group("train").items()
-                if key not in ("backbone", "device")
+                if key != "device" and not (key == "backbone" and not isinstance(value, Mapping))
             },
             "cut": self._make_segmenter().settings() if own else self._group("cut"),
         }
@@ -203,11 +191,13 @@ class CnC(Method):
         plain = {name: value for name, value in settings.items() if "." not in name}
         segmenter = plain.get("segmenter", cls.segmenter)
         grouped = {name: value for name, value in settings.items() if "." in name}
-        for group, given in zip(
-            ("train", "cut"), group_settings(grouped, [segmenter]), strict=True
-        ):
+        split = group_settings(grouped, cut_settings([segmenter]))
+        for group, given in zip(("train", "cut"), split, strict=True):
             if given:
                 plain[group] = {**(plain.get(group) or {}), **given}
+        spec = plain.get("backbone")
+        if (plain.get("train") or {}).get("tune_backbone") and isinstance(spec, FeatureSpec):
+            plain["backbone"], plain["train"]["backbone"] = tune_backbone(spec)
         return plain
 
     @classmethod
@@ -218,8 +208,7 @@ class CnC(Method):
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
         method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
         kind = find_saved("method", settings["segmenter"], METHODS, "segmenter")
-        kept = state.get("segmenter")  # version 0.1.0 did not have it
-        cut = method._make_segmenter().settings() if kept is None else json.loads(kept.tobytes())
+        cut = json.loads(state["segmenter"].tobytes())
         method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
         method.labels_ = [
             labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())
@@ -229,37 +218,22 @@ class CnC(Method):
         return method
 
 
-def group_settings(
-    settings: Mapping[str, Any], segmenters: Sequence[str] = SEGMENTERS
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of the embedder, and those of the segmenter, from `{"group.name": value}`.
+def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
+    """What end-to-end training needs in place of the features of a `spec`: the frames themselves as features, and the
+    settings of the backbone, which becomes part of what is trained."""
+    tuned = {name: getattr(spec, name) for name in ("backbone", "weights", "layer", "family")}
+    if tuned["weights"] is not None:
+        tuned["weights"] = str(Path(tuned["weights"]).absolute())
+    return FeatureSpec("frames", fps=spec.fps), {
+        key: value for key, value in tuned.items() if value
+    }
 
-    `cut.` are settings of the `segmenters`, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
-    unknown one is answered with the nearest name.
-    """
-    trained = [
-        each.name
-        for each in fields(EMBEDDERS["cnc"])
-        if each.name not in ("loss", "rate", "seed", "backbone")
-    ]
+
+def cut_settings(segmenters: Iterable[str] = SEGMENTERS) -> set[str]:
+    """The names of the settings that `segmenters` have, beside those of every method."""
     kinds: list[Any] = [find("method", name, METHODS, "segmenter") for name in segmenters]
-    cuts = {name for kind in kinds for name in inspect.signature(kind).parameters}
-    names = [
-        *(f"cut.{name}" for name in sorted(cuts - {"steps", "rate", "seed"})),
-        *(f"{'loss' if name in LOSS_SETTINGS else 'train'}.{name}" for name in trained),
-    ]
-    train: dict[str, Any] = {}
-    cut: dict[str, Any] = {}
-    for key, value in settings.items():
-        group, dot, name = key.rpartition(".")
-        if name == "steps" and group in ("", "train"):
-            raise OptionError(
-                f"{key}={value!r}: training has iterations; write train.iterations={value!r}."
-            )
-        if (key not in names) if dot else (name not in trained):
-            raise OptionError(unknown("setting", key, names if dot else [*trained, *names]))
-        (cut if group == "cut" else train)[name] = value
-    return train, cut
+    names = {name for kind in kinds for name in inspect.signature(kind).parameters}
+    return names - {"steps", "rate", "seed"}
 
 
 def _json_array(value: Any) -> NDArray[np.uint8]:

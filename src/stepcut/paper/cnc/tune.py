@@ -6,12 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from stepcut.errors import OptionError
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.torch_runtime import FUNCTIONS
+from stepcut.features.backbones.weights import read_weights
+from stepcut.features.spec import as_spec
 from stepcut.paper.cnc.network import Encoder, MapEncoder
 
 LAST = torch.channels_last
@@ -72,6 +76,35 @@ class TunableBackbone(nn.Module):
         return cls(Graph(settings["name"], forward, convs, mean, scale, dict(settings["options"])))
 
 
+class Frames:
+    """The frames themselves as features, `(n, 3, 224, 224)`: what a backbone that learns is trained on."""
+
+    name, dim, size, fingerprint = "frames", 3, resnet50.SIZE, "frames 1"
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Frames `(n, 224, 224, 3)` with their colours first."""
+        return frames.transpose(0, 3, 1, 2)
+
+
+def as_pictures(rows: NDArray[Any]) -> NDArray[np.uint8]:
+    """Frames `(n, H, W, 3)`, or `(n, 3, H, W)` as they are stored, as `(n, H, W, 3)`."""
+    last = rows if rows.shape[-1] == 3 else rows.transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(last, dtype=np.uint8)
+
+
+def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
+    """One of stepcut's networks with its weights as parameters: `backbone`, and `weights`, `layer`, `family`."""
+    spec = as_spec(**settings)
+    if spec.backbone != "resnet50" or spec.weights is None:
+        raise OptionError(
+            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of weights can be tuned. "
+            "Give --backbone resnet50 --weights FILE."
+        )
+    arrays, metadata = read_weights(spec.weights)
+    family = spec.family or resnet50.family_of(arrays, metadata)
+    return TunableBackbone(resnet50.resnet50(arrays, spec.layer or "conv4c", family))
+
+
 class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames with their context.
 
@@ -84,6 +117,10 @@ class FrameEncoder(Encoder):
         super().__init__()
         self.backbone, self.embedder, self.chunk = backbone, embedder, chunk
         self.offsets = embedder.offsets
+
+    def store(self, rows: NDArray[Any], _device: torch.device) -> Tensor:
+        """The frames of a video, `(T, H, W, 3)`."""
+        return torch.from_numpy(as_pictures(rows))
 
     def forward(self, frames: Tensor) -> Tensor:
         """Frames `(N, c, H, W, 3)` -> `(N, dim)`."""

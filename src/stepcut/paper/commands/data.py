@@ -93,7 +93,7 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
         raise DataError(
             f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} --root {args.root}"
         )
-    table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set.tasks)
+    table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
     print(table.format(args.format).rstrip("\n"))
     if args.format == "csv":  # it has no place for notes
         for note in table.notes:

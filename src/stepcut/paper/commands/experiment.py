@@ -1,22 +1,25 @@
-"""`stepcut experiment`: a table of the paper on your data, ours beside the published one."""
+"""`stepcut experiment`: a table of the paper on your data, ours beside the published one; or its figure."""
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from stepcut.cli.common import progress_hook, read_settings, read_value, said, spec_of
 from stepcut.errors import OptionError, choose
 from stepcut.files.cache import cache_dir
-from stepcut.files.names import safe_name
-from stepcut.paper.cnc.method import group_settings
-from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
+from stepcut.paper.cnc.method import cut_settings, tune_backbone
+from stepcut.paper.cnc.settings import group_settings
+from stepcut.paper.experiments import EXPERIMENTS, Results, draw_figure, run_experiment
 from stepcut.paper.experiments.cells import choose_protocol
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    choose("experiment", args.name, EXPERIMENTS)
+    choose("experiment", args.name, {**EXPERIMENTS, "figure": None})
     choose_protocol(args.protocol or "strict")  # one that is unknown is told before any work
+    if args.name == "figure":
+        return _figure(args)
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:
@@ -24,43 +27,11 @@ def run(args: argparse.Namespace) -> int:
                 f"{args.from_} holds {results.experiment.name!r}, not {args.name!r}. Name that table."
             )
     else:
-        if not args.data:
-            raise OptionError(
-                "--data is missing. Give the folder of a data set, NAME:DIR, or toy; or --from FILE."
-            )
-        place = cache_dir() / "experiments" if args.out is None else Path(args.out)
-        train, cut = group_settings(read_settings(args.set or []))
-        made = said(args, "backbone", "weights", "layer", "family")
-        results = run_experiment(
-            steps=args.steps if args.steps == "true" else read_value(args.steps),
-            folder=place,
-            jobs=args.workers if args.jobs is None else args.jobs,
-            train=train,
-            cut=cut,
-            toy=read_settings(args.toy or []),
-            progress=progress_hook(args),
-            spec=spec_of(args) if made else None,
-            **said(
-                args,
-                "name",
-                "data",
-                "features",
-                "tasks",
-                "seeds",
-                "seed",
-                "rows",
-                "fps",
-                "engine",
-                "address",
-            ),
-            **said(args, "device", "maps", "as_published"),
-        )
-        words = [
-            args.name,
-            results.record["data"],
-            *(word for word in (args.features, args.backbone) if word),
-        ]
-        path = place / f"{safe_name('-'.join(words).replace('/', '_'))}.json"
+        settings = _settings(args)
+        jobs = args.workers if args.jobs is None else args.jobs
+        more = said(args, "name", "seeds", "rows", "engine", "address", "maps", "data")
+        results = run_experiment(**settings, **more, jobs=jobs)
+        path = settings["folder"] / results.file_name()
         results.save(path)
         if not args.quiet:
             print(f"results kept in {path}", file=sys.stderr)
@@ -68,3 +39,37 @@ def run(args: argparse.Namespace) -> int:
         results.plot(args.plot, args.protocol)
     print(results.table(args.protocol).format(args.format).rstrip("\n"))
     return 0
+
+
+def _figure(args: argparse.Namespace) -> int:
+    """Draw the figure of one video."""
+    if not args.plot or len(args.data) != 1:
+        raise OptionError(
+            "the figure needs one --data and --plot FILE, for example --data mine/ --plot figure.svg."
+        )
+    print(draw_figure(args.plot, args.data[0], args.video, **_settings(args)))
+    print(f"drawn to {args.plot}")
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """What tables and the figure have in common."""
+    if not args.data:
+        raise OptionError(
+            "--data is missing. Give the folder of a data set, NAME:DIR, or toy; or --from FILE."
+        )
+    train, cut = group_settings(read_settings(args.set or []), cut_settings())
+    made = said(args, "backbone", "weights", "layer", "family")
+    spec = spec_of(args) if made else None
+    if train.get("tune_backbone"):
+        spec, train["backbone"] = tune_backbone(spec_of(args))
+    return {
+        "steps": args.steps if args.steps == "true" else read_value(args.steps),
+        "folder": cache_dir() / "experiments" if args.out is None else Path(args.out),
+        "train": train,
+        "cut": cut,
+        "toy": read_settings(args.toy or []),
+        "progress": progress_hook(args),
+        "spec": spec,
+        **said(args, "features", "tasks", "seed", "fps", "device", "as_published"),
+    }

@@ -1,6 +1,5 @@
 """DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how videos are found."""
 
-import csv
 import hashlib
 import logging
 import re
@@ -16,10 +15,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import DataError, OptionError, VideoError, as_items, choose
+from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.features.files import load_features
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.formats.common import read_text, seconds
+from stepcut.procedure.lengths import read_durations, video_duration
 from stepcut.timeline import Segment, Timeline
 
 log = logging.getLogger("stepcut")
@@ -140,6 +139,8 @@ class DataSet:
     tasks: Mapping[str, TaskInfo] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     """What -> where on the web it is offered; nobody may redistribute the videos."""
+    published: Mapping[str, float] = field(default_factory=dict)
+    """What the data set's own paper says of it: hours in all, steps and seconds a video as means over tasks."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """File -> SHA-256, where the publisher's files are known."""
 
@@ -299,46 +300,6 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
         for path in sorted(root.glob(pattern)):
             found.setdefault(path.stem, {}).setdefault(path.parent.name, path)
     return found
-
-
-def read_durations(root: Path) -> dict[str, float]:
-    """Video name -> seconds under `root`, for those who have no videos.
-
-    `durations.csv` holds names and seconds; in CaptainCook4D's `index.csv` the column of the seconds is named.
-    """
-    path = first_of(root, "durations.csv", "index.csv")
-    try:
-        rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
-    except csv.Error as error:
-        raise DataError(
-            f"{path}: it does not make sense as a table ({error}). Correct it."
-        ) from error
-    named = bool(rows) and "seconds" in rows[0]
-    if path is None or (path.name == "index.csv" and not named):  # which is about something else
-        return {}
-    lengths = {}
-    column = rows[0].index("seconds") if named else 1
-    for line, cells in enumerate(rows, start=1):
-        if len(cells) > column:
-            length = seconds(cells[column])
-            if length is not None and length > 0:
-                lengths[cells[0].strip()] = length
-            elif line > 1 or length is not None:  # the first line may be a header
-                what = f"{cells[column]!r} is not a length in seconds"
-                raise DataError(f"{path}, line {line}: {what}. Correct it.")
-    return lengths
-
-
-def video_duration(path: Path) -> float | None:
-    """The length of the video at `path` by its header, or None when it does not say; needs no decoding."""
-    from stepcut.features.video.container import open_video, stated_duration
-
-    try:
-        with open_video(path, threads=1) as (container, stream):
-            length, _ = stated_duration(container, stream)
-    except VideoError:
-        return None
-    return None if length is None else float(length)
 
 
 def plain_name(text: str) -> str:

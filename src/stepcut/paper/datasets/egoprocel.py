@@ -31,7 +31,7 @@ RATE = Fraction(10)
 and MECCANO's mean length comes out as the 20.7 minutes of its own publication."""
 MOST_VIEWS = 6  # no recording has more lists in the JSON file than this
 SLACK = 50  # frames: how far the starts of one step lie apart in two views of a recording
-BACKGROUND = "0"
+UNLABELLED = "0"
 
 
 def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
@@ -144,7 +144,7 @@ Frames = Sequence[tuple[str, int, int]]
 
 def _steps(frames: Frames) -> Frames:
     """The same without the background."""
-    return [each for each in frames if each[0] != BACKGROUND]
+    return [each for each in frames if each[0] != UNLABELLED]
 
 
 def _read_json(root: Path, loaded: Loaded, view: str) -> None:

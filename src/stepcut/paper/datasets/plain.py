@@ -5,9 +5,8 @@ from pathlib import Path
 
 from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
-from stepcut.formats import read_all
+from stepcut.formats import label_files, read_all
 from stepcut.formats.common import read_json, refusals
-from stepcut.formats.kinds import label_files
 from stepcut.paper.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline

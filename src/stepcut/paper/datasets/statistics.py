@@ -1,11 +1,11 @@
 """Statistics of a data set: foreground, missing and repeated steps, counts and hours, per task and in total."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from stepcut.files.figures import FIXED, drawn_with, save_figure
-from stepcut.paper.datasets.dataset import Task, TaskInfo
+from stepcut.paper.datasets.dataset import DataSet, Task
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
@@ -63,24 +63,26 @@ def covered(timeline: Timeline) -> float:
 
 
 def statistics(
-    tasks: Sequence[Task],
-    title: str = "",
-    more: bool = False,
-    published: Mapping[str, TaskInfo] | None = None,
+    tasks: Sequence[Task], title: str = "", more: bool = False, published: DataSet | None = None
 ) -> Table:
-    """The table of section 6 of the paper's method for `tasks` of a data set, under a `title`; what is known to be
-    wrong with the files stands in the notes. `more` adds counts, hours, lengths and the `published` figures by task."""
+    """The table of section 6 of the paper's method for `tasks` of a data set, under a `title`.
+
+    What is known to be wrong with the files stands in the notes. `more` adds counts, hours, lengths, means over tasks,
+    and beneath each row what is `published` of it.
+    """
     counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
-    rows: list[list[Cell]] = [list(figures[: len(columns)]) for figures in [*counted, total]]
-    if more and published:
-        columns += ["published F", "published M", "published R"]
-        for row in rows:
-            info = published.get(str(row[0]), TaskInfo())
-            row += [info.foreground, info.missing, info.repeated]
-    notes = [f"{task.name}: {defect}." for task in tasks for defect in task.defects]
+    rows: list[list[Cell]] = []
+    for figures in counted:
+        rows.append(list(figures[: len(columns)]))
+        info = published.tasks.get(figures.task) if more and published else None
+        if info is not None and info.foreground is not None:
+            known = [info.videos, info.steps, info.foreground, info.missing, info.repeated]
+            rows.append([f"{figures.task} (published)", *known, *[None] * len(MORE)])
+    rows.append(list(total[: len(columns)]))
     if more and counted:
-        notes.append(_means(counted, total))
+        rows += _means(counted, total, published)
+    notes = [f"{task.name}: {defect}." for task in tasks for defect in task.defects]
     unknown = sum(not timeline.duration for task in tasks for timeline in task.timelines.values())
     if unknown:
         notes.append(
@@ -94,11 +96,13 @@ def plot_statistics(table: Table, path: str | Path) -> None:
     """Draw foreground, missing and repeated of a `table` as bars; the suffix of `path` decides PNG, SVG or PDF."""
     from matplotlib.figure import Figure
 
-    names = [str(name) for name in table.column("task")]
+    known = [isinstance(value, float) for value in table.column("foreground")]
+    names = [str(name) for name, drawn in zip(table.column("task"), known, strict=True) if drawn]
     figure = Figure(figsize=(8, 0.6 + 0.32 * len(names)), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
     for each, what, fill in zip(axes, COLUMNS[3:], ("#4477aa", "#ee6677", "#228833"), strict=True):
-        values = [value if isinstance(value, float) else 0.0 for value in table.column(what)]
+        cells = zip(table.column(what), known, strict=True)
+        values = [value if isinstance(value, float) else 0.0 for value, drawn in cells if drawn]
         each.barh(range(len(names)), values, color=fill)
         each.set_xlim(0, 1)
         each.set_title(what)
@@ -108,14 +112,26 @@ def plot_statistics(table: Table, path: str | Path) -> None:
     save_figure(figure, path)
 
 
-def _means(counted: Sequence[Figures], total: Figures) -> str:
-    """Steps and length in two means: every task counts once, or every video."""
+def _means(
+    counted: Sequence[Figures], total: Figures, published: DataSet | None
+) -> list[list[Cell]]:
+    """Steps and length of a video in two means: every task counts once, as in the paper, or every video."""
     minutes = [each.video_minutes for each in counted if each.video_minutes is not None]
-    by_task = f"{sum(each.steps for each in counted) / len(counted):.1f} steps"
-    by_video = (
-        f"{sum(each.steps * each.videos for each in counted) / max(1, total.videos):.1f} steps"
-    )
-    if total.video_minutes is not None:
-        by_task += f" and {60 * sum(minutes) / len(minutes):.1f} s a video"
-        by_video += f" and {60 * total.video_minutes:.1f} s a video"
-    return f"Means over tasks: {by_task}. Means over videos: {by_video}."
+    by_task = sum(each.steps for each in counted) / len(counted)
+    by_video = sum(each.steps * each.videos for each in counted) / max(1, total.videos)
+
+    def row(name: str, videos: Cell, steps: Cell, hours: Cell, length: Cell) -> list[Cell]:
+        return [name, videos, steps, None, None, None, None, hours, length, None]
+
+    mean = sum(minutes) / len(minutes) if minutes else None
+    rows = [
+        row("mean over tasks", None, by_task, None, mean),
+        row("mean over videos", None, by_video, None, total.video_minutes),
+    ]
+    known = {} if published is None else published.published
+    if known:
+        videos = sum(info.videos or 0 for info in published.tasks.values()) if published else None
+        rows.append(row("total (published)", videos, None, known["hours"], None))
+        minute = known["seconds"] / 60
+        rows.append(row("mean over tasks (published)", None, known["steps"], None, minute))
+    return rows

@@ -1,7 +1,8 @@
 """Experiments: the tables of the paper on any data, ours beside the published ones, kept in one file."""
 
 from stepcut.paper.experiments.cells import EXPERIMENTS
+from stepcut.paper.experiments.figure import draw_figure
 from stepcut.paper.experiments.results import Results
 from stepcut.paper.experiments.run import run_experiment
 
-__all__ = ["EXPERIMENTS", "Results", "run_experiment"]
+__all__ = ["EXPERIMENTS", "Results", "draw_figure", "run_experiment"]

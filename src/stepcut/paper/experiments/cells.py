@@ -31,9 +31,10 @@ from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.baselines.kmeans import smooth_embedding
 from stepcut.methods.inputs import build
 from stepcut.paper.cnc.method import EMBEDDERS
+from stepcut.paper.cnc.settings import as_published
 from stepcut.paper.experiments.material import Material
 from stepcut.plugins import find
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, unnamed
 from stepcut.version import __version__
 
 
@@ -46,6 +47,9 @@ class Cell:
     steps: int
     seed: int
     view: str = ""
+    """The camera; in a table that compares data sets, the data set."""
+    place: str = ""
+    """Of a row with a name of the user's own, `mine=package.module:Class`: the class."""
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -59,7 +63,7 @@ class Cell:
         if self.row in ("kmeans", "smooth"):
             return ("raw" if self.row == "kmeans" else "smooth"), "kmeans"
         embedding, _, segmenter = self.row.partition(" + ")
-        return (embedding, segmenter) if segmenter else ("method", self.row)
+        return (embedding, segmenter) if segmenter else ("method", self.place or self.row)
 
     @property
     def embedding(self) -> tuple[str, str, str, int] | None:
@@ -85,6 +89,7 @@ class Experiment:
     also: Sequence[str] = ()
     steps: Sequence[int] = ()
     views: bool = False
+    datasets: Sequence[str] = ()
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -108,31 +113,38 @@ def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
     )
 
 
-def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str]:
-    """The rows of an `experiment` to fill: all, or those of these `names`; the clock is always among them.
+def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str, str]:
+    """The rows of an `experiment` to fill, and the class of those of the user's own: all, or those of these `names`.
 
-    A name that the table does not have may be a method: one of stepcut's, of an entry point, `package.module:Class`.
+    The rows that need no video are always among them. A name that the table does not have may be a method: one of
+    stepcut's, of an entry point, `package.module:Class`, or `mine=package.module:Class`, which is called `mine`.
     """
-    own = [name for name in names or () if name not in experiment.rows]
-    for name in own:
-        try:
-            find("method", name, METHODS)
-        except OptionError:
-            if ":" in name:
-                raise
-            choose("row", name, dict.fromkeys(experiment.rows))
-    return [
-        *(row for row in experiment.rows if names is None or row in names or row == "uniform"),
-        *own,
-    ]
+    own = {}
+    for name in names or ():
+        if name not in experiment.rows:
+            called, _, place = name.rpartition("=")
+            try:
+                find("method", place, METHODS, "row")
+            except OptionError:
+                if ":" in name:
+                    raise
+                choose("row", name, dict.fromkeys(experiment.rows))
+            if called in experiment.rows:
+                raise OptionError(
+                    f"row {name!r}: the table has a row {called!r}. Choose another name."
+                )
+            own[called or place] = place if called else ""
+    shown = [row for row in experiment.rows if names is None or row in (*names, *NO_VIDEO)]
+    return {**dict.fromkeys(shown, ""), **own}
 
 
 def plan(
-    rows: Sequence[str], steps: Mapping[tuple[str, str], Sequence[int]], seeds: Sequence[int]
+    rows: Mapping[str, str], steps: Mapping[tuple[str, str], Sequence[int]], seeds: Sequence[int]
 ) -> list[Cell]:
-    """All cells of `rows` and `seeds`; `steps` are the numbers of steps for each view and task."""
+    """All cells of `rows`, each with its class where it is the user's own, and `seeds`; `steps` are the numbers of
+    steps for each view and task."""
     return [
-        Cell(task, row, number, seed, view)
+        Cell(task, row, number, seed, view, rows[row])
         for (view, task), numbers in steps.items()
         for number in numbers
         for row in rows
@@ -153,6 +165,16 @@ class Work(NamedTuple):
     """Settings of the segmenters, each of which takes those it has."""
     device: str | None = None
     """Where an embedder is trained; it makes no other figures, so it names no file."""
+    as_published: bool = False
+    """Whether settings that were not given are those of the published text."""
+
+    @property
+    def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of the embedder and of the segmenters."""
+        published: tuple[dict[str, Any], ...] = ({}, {})
+        if self.as_published and " + " in self.cell.row:
+            published = as_published(self.cell.parts[0], self.train, self.material.rate)
+        return {**published[0], **self.train}, {**published[1], **self.cut}
 
     def file(self, kind: str, *made_of: Any) -> Path:
         """Where something of this `kind` is kept that is `made_of` these, this material and this version."""
@@ -163,14 +185,14 @@ class Work(NamedTuple):
 def run_cell(work: Work) -> dict[str, Any]:
     """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call, unless it is damaged."""
     cell, material = work.cell, work.material
-    kept = work.file("cells", asdict(cell), work.train, work.cut, *own_code(cell))
+    kept = work.file("cells", asdict(cell), *work.settings, *own_code(cell))
     path = kept.with_name(f"{cell.key}-{kept.name}.json")
     record: dict[str, Any]
     with suppress(OSError, ValueError, TypeError):
         if set(record := read_json(path)) == {"cell", "figures", "notes", "seconds"}:
             return record
     start = time.perf_counter()
-    names = [f"step {number}" for number in range(cell.steps)]
+    names = [unnamed(number) for number in range(cell.steps)]
     if cell.row in NO_VIDEO:
         found = {
             name: Timeline(duration=seconds, steps=names)
@@ -232,7 +254,7 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
         # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
         named["normalise"] = False
     takes = inspect.signature(METHODS[name]).parameters
-    known = {setting: value for setting, value in work.cut.items() if setting in takes}
+    known = {setting: value for setting, value in work.settings[1].items() if setting in takes}
     segmenter = build(METHODS[name], {**named, **known})
     return dict(zip(rows, segmenter.fit(list(rows.values())).labels_, strict=True))
 
@@ -240,7 +262,7 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
 def train_embedder(work: Work) -> Path:
     """The file of embeddings under the loss of the cell of `work`, trained once per task, view, loss and seed."""
     cell, material = work.cell, work.material
-    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.train}
+    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.settings[0]}
     path = work.file("embeddings", given).with_suffix(".safetensors")
     with (
         suppress(OSError, SafetensorError),
@@ -248,7 +270,7 @@ def train_embedder(work: Work) -> Path:
     ):  # a damaged file is made again
         return path
     rows, checkpoint = material.read(), path.with_suffix(".checkpoint")
-    embedder = build(EMBEDDERS["cnc"], {"device": work.device, **given})
+    embedder = EMBEDDERS["cnc"].of(**{"device": work.device, **given})
     embedder.fit(list(rows.values()), checkpoint=checkpoint)
     embeddings = map(np.ascontiguousarray, embedder.transform(list(rows.values())))
     with whole_file(path) as temporary:

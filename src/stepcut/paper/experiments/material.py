@@ -172,14 +172,17 @@ def find_tasks(
     folder: Path,
     toy: Mapping[str, Any],
     progress: Hook,
+    datasets: Sequence[str] = (),
 ) -> tuple[str, list[tuple[str, Task]]]:
     """The name of the data set, and its tasks, or only these `tasks`, whatever the case of their names, each after the
-    camera that saw it: every one where `views` are wanted.
+    camera that saw it: every one where `views` are wanted; where `datasets` are compared, after its data set.
 
     `roots` are "toy", or folders of one data set, or NAME:DIR where its kind cannot be told. The toy kitchen is filmed
     with the settings `toy` into `folder`; `progress` hears how far that is.
     """
-    if [str(root) for root in roots] == ["toy"]:
+    if datasets:
+        name, seen = _compare(roots, datasets)
+    elif [str(root) for root in roots] == ["toy"]:
         name, seen = "toy", {}
         for setting in toy:
             choose("toy", setting, dict.fromkeys(("videos", "seed", *DEFAULTS)))
@@ -192,11 +195,29 @@ def find_tasks(
     for view, found in seen.items():
         names = {task.name: task for task in found}
         spelled = {each.casefold(): each for each in names}
+        wanted = names if tasks is None else tasks
+        if datasets and tasks is not None:
+            wanted = [each for each in tasks if each.casefold() in spelled]
         chosen += [
-            (view, choose("task", spelled.get(each.casefold(), each), names))
-            for each in tasks or names
+            (view, choose("task", spelled.get(each.casefold(), each), names)) for each in wanted
         ]
     return name, chosen
+
+
+def _compare(
+    roots: Sequence[str | os.PathLike[str]], datasets: Sequence[str]
+) -> tuple[str, dict[str, list[Task]]]:
+    """The `datasets` that lie in `roots`, and the tasks of each."""
+    seen: dict[str, list[Task]] = {}
+    for root in roots:
+        kind, place = _which(str(root)) if str(root) != "toy" else ("toy", "")
+        if kind not in datasets:
+            raise OptionError(
+                f"--data {root} is {kind}; this table compares {' and '.join(datasets)}. Give "
+                + " ".join(f"--data {each}:DIR" for each in datasets)
+            )
+        seen.setdefault(kind, []).extend(load(kind, place))
+    return " and ".join(each for each in datasets if each in seen), seen
 
 
 def _load(
@@ -236,7 +257,7 @@ def _which(data: str) -> tuple[str, str]:
     if colon and name in known:
         return name, root
     if colon and not Path(data).exists():
-        raise OptionError(unknown("data", name, known))
+        raise unknown("data", name, known)
     if not Path(data).is_dir():
         raise DataError(
             f"{data}: there is no such folder. Give the folder of a data set, NAME:DIR, or toy."
@@ -267,7 +288,7 @@ def choose_features(
         if features in given:
             return features
         if not filmed:
-            raise OptionError(unknown("features", features, given or ["none are here"]))
+            raise unknown("features", features, given or ["none are here"])
         return as_spec(features, fps=fps)
     if spec is not None:
         files = {

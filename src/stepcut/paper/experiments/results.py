@@ -1,9 +1,12 @@
 """Results: one self-contained file, from which the table, its LaTeX and a plot are made again without rerunning."""
 
 import csv
+import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,9 +14,10 @@ import numpy as np
 
 from stepcut.colours import colour
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.compare import NO_VIDEO, above_clock
+from stepcut.evaluation.compare import NO_VIDEO, above_uniform
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
+from stepcut.files.names import safe_name
 from stepcut.paper.datasets import DATASETS
 from stepcut.paper.experiments.cells import EXPERIMENTS, choose_protocol
 from stepcut.tables import Cell, Spread, Table
@@ -72,26 +76,21 @@ class Results:
         return cls(record)
 
     def table(self, protocol: str | None = None) -> Table:
-        """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
+        """Ours, and beneath each row the published one, also where ours could not be filled.
+
+        The default protocol is the paper's.
+        """
         shown = self._protocols(protocol)
         several = len(shown) > 1
-        columns = list(dict.fromkeys(self._column(task["task"]) for task in self.record["tasks"]))
-        body: list[list[Cell]] = []
-        for key, cells in self.rows().items():
+        columns = self._columns()
+        ours, body = self.rows(), list[list[Cell]]()
+        for key in self._keys():
             for name in shown:
                 head: list[Cell] = [*([name] if several else []), *key[1:]]
-                body.append([key[0], *head, *self._figures(cells, name, columns)])
+                if key in ours:
+                    body.append([key[0], *head, *self._figures(ours[key], name, columns)])
                 if known := self._published(key, name, columns):
                     body.append([f"{key[0]} (published)", *head, *known])
-        reported = dict.fromkeys(
-            each["row"] for each in read_published() if each["table"] == self.experiment.name
-        )
-        for name in shown:
-            for row in reported:
-                if row not in self.experiment.rows and (
-                    known := self._published((row, ""), name, columns)
-                ):
-                    body.append([f"{row} (published)", *([name] if several else []), *known])
         titles = [
             *(["protocol"] if several else []),
             *(["camera"] if self.experiment.views else []),
@@ -101,6 +100,38 @@ class Results:
         titles += [f"{column} {figure}" for column in named for figure in self.experiment.figures]
         notes = [*self._verdicts(shown[0]), *self._on_published(body), *self._notes()]
         return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
+
+    def file_name(self) -> str:
+        """A name for the results file that no run with other settings, data or code has."""
+        kept = {
+            name: value
+            for name, value in self.record.items()
+            if name not in ("cells", "notes", "made", "device", "format")
+        }
+        digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
+        return str(safe_name(f"{self.experiment.name}-{self.record['data']}-{digest[:8]}.json"))
+
+    def _columns(self) -> list[str]:
+        """Tasks; for EgoProceL its parts, where data sets are compared all of these."""
+        here = dict.fromkeys(self._column(task) for task in self.record["tasks"])
+        return list(self.experiment.datasets or here)
+
+    def _keys(self) -> list[Key]:
+        """The rows of the table in their order: those filled, and those that were published."""
+        reported = dict.fromkeys(
+            each["row"] for each in read_published() if each["table"] == self.experiment.name
+        )
+        ours = self.rows()
+        names = dict.fromkeys([*self.experiment.rows, *reported, *(str(key[0]) for key in ours)])
+        varied: list[list[str | int]] = []
+        if self.experiment.views:
+            views = dict.fromkeys(str(key[1]) for key in ours)
+            seen = [each["camera"] for each in read_published() if each["table"] == "views"]
+            known = seen if self.record["data"] == "egoprocel" else []
+            varied.append(sorted({*views, *known}))
+        if self.experiment.steps:
+            varied.append(list(self.experiment.steps))
+        return [(name, *rest) for name in names for rest in product(*varied)]
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
         """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over seeds."""
@@ -165,17 +196,18 @@ class Results:
         scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
         return [choose_protocol(each, scored) for each in shown]
 
-    def _column(self, task: str) -> str:
-        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set."""
-        if self.experiment.name == "third-person":
-            return str(self.record["data"])
-        parts = DATASETS["egoprocel"].tasks
+    def _column(self, of: Mapping[str, Any]) -> str:
+        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set; `of` a
+        task or a cell."""
+        if self.experiment.datasets:
+            return str(of["view"])
+        task, parts = str(of["task"]), DATASETS["egoprocel"].tasks
         return parts[task].part if self.record["data"] == "egoprocel" and task in parts else task
 
     def _by_column(self, cells: Cells) -> dict[str, Cells]:
         parts: dict[str, Cells] = {}
         for cell in cells:
-            parts.setdefault(self._column(cell["task"]), []).append(cell)
+            parts.setdefault(self._column(cell), []).append(cell)
         return parts
 
     def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
@@ -206,7 +238,7 @@ class Results:
                 "",
                 steps,
             )
-            if same and self.record["data"] == ("egoprocel" if each["K"] else each["column"]):
+            if same and (self.experiment.datasets or self.record["data"] == "egoprocel"):
                 known[each["column"]] = {
                     figure: float(each[figure]) for figure in shown if each[figure]
                 }
@@ -221,16 +253,20 @@ class Results:
         return cells if known else []
 
     def _caption(self, protocol: str) -> str:
+        """All that changes the figures."""
         record, tasks = self.record, self.record["tasks"]
         fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
         videos = sum(task["videos"] for task in tasks)
         seeds = record["seeds"]
+        cut = ", ".join(f"cut.{name}={value}" for name, value in record.get("cut", {}).items())
+        published = ", as published" if record.get("as_published") else ""
         return (
             f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
             f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
             f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
-            f"{record.get('encoder', 'no encoder')}{' as published' if record.get('as_published') else ''}, "
-            f"{record.get('device', 'cpu')}, seeds {seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}"
+            f"encoder {record.get('encoder', 'none')}{published}, cut {cut or 'at its defaults'}, "
+            f"device {record.get('device', 'CPU')}, seeds {seeds[0]} to {seeds[-1]}, "
+            f"stepcut {record['versions']['stepcut']}"
         )
 
     def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
@@ -257,7 +293,7 @@ class Results:
         )
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
-        """For every row that looks at videos: how far above the clock."""
+        """For every row that looks at videos: how far above the uniform baseline."""
         rows = self.rows()
         for key, cells in rows.items():
             clock = rows.get(("uniform", *key[1:]))
@@ -266,7 +302,7 @@ class Results:
                     f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:]
                 )
                 ours, theirs = (self._average(each, "F1", protocol) for each in (cells, clock))
-                yield f"{key[0]}{where}: {above_clock(ours, theirs.mean)}."
+                yield f"{key[0]}{where}: {above_uniform(ours, theirs.mean)}."
 
 
 def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:

@@ -15,7 +15,7 @@ from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
-from stepcut.paper.cnc.method import AS_PUBLISHED
+from stepcut.paper.cnc.settings import HOME, NOT_SET, Training, spelled
 from stepcut.paper.experiments.cells import (
     EXPERIMENTS,
     Work,
@@ -68,7 +68,8 @@ def run_experiment(
     tasks         only these
     seeds, seed   how many seeds, and the first
     steps         K, or "true" for the number of steps that each task truly has
-    rows          only these rows of the table; a method of your own, `package.module:Class`, is one more row
+    rows          only these rows of the table; a method of your own, `package.module:Class`, is one more row, which
+                  `mine=package.module:Class` calls `mine`
     folder        keeps finished cells and trained embeddings (default: in the cache): the same call goes on
     jobs          how many cells run at once (default: as many as cores and memory allow)
     fps           rows per second: of given features that do not say it (1), or made of videos (2)
@@ -78,7 +79,7 @@ def run_experiment(
     engine        where features are made and cells are filled: "local", or "ray" (a cluster, at `address`, which
                   shares `folder`)
     spec          how features are made of videos: backbone, weights, layer, family, rate
-    as_published  the paper's own text where ours departs from it; `train` and `cut` come before it
+    as_published  the published text of every loss where ours departs from it; `train` and `cut` come before it
     device        where the backbone and the embedder run: auto, cpu or cuda
     maps          of the paper's network: "keep" all, "half" their width and height (a quarter of the disk), "stream"
                   those of one task at a time
@@ -106,27 +107,38 @@ def run_experiment(
     # On this machine, one process with all cores sees videos fastest.
     there = (engine, jobs) if on_cluster else (None, None)
     with open_engine(*there, address) as cluster:
-        data_name, found = find_tasks(roots, tasks, experiment.views, place, toy or {}, progress)
-        kind = choose_features(features, spec, fps, [task for _, task in found])
-        if cost := state_cost(kind, maps, [task for _, task in found], place):
-            log.warning("%s", cost)
+        data_name, found = find_tasks(
+            roots, tasks, experiment.views, place, toy or {}, progress, experiment.datasets
+        )
+        # Cameras share their features; data sets have their own.
+        groups = {view if experiment.datasets else "" for view, _ in found}
+        kinds = {
+            group: choose_features(features, spec, fps, [t for v, t in found if group in (v, "")])
+            for group in groups
+        }
+        for group, kind in kinds.items():
+            mine = [task for view, task in found if group in (view, "")]
+            if cost := state_cost(kind, maps, mine, place):
+                log.warning("%s", cost)
         make = partial(
             make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device
         )
         train, cut = dict(train or {}), dict(cut or {})
-        if as_published:
-            train = {"temperature": 1 / train.get("dim", 128), **AS_PUBLISHED["train"], **train}
-            cut = {**AS_PUBLISHED["cut"], **cut}
         notes = []
-        if kind is None:
-            chosen = [row for row in chosen if row in NO_VIDEO]
+        if as_published:
+            notes.append(f"As published, but for: {'; '.join(NOT_SET)}.")
+        if None in kinds.values():
+            chosen = {row: place for row, place in chosen.items() if row in NO_VIDEO}
             notes.append(
                 "This data has neither features nor videos here, so only the rows that need none are filled."
             )
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
-        for group in [[one] for one in found] if maps == "stream" else [found]:
-            made = [make_material(task, view, kind, fps, make) for view, task in group]
+        for part in [[one] for one in found] if maps == "stream" else [found]:
+            made = [
+                make_material(task, view, kinds[view if experiment.datasets else ""], fps, make)
+                for view, task in part
+            ]
             ready = [material for material in made if material is not None]
             if not ready:
                 continue
@@ -138,7 +150,7 @@ def run_experiment(
             cells = plan(chosen, numbers, range(seed, seed + seeds))
             where = None if device == "auto" else device
             work = [
-                Work(cell, by_task[cell.view, cell.task], place, train, cut, where)
+                Work(cell, by_task[cell.view, cell.task], place, train, cut, where, as_published)
                 for cell in cells
             ]
             # Trained embeddings first, each once: the cells that share one then find it on the disk.
@@ -151,21 +163,21 @@ def run_experiment(
             if maps == "stream":
                 shutil.rmtree(place / "maps", ignore_errors=True)
         if not materials:
-            what = f"no task of {data} has features {kind!r} and true timelines"
+            what = f"no task of {data} has features {[*kinds.values()]} and true timelines"
             raise DataError(f"{what}. Choose other features or tasks.")
-    described = materials[0].described
+    described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
+    encoded = any(" + " in row for row in chosen)
     return Results(
         {
             "format": FORMAT,
             "experiment": name,
             "data": data_name,
-            "features": described,
+            "features": described or None,
+            "rows": list(chosen),
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
-            "encoder": "the paper's embedder on maps"
-            if " maps of " in (described or "")
-            else "the encoder of vectors",
-            "device": _device(device),
+            "encoder": describe_encoder(described, train) if encoded else "none",
+            "device": _device(device) if encoded else "CPU",
             "train": train,
             "cut": cut,
             "as_published": as_published,
@@ -190,6 +202,21 @@ def run_experiment(
             ],
         }
     )
+
+
+def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
+    """The encoder in words, with what changes its results most: iterations, frames, hidden width."""
+    on_maps = " maps of " in features
+    chosen = {
+        "iterations": "at most 10,000" if on_maps else "ten passes over the rows, at most 1,000",
+        "frames": Training.frames,
+        "hidden": 256 if on_maps else 128,
+        **{name: value for name, value in train.items() if value is not None},
+    }
+    named = {key: chosen.pop(key) for key in ("iterations", "frames", "hidden")}
+    words = [f"{name} {value}" for name, value in named.items()]
+    words += [f"{spelled(name)}={value}" for name, value in chosen.items() if name in HOME]
+    return f"{'the embedder of maps' if on_maps else 'the encoder of vectors'} ({', '.join(words)})"
 
 
 def _device(device: str) -> str:

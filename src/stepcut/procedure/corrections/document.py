@@ -1,6 +1,5 @@
 """The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,6 +28,21 @@ class Step(NamedTuple):
     colour: str
 
 
+class Click(NamedTuple):
+    """An instant inside a step, in seconds."""
+
+    time: float
+    step: int
+
+
+class Fine(NamedTuple):
+    """A finding of a check that a person accepts: of this kind, about this step; without a step, in this video."""
+
+    kind: str
+    step: int | None
+    video: str
+
+
 @dataclass(frozen=True)
 class Document:
     """All steps, and the parts of all videos, sorted by time, none overlapping."""
@@ -44,6 +58,12 @@ class Document:
     """What became of each step that was merged away: the number of another step, or None for background."""
     mistakes: frozenset[str] = frozenset()
     """The videos that hold mistakes, by the word of a person: `check` does not take them for normal ones."""
+    clicks: Mapping[str, tuple[Click, ...]] = field(default_factory=dict)
+    """Instants inside steps that a person has clicked, by video, in the order of time."""
+    complete: frozenset[str] = frozenset()
+    """The videos in which every occurrence of a step was clicked."""
+    fine: frozenset[Fine] = frozenset()
+    """Findings of a check that a person accepts from now on."""
 
     def step(self, number: int) -> Step | None:
         """The step of this number, unless it was merged away."""
@@ -71,15 +91,6 @@ class Document:
             )
             for video, parts in self.parts.items()
         }
-
-
-def is_unnamed(name: str) -> bool:
-    """Whether a step is called by its number only.
-
-    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
-    (True, True, False)
-    """
-    return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def document_of(

@@ -5,14 +5,23 @@ An edit is a JSON object with the verb under "do". `apply` checks every value be
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from stepcut.colours import colour
 from stepcut.errors import OptionError, check_kind, choose, unknown
 from stepcut.files.names import plain
-from stepcut.procedure.corrections.document import Document, Part, Step, join, union
+from stepcut.procedure.corrections.document import (
+    Click,
+    Document,
+    Fine,
+    Part,
+    Step,
+    join,
+    union,
+)
 
 Edit = Mapping[str, Any]
 
@@ -94,6 +103,14 @@ def describe(document: Document, edit: Edit) -> str:
         "confirm": f"confirm {video}",
         "severity": f"what a check makes of {name}",
         "mistake": f"{video} {'holds a mistake' if edit.get('holds', True) else 'is normal'}",
+        "click": f"click {name} in {video}",
+        "move_click": f"move a click in {video}",
+        "remove_click": f"remove a click in {video}",
+        "clicks_complete": f"clicks in {video} are "
+        f"{'complete' if edit.get('complete', True) else 'incomplete'}",
+        "fine": f"accept a finding in {video}"
+        if edit.get("fine", True)
+        else f"accept a finding in {video} no longer",
     }
     return words[edit["do"]]
 
@@ -146,8 +163,21 @@ def _merge(document: Document, edit: Edit) -> Document:
         )
         parts[video] = join(new, edges)
     steps = tuple(step for step in document.steps if step.number != number)
+    clicks = {
+        video: tuple(
+            click._replace(step=into) if click.step == number and into is not None else click
+            for click in mine
+            if click.step != number or into is not None
+        )
+        for video, mine in document.clicks.items()
+    }
     return replace(
-        document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into}
+        document,
+        steps=steps,
+        parts=parts,
+        known=known,
+        clicks=clicks,
+        merged={**document.merged, number: into},
     )
 
 
@@ -224,7 +254,7 @@ def _move(document: Document, edit: Edit) -> Document:
             f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0."
         )
     if edge not in ("start", "end"):
-        raise OptionError(unknown("edge", edge, ("start", "end")))
+        raise unknown("edge", edge, ("start", "end"))
     solid = [
         k for k, part in enumerate(parts) if part.start < part.end or k == place
     ]  # an instant is no neighbour
@@ -300,6 +330,81 @@ def _mistake(document: Document, edit: Edit) -> Document:
     return replace(document, mistakes=mistakes)
 
 
+def _click(document: Document, edit: Edit) -> Document:
+    """The step is done at `time`."""
+    video, time = _video(document, edit), _time(document, edit, "time")
+    click = Click(time, _number(document, edit, "step"))
+    return _with_clicks(document, video, (*document.clicks.get(video, ()), click))
+
+
+def _move_click(document: Document, edit: Edit) -> Document:
+    video, time = _video(document, edit), _time(document, edit, "time")
+    place = _click_place(document, video, edit)
+    clicks = list(document.clicks[video])
+    clicks[place] = clicks[place]._replace(time=time)
+    return _with_clicks(document, video, clicks)
+
+
+def _remove_click(document: Document, edit: Edit) -> Document:
+    video = _video(document, edit)
+    place = _click_place(document, video, edit)
+    clicks = document.clicks[video]
+    return _with_clicks(document, video, (*clicks[:place], *clicks[place + 1 :]))
+
+
+def _clicks_complete(document: Document, edit: Edit) -> Document:
+    """Every occurrence of a step in this video has a click; with `complete` false some have none."""
+    video, complete = _video(document, edit), edit.get("complete", True)
+    check_kind("complete", complete, bool, "true or false")
+    if complete and not document.clicks.get(video):
+        raise OptionError(f"video={video!r} has no clicks. Click its steps first.")
+    changed = document.complete | {video} if complete else document.complete - {video}
+    return replace(document, complete=changed)
+
+
+def _with_clicks(document: Document, video: str, clicks: Iterable[Click]) -> Document:
+    """The document with these clicks in a video; two steps at one instant are refused."""
+    ordered = tuple(sorted(set(clicks)))
+    for one, other in pairwise(ordered):
+        if one.time == other.time:
+            raise OptionError(
+                f"time={one.time:g} in {video} has a click of another step. Move or remove that one."
+            )
+    complete = document.complete if ordered else document.complete - {video}
+    return replace(document, clicks={**document.clicks, video: ordered}, complete=complete)
+
+
+def _click_place(document: Document, video: str, edit: Edit) -> int:
+    place, count = edit.get("click"), len(document.clicks.get(video, ()))
+    if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < count:
+        return place
+    raise OptionError(f"click={place!r} is not a click of {video}; it has {count}, from 0.")
+
+
+def _fine(document: Document, edit: Edit) -> Document:
+    """Accept a kind of finding about a step from now on; with `fine` false, no longer.
+
+    A finding about no step, such as the length of the whole video, is accepted in this video alone.
+    """
+    kind, video, fine = edit.get("kind"), edit.get("video"), edit.get("fine", True)
+    check_kind("kind", kind, str, "the kind of finding, such as missed")
+    check_kind("video", video, str, "the name of the checked video")
+    check_kind("fine", fine, bool, "true or false")
+    step = None if edit.get("step") is None else _learned(document, edit)
+    one = Fine(str(kind), step, "" if step is not None else str(video))
+    return replace(document, fine=document.fine | {one} if fine else document.fine - {one})
+
+
+def _learned(document: Document, edit: Edit) -> int:
+    """The number of a step of the model, whatever became of it."""
+    value = edit.get("step")
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < document.fresh:
+        return value
+    raise OptionError(
+        f"step={value!r} is not a step; give a number from 0 to {document.fresh - 1}."
+    )
+
+
 VERBS: dict[str, tuple[Callable[[Document, Edit], Document], str]] = {
     "rename": (_rename, "step name names"),
     "colour": (_colour, "step colour"),
@@ -312,6 +417,11 @@ VERBS: dict[str, tuple[Callable[[Document, Edit], Document], str]] = {
     "confirm": (_confirm, "video"),
     "severity": (_severity, "step severity kinds were"),
     "mistake": (_mistake, "video holds"),
+    "click": (_click, "video time step"),
+    "move_click": (_move_click, "video click time"),
+    "remove_click": (_remove_click, "video click"),
+    "clicks_complete": (_clicks_complete, "video complete"),
+    "fine": (_fine, "kind step video fine"),
 }
 """What each verb does, and the values that it knows."""
 
@@ -344,7 +454,7 @@ def _video(document: Document, edit: Edit) -> str:
     value = edit.get("video")
     if isinstance(value, str) and value in document.parts:
         return value
-    raise OptionError(unknown("video", value, document.parts))
+    raise unknown("video", value, document.parts)
 
 
 def _time(document: Document, edit: Edit, key: str) -> float:

@@ -1,67 +1,272 @@
-"""Slow work for the page, one piece after another in the background, with progress to ask for."""
+"""Slow work as processes of its own: each job is a folder, so it survives the page, and the server as well.
 
+    job.json     what is to be done; written once, by the server
+    state.json   how far it is; written by the process that does it
+    result.json  what came out
+    cancel       stands there once somebody has cancelled the job
+    lock         held by the process that works on the job
+
+A job that was interrupted, with the server or by a crash, is started again; what it finished before is in the cache.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from stepcut.errors import in_words
-from stepcut.progress import Event, Hook
+from filelock import FileLock, Timeout
 
-Work = Callable[[Hook], Any]
+from stepcut.errors import OptionError
+from stepcut.files.atomic import read_json, write_json
+from stepcut.files.cache import cache_dir
+
+FINISHED = ("done", "failed", "cancelled")
+MOST_STARTS = 3
+"""A job whose process dies this often is given up."""
+KEPT = 50
+"""Finished jobs that are kept."""
+GRACE = 3.0
+"""Seconds that a cancelled process may take to end by itself."""
+TICK = 0.1
 
 
-@dataclass
 class Job:
-    """How one piece of work stands."""
+    """One piece of work, as its folder tells it."""
 
-    state: str = "waiting"
-    """waiting, running, done or failed."""
-    share: float = 0.0
-    error: str = ""
-    result: Any = None
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.id = folder, folder.name
+        self.request: dict[str, Any] = read_json(folder / "job.json")
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}: {self.kind}, {self.state['state']}>"
+
+    @property
+    def kind(self) -> str:
+        """What is done: learn, teach, check, export, copies, suggest."""
+        return str(self.request["kind"])
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """How far it is, as the process that works on it wrote last."""
+        found = _read(self.folder / "state.json") or {"state": "waiting", "starts": 0}
+        if self.is_cancelled and found["state"] not in FINISHED:
+            found["state"] = "cancelled"
+        return found
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled it."""
+        return (self.folder / "cancel").exists()
+
+    @property
+    def result(self) -> Any:
+        """What came out, or None."""
+        return _read(self.folder / "result.json")
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a process works on it."""
+        try:
+            with FileLock(self.folder / "lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def write_state(self, state: str, **more: Any) -> None:
+        """Say how it stands now."""
+        before = _read(self.folder / "state.json") or {}
+        write_json(self.folder / "state.json", {**before, **more, "state": state})
 
     def to_json(self) -> dict[str, Any]:
         """What the page asks for again and again."""
-        return {"state": self.state, "share": round(self.share, 3), "error": self.error}
+        state = self.state
+        shown = {key: self.request[key] for key in ("kind", "title", "about", "created")}
+        progress = {key: state.get(key, "") for key in ("stage", "item", "error")}
+        return {
+            "id": self.id,
+            **shown,
+            "state": state["state"],
+            "share": state.get("share", 0.0),
+            **progress,
+            "result": self.result if state["state"] == "done" else None,
+        }
 
 
 class Jobs:
-    """Work by key; asking twice for the same key does it once, unless it failed."""
+    """The jobs about a folder, or about what lies below it; one of a kind is done at a time."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stepcut-view")
-        self._jobs: dict[object, Job] = {}
-        self._lock = threading.Lock()
+    def __init__(self, about: Path) -> None:
+        self.about = about.resolve()
+        self.folder = cache_dir() / "jobs"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._told: dict[str, float] = {}
+        self._known: dict[str, Job] = {}
+        self._over: set[str] = set()
+        self._lock = threading.RLock()
         self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def start(self, key: object, work: Work, again: bool = False) -> Job:
-        """Queue the work, or give the job that does it already; with `again`, also when it was done before."""
+    # ------------------------------------------------------------------ what a request asks for
+
+    def start(self, kind: str, args: Mapping[str, Any], about: Path, title: str) -> Job:
+        """Queue the work; where the very same work waits or runs already, give that."""
         with self._lock:
-            job = self._jobs.get(key)
-            if job is None or job.state == "failed" or (again and job.state == "done"):
-                job = self._jobs[key] = Job()
-                self._pool.submit(self._run, job, work)
-            return job
+            same = {"kind": kind, "args": dict(args), "about": str(about.resolve())}
+            for job in self.all():
+                if job.state["state"] not in FINISHED and same.items() <= job.request.items():
+                    return job
+            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+            request = {**same, "title": title, "created": time.time()}
+            write_json(self.folder / name / "job.json", request)
+            self._prune()
+            self.tend()
+            return self._known[name]
 
-    def get(self, key: object) -> Job | None:
-        """The job of this key, when there is one."""
-        return self._jobs.get(key)
+    def all(self) -> list[Job]:
+        """Every job, the oldest first."""
+        with self._lock:
+            there = {path.name for path in self.folder.glob("*") if (path / "job.json").exists()}
+            self._known = {name: job for name, job in self._known.items() if name in there}
+            for name in there - self._known.keys():
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    job = Job(self.folder / name)
+                    if Path(job.request["about"]).is_relative_to(self.about):
+                        self._known[name] = job
+            return sorted(self._known.values(), key=lambda job: job.request["created"])
+
+    def get(self, name: str) -> Job | None:
+        """The job of this name, when there is one."""
+        return next((job for job in self.all() if job.id == name), None)
+
+    def cancel(self, job: Job) -> None:
+        """Stop it; what it has finished stays, and it can be resumed."""
+        if job.state["state"] in FINISHED:
+            raise OptionError(f"this job is {job.state['state']} and cannot be cancelled.")
+        (job.folder / "cancel").touch()
+        self.tend()
+
+    def resume(self, job: Job) -> None:
+        """Go on with a job that was cancelled or has failed."""
+        if job.state["state"] not in ("cancelled", "failed"):
+            raise OptionError(f"this job is {job.state['state']} and cannot be resumed.")
+        job.write_state("waiting", starts=0, error="")
+        (job.folder / "cancel").unlink(missing_ok=True)
+        self._over.discard(job.id)
+        self.tend()
+
+    def forget(self, job: Job) -> None:
+        """Remove a finished job from the list."""
+        if job.state["state"] not in FINISHED or self._is_alive(job):
+            raise OptionError(f"this job is {job.state['state']}. Cancel it first.")
+        shutil.rmtree(job.folder, ignore_errors=True)
+
+    # ------------------------------------------------------------------ the processes
+
+    def open(self) -> None:
+        """Look after the jobs until `close`; those that an earlier server left behind are resumed."""
+        self._ending.clear()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-jobs")
+        self._thread.start()
 
     def close(self) -> None:
-        """Stop what runs at its next sign of progress, and forget what waits."""
+        """End the processes; their jobs go on when a server starts again."""
         self._ending.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._thread is not None:
+            self._thread.join()
+        for process in self._processes.values():
+            process.terminate()
+        end = time.monotonic() + GRACE
+        for process in self._processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
+            _kill(process)
 
-    def _run(self, job: Job, work: Work) -> None:
-        def hook(event: Event) -> None:
+    def tend(self) -> None:
+        """Start what waits, one job of each kind at a time; end what was cancelled; give up what keeps dying."""
+        with self._lock:
             if self._ending.is_set():
-                raise CancelledError  # the server ends
-            job.share = min(event.done / event.total, 1.0) if event.total else 0.0
+                return
+            open_jobs = [job for job in self.all() if not self._is_over(job)]
+            alive = [job for job in open_jobs if self._is_alive(job)]
+            for job in alive:
+                if job.is_cancelled:
+                    self._end(job)
+            busy = {job.kind for job in alive}
+            for job in open_jobs:
+                if job in alive or job.is_cancelled or job.kind in busy:
+                    continue
+                if job.state.get("starts", 0) >= MOST_STARTS:
+                    job.write_state("failed", error="The process ended unexpectedly several times.")
+                    continue
+                busy.add(job.kind)
+                self._processes[job.id] = subprocess.Popen(
+                    [sys.executable, "-m", "stepcut.show.viewer.worker", str(job.folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C in the terminal is for the server, which ends it
+                )
 
-        job.state = "running"
-        try:
-            job.result, job.state = work(hook), "done"
-        except Exception as error:  # whatever it is, the page must hear that the work is over
-            job.error, job.state = " ".join(in_words(error).split()), "failed"
+    def _run(self) -> None:
+        while not self._ending.wait(TICK):
+            with contextlib.suppress(OSError):  # a full disk: the next round may do better
+                self.tend()
+
+    def _is_over(self, job: Job) -> bool:
+        """Whether there is nothing left to do for it: the process of a cancelled one may still run."""
+        if job.id not in self._over and job.state["state"] in FINISHED and not self._is_alive(job):
+            self._over.add(job.id)
+        return job.id in self._over
+
+    def _is_alive(self, job: Job) -> bool:
+        """Whether a process of ours, or one that an earlier server left, works on it."""
+        process = self._processes.get(job.id)
+        if process is not None:
+            if process.poll() is None:
+                return True
+            del self._processes[job.id]
+        return job.state.get("pid") is not None and job.is_locked
+
+    def _end(self, job: Job) -> None:
+        """Ask the process of a job to end; end it where it does not."""
+        pid = int(job.state.get("pid") or 0)
+        process = self._processes.get(job.id)
+        pid = process.pid if process else pid
+        if not pid:
+            return
+        with contextlib.suppress(OSError):
+            if job.id not in self._told:
+                self._told[job.id] = time.monotonic()
+                os.kill(pid, signal.SIGTERM)
+            elif time.monotonic() - self._told[job.id] > GRACE:
+                os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+                del self._told[job.id]
+
+    def _prune(self) -> None:
+        finished = [job for job in self.all() if job.state["state"] in FINISHED]
+        for job in finished[:-KEPT]:
+            shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _read(path: Path) -> Any:
+    with contextlib.suppress(OSError, ValueError):
+        return read_json(path)
+    return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)

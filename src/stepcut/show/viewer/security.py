@@ -1,5 +1,6 @@
 """Who may ask: only a page that has the token in its address, from this machine's own name, and of the same origin."""
 
+import asyncio
 import ipaddress
 import secrets
 import socket
@@ -7,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,7 +32,11 @@ HEADERS = {
 }
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 64 * 1024
-"""Bytes of the largest request body: an edit has some hundred."""
+"""Bytes of the largest JSON body: an edit has some hundred."""
+UPLOAD = "application/octet-stream"
+"""The type of a body that is a file; the route that takes files limits its size."""
+PATIENCE = 5.0
+"""Seconds that a JSON body may take to arrive, and that an upload may be silent."""
 
 
 def is_address(name: str, kind: str = "version") -> bool:
@@ -39,6 +45,29 @@ def is_address(name: str, kind: str = "version") -> bool:
         return bool(getattr(ipaddress.ip_address(name), kind))
     except ValueError:
         return False
+
+
+def impatient(scope: Scope, receive: Receive) -> Receive:
+    """`receive` with a time limit for the body: in all for JSON, between two pieces for an upload."""
+    upload = Headers(scope=scope).get("content-type", "").startswith(UPLOAD)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE
+    whole = False
+
+    async def receive_in_time() -> Message:
+        nonlocal whole
+        if whole:  # what follows the body is the end of the connection, which may take for ever
+            return await receive()
+        left = PATIENCE if upload else max(deadline - loop.time(), 0.0)
+        try:
+            message = await asyncio.wait_for(receive(), left)
+        except TimeoutError as error:
+            late = "The body of the request did not arrive in time."
+            raise HTTPException(408, late, {"connection": "close"}) from error
+        whole = not message.get("more_body", False)
+        return message
+
+    return receive_in_time
 
 
 class Guard:
@@ -71,7 +100,7 @@ class Guard:
             return
         rest = scope["path"][len(self.token) + 1 :]
         inner: dict[str, Any] = {**scope, "path": rest, "raw_path": rest.encode()}
-        await self.app(inner, receive, send_safely)
+        await self.app(inner, impatient(scope, receive), send_safely)
 
     def refuse(self, scope: Scope) -> str | None:
         """Why a request is refused, in words, or None when it is fine."""
@@ -81,16 +110,22 @@ class Guard:
             return "This server does not answer to that host name. Use the address that stepcut view printed."
         asks_only = scope["method"] in ("GET", "HEAD")
         own = headers.get("origin", f"http://{host}" if asks_only else "") == f"http://{host}"
-        if not own or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        fetched = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        # A link in a notebook, or the file that opens the browser, leads to the page from another origin.
+        followed = asks_only and headers.get("sec-fetch-dest") == "document"
+        if not own or not (fetched or followed):
             return "Requests of other pages are not answered."
         given = scope["path"][1 : len(self.token) + 2]
         if not secrets.compare_digest(given.encode(), f"{self.token}/".encode()):
             return "The address lacks the right token. Use the address that stepcut view printed."
         if not asks_only:
             length = headers.get("content-length", "0")
-            if headers.get("content-type", "").partition(";")[0] != "application/json":
+            kind = headers.get("content-type", "").partition(";")[0]
+            if kind not in ("application/json", UPLOAD):
                 return "Send application/json."
-            if "transfer-encoding" in headers or not length.isdigit() or int(length) > LARGEST:
+            if "transfer-encoding" in headers or not length.isdigit():
+                return "Send the length of the request."
+            if kind != UPLOAD and int(length) > LARGEST:
                 return f"The request is too large; {LARGEST} bytes are allowed."
         return None
 

@@ -6,16 +6,19 @@ import json
 import math
 import secrets
 import socket
+import tempfile
 import threading
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Self
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepcut.errors import OptionError, VideoError, check_kind
@@ -26,12 +29,18 @@ from stepcut.procedure.lesson import refuse_overlaps
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import LABELS, write_outline
-from stepcut.show.viewer.app import make_app
+from stepcut.show.viewer.routes import make_app
 from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
 """Seconds that a connection may take to say what it wants."""
+
+
+REDIRECT = """<!doctype html><meta charset="utf-8"><title>stepcut</title>
+<meta http-equiv="refresh" content="0; url=ADDRESS"><p><a href="ADDRESS">Open stepcut</a></p>
+"""
+"""The file that leads the browser to the page."""
 
 
 class Patient(H11Protocol):
@@ -62,35 +71,54 @@ class Patient(H11Protocol):
 
 
 class Running:
-    """A viewer that is being served: its address, and `close()`."""
+    """A server that is running or about to: its address, and `close()`."""
 
-    def __init__(self, viewer: Viewer, port: int = 0, host: str = "127.0.0.1") -> None:
-        self.viewer, self.folder = viewer, viewer.folder
+    def __init__(
+        self, make: Callable[[str, str], ASGIApp], port: int = 0, host: str = "127.0.0.1"
+    ) -> None:
+        """Listen at `port`, 0 for any free one; `make(token, host)` gives the application."""
         token = secrets.token_urlsafe(24)  # 192 bits, which nobody guesses
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
-        app = make_app(self.viewer, token, host)
         config = uvicorn.Config(
-            app, http=Patient, log_config=None, access_log=False, timeout_graceful_shutdown=1
+            make(token, host),
+            http=Patient,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
+        self._redirect: Path | None = None
 
     def __repr__(self) -> str:
-        return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
+        return f"<{type(self).__name__} at {self.address}>"
 
-    def _repr_html_(self) -> str:
-        """In a notebook: a link to it."""
-        link = (
-            f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
-        )
-        return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
+    def open_browser(self, place: str = "") -> None:
+        """Show the page, at a `place` such as `#video@5`, without waiting for the browser.
+
+        Every user of a machine can read the command line of a browser, and the address holds the token. So the browser
+        is given a file that this user alone can read, and the file leads to the address.
+        """
+        folder = cache_dir() / "opening"
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # readable by this user alone
+        self._redirect = Path(name)
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(REDIRECT.replace("ADDRESS", escape(self.address + place)))
+        threading.Thread(
+            target=webbrowser.open, args=[self._redirect.as_uri()], daemon=True
+        ).start()
 
     def run(self) -> None:
         """Serve until a signal comes; the program goes on after it."""
-        with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
-            self._server.run(sockets=[self._socket])
+        try:
+            with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
+                self._server.run(sockets=[self._socket])
+        finally:
+            if self._redirect is not None:
+                self._redirect.unlink(missing_ok=True)
 
     def start(self) -> Self:
         """Serve in the background."""
@@ -105,9 +133,22 @@ class Running:
             self._thread.join()
 
 
-def open_browser(address: str) -> None:
-    """Show the page, without waiting for the browser."""
-    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+class RunningViewer(Running):
+    """A viewer that is being served."""
+
+    def __init__(self, viewer: Viewer, port: int = 0, host: str = "127.0.0.1") -> None:
+        super().__init__(partial(make_app, viewer), port, host)
+        self.viewer, self.folder = viewer, viewer.folder
+
+    def __repr__(self) -> str:
+        return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a link to it."""
+        link = (
+            f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
+        )
+        return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -10,33 +10,22 @@ from typing import Any
 
 from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
-from stepcut.errors import ProcedureError
+from stepcut.errors import ProcedureError, StepcutError
 from stepcut.evaluation.agreement import stretches
 from stepcut.files.atomic import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
-from stepcut.methods.constraints import OPEN
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
-from stepcut.procedure.taught import can_take_back, changes, teach_folder
-from stepcut.progress import Hook, silent
-from stepcut.show.film import picture_at
+from stepcut.procedure.taught import can_take_back
+from stepcut.show.film import is_playable, picture_at
+from stepcut.show.viewer.checks import CheckedVideo, Checks, judged
 from stepcut.show.viewer.jobs import Jobs
-from stepcut.timeline import Timeline
+from stepcut.show.viewer.signals import curves_of, read_features
+from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
-
-
-@dataclass(frozen=True)
-class CheckedVideo:
-    """A new video beside those that were learned from: shown and checked, not edited."""
-
-    name: str
-    path: str
-    duration: float
-    parts: tuple[Part, ...]
-    report: dict[str, Any]
 
 
 def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
@@ -45,15 +34,6 @@ def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
     return [
         part._replace(step=step) for part, step in now if step is not None and document.step(step)
     ]
-
-
-def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
-    """Cut and check a new video."""
-    timeline = procedure.segment(path, progress=progress)
-    report = procedure.check(path, progress=progress).to_json()
-    number = {step.name: step.number for step in procedure.document.steps}
-    parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
-    return CheckedVideo(timeline.video, str(Path(path).resolve()), timeline.end, parts, report)
 
 
 @dataclass(frozen=True)
@@ -113,7 +93,7 @@ def read_oddest(folder: Path, fingerprint: str) -> list[str]:
 
 
 class Viewer:
-    """The edits, the videos in their order, and the work in the background."""
+    """The edits of one procedure, its videos in their order, those that were checked, and the work in the background."""
 
     def __init__(
         self,
@@ -122,75 +102,56 @@ class Viewer:
         trust: bool = False,
         videos: Mapping[str, str | None] | None = None,
         beside: Beside | None = None,
+        jobs: Jobs | None = None,
+        root: Path | None = None,
     ) -> None:
         """Read the `folder` of a procedure; `trust` lets code of others run that it names.
 
         `checked`, new, videos are shown beside those that were learned from, and `beside` holds other timelines of
-        these; `videos` says where videos lie now, by name, which were moved or given as features.
+        these; `videos` says where videos lie now, by name, which were moved or given as features. Videos below `root`
+        may be chosen to be checked; without it none.
         """
-        self.folder, self.trust, self.beside = folder, trust, beside
+        self.folder, self.trust, self.beside, self.root = folder, trust, beside, root
         self.edits = Edits(folder)
         self.title = str(
             self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc"))
         )
-        self.checked = list(checked)
         self.videos = {**self.edits.outline.videos, **(videos or {})}
-        self.names = [*self.videos, *(video.name for video in self.checked)]
-        self.paths = [*self.videos.values(), *(video.path for video in self.checked)]
-        self.jobs = Jobs()
+        self.checks = Checks(folder)
+        for video in checked:
+            self.checks.add(video)
+        self.jobs = jobs or Jobs(folder)
         self.picture = lru_cache(maxsize=256)(partial(picture_at, height=200))
+        self.playable = lru_cache(maxsize=4096)(is_playable)
+        self._curves: tuple[str, dict[str, dict[str, Any]]] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """That of what was learned."""
+        return str(self.edits.outline.config.get("fingerprint", ""))
+
+    @property
+    def paths(self) -> dict[str, str | None]:
+        """Where each video lies, by its key: its place for one that was learned from."""
+        learned = {str(place): path for place, path in enumerate(self.videos.values())}
+        return {**learned, **{video.key: video.path for video in self.checks.all()}}
 
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
-        revision = (
-            self.edits.revision
-        )  # first: where another window changes it now, this page is behind, not ahead
+        # First: where another window changes it now, this page is behind, not ahead.
+        revision = self.edits.revision
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
-        learned = outline.learned
         offered, quality = outline.suggestions, outline.quality
-        beside = self.beside.rows(document) if self.beside else {}
-        normal = read_oddest(self.folder, str(outline.config.get("fingerprint", "")))
-        strays = [name for name in normal if name not in document.mistakes][:3]
-        videos = [
-            {
-                "name": name,
-                "duration": document.durations[name],
-                "parts": parts,
-                "editable": True,
-                "known": document.known.get(name, ()),
-                "corrected": any(
-                    now.get(name) != then.get(name)
-                    for now, then in (
-                        (document.parts, learned.parts),
-                        (document.known, learned.known),
-                    )
-                ),
-                "beside": beside.get(name),
-                "mistake": name in document.mistakes if name in normal else None,
-                "strays": name in strays,
-            }
-            for name, parts in document.parts.items()
-        ] + [
-            {
-                "name": new.name,
-                "duration": new.duration,
-                "parts": _as_they_stand(new.parts, document),
-                "editable": False,
-                "check": new.report,
-                "mistake": None,
-            }
-            for new in self.checked
-        ]
-        for video, path in zip(videos, self.paths, strict=True):
-            video["there"] = path is not None and Path(path).is_file()
         return {
             "title": self.title,
+            "folder": str(self.folder.resolve()),
             "version": __version__,
             "revision": revision,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
-            "taught": can_take_back(self.folder, str(outline.config.get("fingerprint", ""))),
+            "taught": can_take_back(self.folder, self.fingerprint),
             "learned": outline.config["method"] != LABELS,
+            "home": self.root is not None,
             "beside": self.beside.name if self.beside else None,
             "quality": {"grade": quality.grade, "reason": quality.reason}
             if "quality" in outline.config
@@ -207,41 +168,114 @@ class Viewer:
                 }
                 for place, step in enumerate(document.steps)
             ],
-            "videos": videos,
+            "videos": [*self._learned_videos(document), *self._checked_videos(document)],
             "formats": [
                 {
                     "name": form.name,
                     "title": form.title,
-                    "frames": form.capabilities.times == "frames",
+                    "frames": form.frames,
                 }
                 for form in FORMATS.values()
             ],
         }
+
+    def _learned_videos(self, document: Document) -> list[dict[str, Any]]:
+        learned = self.edits.outline.learned
+        beside = self.beside.rows(document) if self.beside else {}
+        normal = read_oddest(self.folder, self.fingerprint)
+        strays = [name for name in normal if name not in document.mistakes][:3]
+        return [
+            {
+                "key": str(place),
+                "name": name,
+                "duration": document.durations[name],
+                "there": _is_there(self.videos.get(name)),
+                "parts": document.parts[name],
+                "editable": True,
+                "known": document.known.get(name, ()),
+                "clicks": document.clicks.get(name, ()),
+                "complete": name in document.complete,
+                "corrected": any(
+                    now.get(name) != then.get(name)
+                    for now, then in (
+                        (document.parts, learned.parts),
+                        (document.known, learned.known),
+                        (document.clicks, learned.clicks),
+                    )
+                ),
+                "beside": beside.get(name),
+                "mistake": name in document.mistakes if name in normal else None,
+                "strays": name in strays,
+            }
+            for place, name in enumerate(self.videos)
+            if name in document.parts
+        ]
+
+    def _checked_videos(self, document: Document) -> list[dict[str, Any]]:
+        return [
+            {
+                "key": new.key,
+                "name": new.name,
+                "duration": new.duration,
+                "there": _is_there(new.path),
+                "parts": _as_they_stand(new.parts, document),
+                "editable": False,
+                "clicks": (),
+                "check": judged(new.report, document.fine),
+                "stale": new.fingerprint != self.fingerprint,
+                "where": self.shown(new.path),
+                "mistake": None,
+            }
+            for new in self.checks.all()
+        ]
+
+    def shown(self, path: str) -> str:
+        """A path as the page shows it: relative to the folder that it may choose from, or in full."""
+        if self.root is not None and Path(path).is_relative_to(self.root):
+            return Path(path).relative_to(self.root).as_posix()
+        return path
+
+    @property
+    def timelines(self) -> dict[str, Timeline]:
+        """The timelines of all videos, checked ones as well, by key."""
+        document = self.edits.document
+        names = {step.number: step.name for step in document.steps}
+        learned = document.timelines()
+        found = {
+            str(place): learned[name] for place, name in enumerate(self.videos) if name in learned
+        }
+        for video in self.checks.all():
+            parts = _as_they_stand(video.parts, document)
+            segments = [Segment(p.start, p.end, names[p.step], p.confidence) for p in parts]
+            found[video.key] = Timeline(
+                segments, video.duration, tuple(names.values()), video=video.name
+            )
+        return found
 
     @property
     def procedure(self) -> Procedure:
         """The whole procedure, with its model and the corrections as they stand: looking must not wait for it."""
         return load(self.folder, trust=self.trust)
 
-    def teach(self, progress: Hook) -> list[dict[str, Any]]:
-        """Learn from the corrections; gives what share of each video is another step now, and which are known whole."""
-        before, after = teach_folder(self.folder, trust=self.trust, progress=progress)
-        self.look_again(progress)
-        self.edits.refresh()
-        shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
-        whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
-        return [
-            {"video": name, "share": share, "labelled": name in whole} for name, share in shares
-        ]
+    def curves(self, name: str) -> dict[str, Any] | None:
+        """The signals of a recording without a video, where its features can be found."""
+        if self._curves is None or self._curves[0] != self.fingerprint:
+            try:
+                features = read_features(self.edits.outline)
+            except (StepcutError, OSError):
+                features = []
+            self._curves = (self.fingerprint, curves_of(features) if features else {})
+        return self._curves[1].get(name)
 
-    def look_again(self, progress: Hook = silent) -> None:
-        """Cut and check the new videos with what was learned since."""
-        procedure = self.procedure if self.checked else None
-        self.checked = [
-            look(procedure, video.path, progress) for video in self.checked if procedure
-        ]
-
-    def poster_time(self, place: int) -> float:
+    def poster_time(self, key: str) -> float:
         """The middle of the first segment: something is being done there."""
-        parts = self.edits.outline.learned.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
-        return (parts[0].start + parts[0].end) / 2
+        parts: Sequence[Part] = ()
+        if key.isdecimal():
+            name = list(self.videos)[int(key)]
+            parts = self.edits.outline.learned.parts.get(name, ())
+        first = parts[0] if parts else Part(0, 2, 0)
+        return (first.start + first.end) / 2
+
+
+def _is_there(path: str | None) -> bool:
+    return path is not None and Path(path).is_file()

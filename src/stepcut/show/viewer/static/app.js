@@ -1,62 +1,78 @@
-// The start of the page: load the state, draw, listen.
+// The start of the page of one procedure: load the state, draw, listen.
 
-import { clock, icon } from "./dom.js";
-import { askExport, askName, showHelp } from "./dialogs.js";
+import { clock, fillTexts, icon } from "./dom.js";
+import { askName, showHelp } from "./dialogs.js";
+import { prepareCopies } from "./copies.js";
 import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
 import { listen } from "./keys.js";
+import { watchOthers } from "./others.js";
 import { buildStage, choose, chooseNext, drawStage } from "./stage.js";
 import { addIcons, drawSteps } from "./steps.js";
 import { changed, edit, load, matches, redo, say, stepOf, store, undo } from "./store.js";
+import { S } from "./strings.js";
+import { buildTaps, drawTaps, toggleTaps } from "./tap.js";
+import { buildViews, drawView, viewed } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 
 function draw({ detail }) {
-  if (detail !== "part" && detail !== "range" && detail !== "check") drawSteps();
-  if (comparing()) refreshCompare();
+  if (!["part", "range", "check"].includes(detail)) drawSteps();
+  if (viewed() !== "correct") drawView(detail);
+  else if (comparing()) refreshCompare();
   else {
     drawStage();
     drawGrid(choose);
+    drawTaps();
   }
   drawHead();
 }
 
-const count = ({ length }, word) => `${length} ${word}${length === 1 ? "" : "s"}`;
-
 function drawHead() {
-  const { title, videos, steps, quality, undo: last, redo: next } = store.data;
-  document.title = `${title} – stepcut`;
+  const { title, videos, steps, quality, undo: last, redo: next, home } = store.data;
+  document.title = `${title} – ${S.appName}`;
   $("title").textContent = title;
+  $("home").hidden = !home;
   const total = videos.reduce((sum, video) => sum + video.duration, 0);
-  $("summary").textContent = `${count(steps, "step")} · ${count(videos, "video")} · ${clock(total, 0)}`;
+  $("summary").textContent = `${S.steps(steps.length)} · ${S.videos(videos.length)} · ${clock(total, 0)}`;
   $("teach").hidden = !canTeach();
   $("trust").hidden = !quality;
   if (quality) {
-    $("trust").textContent = { good: "good", doubtful: "doubtful", clock: "time slices" }[quality.grade];
+    $("trust").textContent = S.grades[quality.grade] ?? quality.grade;
     $("trust").className = `grade ${quality.grade}`;
-    $("trust").title = `How far to trust these steps, and with more or fewer of them (G)\n${quality.reason}`;
+    $("trust").title = S.trustTitle(quality.reason);
   }
   $("undo").disabled = !last;
   $("redo").disabled = !next;
-  $("undo").title = last ? `Undo: ${last} (Ctrl Z)` : "Nothing to undo";
-  $("redo").title = next ? `Redo: ${next} (Ctrl Shift Z)` : "Nothing to redo";
+  $("undo").title = S.undoTitle(last);
+  $("redo").title = S.redoTitle(next);
 }
 
 function wire() {
-  for (const [id, name, label, act] of [["undo", "undo", "Undo", undo], ["redo", "redo", "Redo", redo], ["help", "help", "Keys", showHelp]]) {
-    $(id).append(icon(name));
+  fillTexts();
+  for (const [id, label, act] of [["undo", S.undo, undo], ["redo", S.redo, redo], ["help", S.keys, showHelp]]) {
+    $(id).append(icon(id));
     $(id).setAttribute("aria-label", label);
     $(id).addEventListener("click", act);
   }
-  $("help").title = "Keys (?)";
-  $("export").title = "Export the timelines (E)";
-  $("export").addEventListener("click", askExport);
-  $("teach").title = "Let the other videos follow what you have corrected or confirmed (T)";
+  for (const [id, label] of [["tools", S.editsLabel], ["aside", S.stepsLabel], ["stage", S.stageLabel], ["grid", S.gridLabel], ["compare", S.stepInAll]]) {
+    $(id).setAttribute("aria-label", label);
+  }
+  $("home").setAttribute("aria-label", S.home);
+  $("home").title = S.home;
+  $("help").title = S.keysTitle;
+  $("teach").textContent = S.teach;
+  $("teach").title = S.teachTitle;
   $("teach").addEventListener("click", askTeach);
+  $("tap").textContent = S.tap;
+  $("tap").title = S.tapTitle;
+  $("tap").addEventListener("click", toggleTaps);
   $("trust").addEventListener("click", showTrust);
-  $("add").addEventListener("click", () => askName("A new step", (name) => edit({ do: "add", name })));
+  $("add").textContent = S.addStep;
+  $("add").addEventListener("click", () => askName(S.newStepTitle, (name) => edit({ do: "add", name })));
+  $("search").placeholder = S.findStep;
   $("search").addEventListener("input", () => {
     store.query = $("search").value.trim();
     changed("filter");
@@ -72,12 +88,16 @@ function wire() {
 try {
   wire();
   buildStage();
+  buildTaps();
   store.addEventListener("change", draw);
   await load();
-  const [, video, time] = /^(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // the place to begin at
+  const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // the place to begin at
   choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
+  buildViews();
   listen();
   document.body.classList.add("ready");
+  prepareCopies(say);
+  watchOthers();
 } catch (error) {
-  say(`The page cannot be shown: ${error.message}`, true);
+  say(S.cannotShow(error.message), true);
 }

@@ -2,6 +2,7 @@
 
 import { clock, el, twoEnds } from "./dom.js";
 import { shines, stepOf, store } from "./store.js";
+import { S } from "./strings.js";
 
 export class Bar {
   constructor({ names = false, onpick }) {
@@ -22,7 +23,7 @@ export class Bar {
     this.duration = video.duration || 1;
     this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
     this.known.replaceChildren(...(video.known || []).map(([start, end]) =>
-      this.lay(el("div", { class: "known", title: "Set or confirmed by hand" }), start, end)));
+      this.lay(el("div", { class: "known", title: S.known }), start, end)));
     this.other.hidden = !video.beside;
     this.other.replaceChildren(...(video.beside || []).map((part) => this.otherBlock(part)));
     this.findings.replaceChildren(...listFindings(report).map((finding) => this.finding(finding)));
@@ -32,11 +33,11 @@ export class Bar {
 
   block([start, end, number, confidence], chosen) {
     const step = stepOf(number);
-    const sure = confidence === null ? "set by hand" : `confidence ${Math.round(100 * confidence)} %`;
+    const sure = confidence === null ? S.byHand : S.confidence(S.percent(confidence));
     const block = el("div", {
       dir: "auto", // a name from right to left has its beginning at the right
       class: `block${chosen ? " chosen" : ""}${shines(number) ? "" : " dim"}`,
-      title: `${step.name}\n${clock(start)} to ${clock(end)}, ${sure}`,
+      "data-tip": `${step.name}\n${S.fromTo(clock(start), clock(end))}, ${sure}`,
       style: { background: step.colour, color: step.ink },
     });
     if (this.names) block.append(...twoEnds(step.name));
@@ -44,14 +45,14 @@ export class Bar {
   }
 
   otherBlock([start, end, name, background, color]) {
-    const title = `${store.data.beside}: ${name}\n${clock(start)} to ${clock(end)}`;
-    const block = el("div", { class: "block", dir: "auto", title, style: { background, color } });
+    const tip = `${store.data.beside}: ${name}\n${S.fromTo(clock(start), clock(end))}`;
+    const block = el("div", { class: "block", dir: "auto", "data-tip": tip, style: { background, color } });
     if (this.names) block.append(...twoEnds(name));
     return this.lay(block, start, Math.min(end, this.duration));
   }
 
   finding(finding) {
-    const mark = el("div", { class: `finding ${finding.kind}`, title: `${finding.kind}: ${finding.reason}` });
+    const mark = el("div", { class: `finding ${finding.kind}`, "data-tip": `${S.findings[finding.kind]}: ${finding.reason}` });
     return this.lay(mark, finding.start, Math.max(finding.end, Math.min(finding.start + this.duration / 100, this.duration)));
   }
 
@@ -66,8 +67,19 @@ export class Bar {
   }
 }
 
+// The full name of a block while the pointer is on it: at once, and however narrow the block is.
+const tip = el("div", { class: "tip", hidden: true, role: "presentation" });
+document.body.append(tip);
+document.addEventListener("pointermove", (event) => {
+  const words = event.pointerType !== "touch" && event.target.closest?.("[data-tip]")?.dataset.tip;
+  tip.hidden = !words;
+  if (!words) return;
+  tip.textContent = words;
+  const left = Math.min(event.clientX + 12, window.innerWidth - tip.offsetWidth - 4);
+  tip.style.translate = `${Math.max(left, 4)}px ${Math.min(event.clientY + 16, window.innerHeight - tip.offsetHeight - 4)}px`;
+}, { passive: true });
+
 export function listFindings(report) {
   if (!report) return [];
-  const kinds = ["missed", "misordered", "extra", "unusual", "unknown"];
-  return kinds.flatMap((kind) => report[kind] || []).sort((a, b) => a.start - b.start);
+  return Object.keys(S.findings).flatMap((kind) => report[kind] || []).sort((a, b) => a.start - b.start);
 }

@@ -4,6 +4,7 @@ import { clock, el, iconButton } from "./dom.js";
 import { Player } from "./player.js";
 import { choose, pauseStage } from "./stage.js";
 import { changed, stepOf, store } from "./store.js";
+import { S } from "./strings.js";
 
 const place = () => document.getElementById("compare");
 let tiles = [];
@@ -30,17 +31,17 @@ export function compareStep(number) {
     if (isIntersecting) wake(tile);
     else tile.player.close();
   }), { rootMargin: "100px" });
-  const pause = iconButton("pause", "Pause all", () => setPlaying(!playing, pause));
-  const rates = el("select", { "aria-label": "Speed", onchange: () => setSpeed(Number(rates.value)) },
+  const pause = iconButton("pause", S.pauseAll, () => setPlaying(!playing, pause));
+  const rates = el("select", { "aria-label": S.speed, onchange: () => setSpeed(Number(rates.value)) },
     ...[0.25, 0.5, 1, 2, 4].map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === speed })));
   const without = store.data.videos.length - having.length;
   place().replaceChildren(
     el("div", { class: "top" },
       el("span", { class: "swatch", style: { background: step.colour } }),
       el("h2", { text: step.name }),
-      el("p", { text: `in ${having.length} of ${store.data.videos.length} videos${without ? `; ${without} without it` : ""}` }),
-      el("div", { class: "tools" }, pause, iconButton("previous", "All from the start", () => tiles.forEach(toStart)),
-        rates, iconButton("close", "Back to the video", leaveCompare, "Esc"))),
+      el("p", { text: S.inVideos(having.length, store.data.videos.length, without) }),
+      el("div", { class: "tools" }, pause, iconButton("previous", S.allFromStart, () => tiles.forEach(toStart)),
+        rates, iconButton("close", S.backToVideo, leaveCompare, "Esc"))),
     el("div", { class: "tiles" }, ...tiles.map((tile) => tile.node)));
   show(true);
   tiles.forEach((tile) => watcher.observe(tile.node));
@@ -77,14 +78,14 @@ function show(on) {
 }
 
 function makeTile({ video, index, parts }) {
-  const player = new Player(video.name);
+  const player = new Player(video.name, { brief: true });
   const line = el("div", { class: "line" });
   const when = el("span", { class: "when" });
-  const tile = { player, parts, at: 0, index, line, when, there: video.there };
-  const name = el("button", { class: "quiet", title: `Show ${video.name}`, type: "button",
+  const tile = { player, parts, at: 0, index, line, when, video };
+  const name = el("button", { class: "quiet", title: S.showVideo(video.name), type: "button",
     onclick: () => { const [start] = tile.parts[tile.at]; leaveCompare(); choose(index, start); } }, el("bdi", { text: video.name }));
   const row = el("div", { class: "row" }, name, when);
-  if (parts.length > 1) row.append(iconButton("on", "The next time it is done here", () => {
+  if (parts.length > 1) row.append(iconButton("on", S.nextTime, () => {
     tile.at = (tile.at + 1) % parts.length;
     toStart(tile);
   }));
@@ -94,8 +95,8 @@ function makeTile({ video, index, parts }) {
 }
 
 function wake(tile) {
-  tile.player.open(tile.index, tile.there, tile.parts[tile.at][0]);
-  tile.player.video.defaultPlaybackRate = tile.player.video.playbackRate = speed;
+  tile.player.setRate(speed);
+  tile.player.open(tile.video, tile.parts[tile.at][0]);
   if (playing) tile.player.play();
 }
 
@@ -106,31 +107,31 @@ function toStart(tile) {
 
 function label(tile) {
   const [start, end] = tile.parts[tile.at];
-  const count = tile.parts.length > 1 ? ` (${tile.at + 1} of ${tile.parts.length})` : "";
+  const count = tile.parts.length > 1 ? S.ofTimes(tile.at + 1, tile.parts.length) : "";
   tile.when.textContent = `${clock(start)} – ${clock(end)}${count}`;
 }
 
 function setPlaying(on, button) {
   playing = on;
-  const fresh = iconButton(on ? "pause" : "play", on ? "Pause all" : "Play all", () => setPlaying(!playing, fresh));
+  const fresh = iconButton(on ? "pause" : "play", on ? S.pauseAll : S.playAll, () => setPlaying(!playing, fresh));
   button.replaceWith(fresh);
   fresh.focus();
   for (const { player } of tiles) {
     if (on) player.play();
-    else player.video.pause();
+    else player.pause();
   }
 }
 
 function setSpeed(rate) {
   speed = rate;
-  for (const { player } of tiles) player.video.defaultPlaybackRate = player.video.playbackRate = rate;
+  for (const { player } of tiles) player.setRate(rate);
 }
 
 function tick() {
   for (const tile of tiles) {
     const [start, end] = tile.parts[tile.at];
     const time = tile.player.time;
-    if (tile.player.place >= 0 && (time >= end - 0.02 || time < start - 0.5)) tile.player.seek(start);
+    if (tile.player.key !== null && (time >= end - 0.02 || time < start - 0.5)) tile.player.seek(start);
     tile.line.style.width = `${Math.min(Math.max((100 * (time - start)) / (end - start), 0), 100)}%`;
   }
   ticking = requestAnimationFrame(tick);

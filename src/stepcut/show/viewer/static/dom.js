@@ -1,5 +1,12 @@
 // Small helpers: elements whose text is always text, never markup; icons; times as people read them.
 
+import { S } from "./strings.js";
+
+// Give the elements of the page that name a text (data-s) that text.
+export function fillTexts() {
+  for (const node of document.querySelectorAll("[data-s]")) node.textContent = S[node.dataset.s];
+}
+
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [key, value] of Object.entries(props)) {
@@ -25,6 +32,7 @@ const PATHS = {
   grid: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   filter: "M4 5h16v2.5l-6 6V20l-4-2v-4.5l-6-6z", more: "M5 10h4v4H5zM10 10h4v4h-4zM15 10h4v4h-4z",
   help: "M11 16h2.2v2.300H11zM12 5.5c-2.700 0-4.300 1.600-4.400 3.800h2.2c.1-1.2.9-1.900 2.100-1.900s2 .7 2 1.700c0 2-3 2-3 5.100h2.2c0-2.2 3.100-2.5 3.100-5.2 0-2-1.700-3.5-4.2-3.5z",
+  pin: "M12 3a6 6 0 0 1 6 6c0 4-6 12-6 12S6 13 6 9a6 6 0 0 1 6-6z",
   close: "m6.400 5 5.600 5.600L17.600 5 19 6.400 13.400 12l5.600 5.600-1.400 1.400-5.600-5.600L6.400 19 5 17.600l5.600-5.600L5 6.400z",
   minus: "M5 11h14v2H5z", plus: "M11 5h2v6h6v2h-6v6h-2v-6H5v-2h6z",
 };

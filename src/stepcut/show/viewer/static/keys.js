@@ -1,11 +1,14 @@
 // The keyboard: everything the mouse does.
 
 import { compareStep, comparing, leaveCompare } from "./compare.js";
-import { askExport, showHelp } from "./dialogs.js";
+import { showHelp } from "./dialogs.js";
 import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import * as stage from "./stage.js";
 import { changed, current, differences, redo, say, settled, store, undo } from "./store.js";
+import { S } from "./strings.js";
+import { clickStep, nextVideo, removeLast, toggleTaps } from "./tap.js";
+import { showView, VIEWS, viewed } from "./views.js";
 
 const KEYS = {
   " ": () => stage.togglePlay(),
@@ -21,8 +24,9 @@ const KEYS = {
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
   a: () => { const part = current().parts[store.part]; if (part) compareStep(part[2]); },
   "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67), 0: () => stage.zoom(0),
-  "/": () => document.getElementById("search").focus(), e: () => askExport(), g: () => store.data.quality && showTrust(), "?": () => showHelp(),
-  Escape: () => { store.range = null; begun = null; store.filter.clear(); changed("filter"); },
+  "/": () => document.getElementById("search").focus(), e: () => showView("export"), p: () => toggleTaps(), g: () => store.data.quality && showTrust(), "?": () => showHelp(),
+  Backspace: () => store.tapping && removeLast(), Enter: () => store.tapping && nextVideo(),
+  Escape: () => { if (store.tapping) toggleTaps(); store.range = null; begun = null; store.filter.clear(); changed("filter"); },
 };
 let begun = null; // the video and the time
 
@@ -46,8 +50,19 @@ export function listen() {
       inTurn(key === "y" || event.shiftKey ? redo : undo);
       return;
     }
+    const place = ["F2", "F3", "F4", "F5"].indexOf(key);
+    if (place >= 0 && !event.ctrlKey) {
+      event.preventDefault();
+      showView(VIEWS[place]);
+      return;
+    }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (key === " " && target.matches("button")) return; // a button is pressed by it
+    if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return; // it is pressed by it
+    if (viewed() !== "correct") {
+      if (key === "Escape") showView("correct");
+      if (key === "?") showHelp();
+      return;
+    }
     if (comparing()) {
       if (key === "Escape") leaveCompare();
       return;
@@ -73,14 +88,16 @@ function otherVideo(way) {
 
 function giveTo(place) {
   const step = store.data.steps[place];
-  if (step) stage.mark(step.number);
+  if (!step) return;
+  if (store.tapping) clickStep(step.number);
+  else stage.mark(step.number);
 }
 
 function markStretch() {
   const time = stage.stageTime();
   if (begun?.video !== store.video) {
     begun = { video: store.video, time };
-    say("A stretch begins here; press M again where it ends.");
+    say(S.stretchBegins);
     return;
   }
   if (Math.abs(time - begun.time) > 0.04) store.range = [Math.min(begun.time, time), Math.max(begun.time, time)];

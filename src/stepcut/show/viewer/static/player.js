@@ -1,43 +1,61 @@
-// One <video>: opens a video by its place; where the browser cannot play it, asks for a copy and shows how far it is.
+// One recording on the page: its video, a copy of it where the browser cannot play it, or its signals where it has no video.
 
+import { ask } from "./api.js";
+import { copies, needCopy } from "./copies.js";
 import { el } from "./dom.js";
-import { work } from "./store.js";
+import { drawSignals } from "./signals.js";
+import { S } from "./strings.js";
 
 export class Player {
-  constructor(label, muted = true) {
+  // `brief`: one of many on the screen, which says how far its copy is in a word.
+  constructor(label, { muted = true, brief = false } = {}) {
+    this.brief = brief;
+    this.wanted = false; // somebody has pressed play
     this.video = el("video", { preload: "metadata", playsInline: true, muted, "aria-label": label, tabIndex: -1 });
+    this.canvas = el("canvas", { class: "signals", hidden: true, role: "img" });
+    this.line = el("div", { class: "signal-line", hidden: true });
     this.note = el("p", { class: "note", hidden: true, role: "status" });
-    this.node = el("div", { class: "screen" }, this.video, this.note);
-    this.place = -1;
-    this.copied = false;
+    this.node = el("div", { class: "screen" }, this.video, this.canvas, this.line, this.note);
+    this.key = null;
     this.ready = false; // the video stands at the time that was asked for; until then `start` is where it will
+    this.signals = null;
+    this.clock = null; // of a recording without a video, while it plays: when it began, and where
+    this.rate = 1;
+    this.heard = () => {};
     this.video.addEventListener("error", () => this.cannotPlay());
     this.video.addEventListener("loadedmetadata", () => {
       if (!this.video.videoWidth) this.cannotPlay(); // sound only: the picture's codec is unknown here
       else this.standAtStart();
     });
+    for (const event of ["play", "pause", "ended", "emptied", "seeked", "timeupdate"]) {
+      this.video.addEventListener(event, () => this.heard(event));
+    }
+    copies.addEventListener("change", () => this.tryCopy());
   }
 
-  open(place, there, time = 0) {
-    if (place === this.place) {
+  open(video, time = 0) {
+    if (video.key === this.key) {
       this.seek(time);
       return;
     }
-    const playing = this.place >= 0 && !this.video.paused;
-    Object.assign(this, { place, start: time, copied: false });
-    this.tell(there ? "" : "The video itself is not here. Started with --videos DIR, the viewer looks for it in that folder.");
-    this.video.poster = there ? `poster/${place}` : ""; // of a video that is not here no picture is shown, least of all another's
-    if (!there) {
+    const playing = this.key !== null && !this.paused;
+    Object.assign(this, { key: video.key, start: time, waiting: false, copied: false, signals: null, duration: video.duration, clock: null });
+    this.showSignals(null);
+    this.tell("");
+    this.video.poster = video.there ? `poster/${video.key}` : ""; // of a video that is not here no picture is shown, least of all another's
+    if (!video.there) {
       this.load("");
+      this.findSignals(video);
       return;
     }
-    this.load(`video/${place}`);
+    if (needCopy(video.key)) this.cannotPlay();
+    else this.load(`video/${video.key}`);
     if (playing) this.play();
   }
 
   close() {
-    this.place = -1;
-    this.video.pause();
+    this.key = null;
+    this.pause();
     this.load("");
   }
 
@@ -45,27 +63,67 @@ export class Player {
     this.ready = false;
     if (address) {
       this.video.src = address;
+      this.setRate(this.rate);
       return;
     }
     this.video.removeAttribute("src");
     this.video.load(); // frees the decoder
   }
 
+  get paused() {
+    return this.signals ? !this.clock : this.video.paused;
+  }
+
   play() {
-    return this.video.play().catch(() => {}); // it was paused or changed before it began
+    this.wanted = true;
+    if (this.waiting) return Promise.resolve();
+    if (!this.signals) return this.video.play().catch(() => {}); // it was paused or changed before it began
+    this.clock = { began: performance.now(), from: this.time >= this.duration ? 0 : this.time };
+    this.heard("play");
+    return Promise.resolve();
+  }
+
+  pause() {
+    this.wanted = false;
+    if (!this.signals) {
+      this.video.pause();
+      return;
+    }
+    this.start = this.time;
+    this.clock = null;
+    this.heard("pause");
+  }
+
+  setRate(rate) {
+    if (this.clock) this.clock = { began: performance.now(), from: this.time };
+    this.rate = rate;
+    this.video.defaultPlaybackRate = this.video.playbackRate = rate;
   }
 
   seek(time) {
     this.start = time;
+    if (this.clock) this.clock = { began: performance.now(), from: time };
     if (this.ready) this.video.currentTime = time;
+    this.moveLine();
   }
 
   standAtStart() {
     this.ready = true;
     if (this.start) this.video.currentTime = this.start;
+    if (this.wanted && this.copied && this.video.paused) this.play();
   }
 
   get time() {
+    if (this.clock) {
+      const now = this.clock.from + ((performance.now() - this.clock.began) / 1000) * this.rate;
+      if (now >= this.duration) {
+        this.start = this.duration;
+        this.clock = null;
+        this.heard("pause");
+        return this.duration;
+      }
+      return now;
+    }
     return this.ready ? this.video.currentTime : this.start || 0;
   }
 
@@ -74,25 +132,60 @@ export class Player {
     this.note.textContent = words;
   }
 
-  async cannotPlay() {
-    const place = this.place;
-    if (place < 0 || !this.video.getAttribute("src")) return;
+  // -------------------------------------------------------------- copies
+
+  // The browser cannot play it: show its copy as soon as there is one.
+  cannotPlay() {
+    if (this.key === null || (!this.video.getAttribute("src") && !needCopy(this.key))) return;
     if (this.copied) {
-      this.tell("The browser cannot play this video, nor a copy of it.");
+      this.tell(S.copyBad);
       return;
     }
-    this.copied = true;
-    const kind = this.video.canPlayType('video/mp4; codecs="avc1.42E01E"') ? "mp4" : "webm";
-    try {
-      await work(`api/proxy/${place}/${kind}`, {}, (share) => {
-        const words = `The browser cannot play this video. A copy is being made: ${Math.round(100 * share)} %`;
-        if (place === this.place) this.tell(words);
-      });
-      if (place !== this.place) return;
+    this.waiting = true;
+    this.load("");
+    needCopy(this.key, true);
+    this.tryCopy();
+  }
+
+  tryCopy() {
+    if (!this.waiting) return;
+    if (copies.failed.has(this.key)) this.tell(copies.failed.get(this.key));
+    else if (!copies.ready.has(this.key)) this.tell(this.progress());
+    else {
+      this.waiting = false;
+      this.copied = true;
       this.tell("");
-      this.load(`proxy/${place}/${kind}`);
-    } catch (error) {
-      this.tell(`This video cannot be shown. ${error.message}`);
+      this.load(`copy/${this.key}/${copies.kind}`);
     }
+  }
+
+  progress() {
+    if (copies.share === null) return this.brief ? "…" : S.copyWaiting;
+    return this.brief ? S.percent(copies.share) : S.copyComing(S.percent(copies.share));
+  }
+
+  // -------------------------------------------------------------- signals
+
+  async findSignals(video) {
+    this.tell(S.videoMissing);
+    const signals = await ask(`api/signals/${video.key}`).catch((error) => (this.tell(error.message), null));
+    if (video.key !== this.key || !signals?.curves.length) return; // the note stays
+    this.tell("");
+    this.showSignals(signals);
+    this.heard("pause");
+  }
+
+  showSignals(signals) {
+    this.signals = signals;
+    this.canvas.hidden = this.line.hidden = !signals;
+    this.video.hidden = Boolean(signals);
+    if (!signals) return;
+    this.canvas.setAttribute("aria-label", S.signalsOf(signals.names.join(", ")));
+    drawSignals(this.canvas, signals, this.duration);
+    this.moveLine();
+  }
+
+  moveLine() {
+    if (this.signals) this.line.style.left = `${(100 * this.time) / (this.duration || 1)}%`;
   }
 }

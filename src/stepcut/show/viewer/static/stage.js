@@ -1,60 +1,61 @@
 // The stage: the chosen video, its transport, its timeline and the list of its segments.
 
 import { listFindings } from "./bar.js";
-import { check } from "./dialogs.js";
+import { ask, work } from "./api.js";
 import { button, clamp, clock, el, iconButton } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
-import { ask, changed, current, differences, edit, partAt, shines, stepOf, store } from "./store.js";
+import { changed, current, differences, edit, load, partAt, reportOf, say, shines, stepOf, store } from "./store.js";
+import { S } from "./strings.js";
 import { boundaries, Track } from "./track.js";
 
 const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
-const player = new Player("The chosen video", false);
+const player = new Player(S.theVideo, { muted: false });
 const track = new Track({ onpick: (time) => choose(store.video, time), onseek: (time) => seek(time) });
 const name = el("h2", {});
-const now = el("output", { class: "now", "aria-label": "Time" });
-const list = el("ol", { class: "segments", "aria-label": "Segments" });
+const now = el("output", { class: "now", "aria-label": S.time });
+const list = el("ol", { class: "segments", "aria-label": S.segmentsLabel });
 const found = el("div", { class: "found" });
 const apart = el("div", { class: "found apart" });
 const acts = el("div", { class: "segment-acts" });
-const speed = el("select", { "aria-label": "Speed", title: "Speed (< >)", onchange: () => setSpeed(Number(speed.value)) },
+const speed = el("select", { "aria-label": S.speed, title: S.speedTitle, onchange: () => setSpeed(Number(speed.value)) },
   ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
-const playing = iconButton("play", "Play", () => togglePlay(), "Space");
-const loop = iconButton("loop", "Loop the segment", () => toggleLoop(), "L");
-const right = button("Right as it is", () => confirmVideo(), { title: "All of this video is right: it counts as labelled (Y)" });
-const mistake = button("Holds a mistake", () => toggleMistake(),
-  { title: "It is not done here as it should be: a check takes this video for a normal one no more (X)" });
-const checking = button("Check", () => runCheck(), { title: "What does this video miss or do out of order? (C)" });
+const playing = iconButton("play", S.play, () => togglePlay(), "Space");
+const loop = iconButton("loop", S.loop, () => toggleLoop(), "L");
+const right = button(S.confirm, () => confirmVideo(), { title: S.confirmTitle });
+const mistake = button(S.mistake, () => toggleMistake(), { title: S.mistakeTitle });
+const checking = button(S.check, () => runCheck(), { title: S.checkTitle });
 
 store.loop = false;
 store.rate = 25; // frames a second of the chosen video
 
 export function buildStage() {
   loop.setAttribute("aria-pressed", "false");
-  const transport = el("div", { class: "transport", role: "toolbar", "aria-label": "Playing" },
-    iconButton("previous", "Previous segment", () => hop(-1), "↑"), iconButton("back", "One frame back", () => frame(-1), ","),
-    playing, iconButton("on", "One frame on", () => frame(1), "."), iconButton("next", "Next segment", () => hop(1), "↓"),
+  const transport = el("div", { class: "transport", role: "toolbar", "aria-label": S.playingLabel },
+    iconButton("previous", S.previousSegment, () => hop(-1), "↑"), iconButton("back", S.frameBack, () => frame(-1), ","),
+    playing, iconButton("on", S.frameOn, () => frame(1), "."), iconButton("next", S.nextSegment, () => hop(1), "↓"),
     now, loop, speed, el("span", { class: "gap" }), right, mistake, checking,
-    iconButton("minus", "Zoom out", () => zoom(0.67), "−"), iconButton("plus", "Zoom in", () => zoom(1.5), "+"));
+    iconButton("minus", S.zoomOut, () => zoom(0.67), "−"), iconButton("plus", S.zoomIn, () => zoom(1.5), "+"));
   document.getElementById("stage").append(
     el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
       el("div", { class: "right" }, name, list, apart, found, acts)),
     transport, track.node);
-  const { video } = player;
   const icons = { true: playing.firstChild, false: iconButton("pause", "", null).firstChild };
-  const sync = () => {
-    playing.replaceChildren(icons[video.paused]);
-    playing.setAttribute("aria-label", video.paused ? "Play" : "Pause");
+  player.heard = (event) => {
+    if (event === "seeked" || event === "timeupdate") {
+      show(player.time);
+      return;
+    }
+    playing.replaceChildren(icons[player.paused]);
+    playing.setAttribute("aria-label", player.paused ? S.play : S.pause);
+    if (event === "play") requestAnimationFrame(follow);
   };
-  for (const event of ["play", "pause", "ended", "emptied"]) video.addEventListener(event, sync);
-  video.addEventListener("play", () => requestAnimationFrame(follow));
-  for (const event of ["seeked", "timeupdate"]) video.addEventListener(event, () => show(player.time));
-  video.addEventListener("click", () => togglePlay());
+  for (const node of [player.video, player.canvas]) node.addEventListener("click", () => togglePlay());
   window.addEventListener("resize", () => track.drawRuler());
 }
 
 function follow() {
-  if (player.video.paused) return;
+  if (player.paused) return;
   const part = store.loop && current().parts[store.part];
   if (part && (player.time >= part[1] - 0.01 || player.time < part[0] - 0.5)) player.seek(part[0]);
   show(player.time);
@@ -62,11 +63,12 @@ function follow() {
 }
 
 function show(time) {
-  store.times[store.video] = time;
-  track.point(time, !player.video.paused);
+  store.times.set(current().key, time);
+  track.point(time, !player.paused);
+  player.moveLine();
   moveCursor(store.video, time);
   now.textContent = `${clock(time)} / ${clock(current().duration)}`;
-  if (!store.loop && !player.video.paused) {
+  if (!store.loop && !player.paused) {
     const part = partAt(current(), time);
     if (part !== store.part && part >= 0) {
       store.part = part;
@@ -76,19 +78,19 @@ function show(time) {
 }
 
 // Put a video on the stage, at a time; the segment there becomes the chosen one.
-export function choose(place, time = store.times[place] || 0) {
-  const other = place !== store.video || player.place < 0;
+export function choose(place, time = store.times.get(store.data.videos[place].key) || 0) {
+  const other = store.data.videos[place].key !== player.key;
   store.video = place;
   store.range = null;
   store.part = partAt(current(), time);
-  store.times[place] = time;
-  player.open(place, current().there, time);
+  store.times.set(current().key, time);
+  player.open(current(), time);
   if (other) {
     document.querySelector("main").scrollTo({ top: 0 });
     track.zoomTo(1, 0);
     setSpeed(Number(speed.value));
     store.rate = 25;
-    if (current().there) ask(`api/about/${place}`).then((about) => { store.rate = about.rate; }).catch(() => {});
+    if (current().there) ask(`api/about/${current().key}`).then((about) => { store.rate = about.rate; }).catch(() => {});
   }
   changed("part");
   show(time);
@@ -104,9 +106,9 @@ export function drawStage() {
   right.setAttribute("aria-pressed", Boolean(whole));
   mistake.hidden = video.mistake === null;
   mistake.setAttribute("aria-pressed", Boolean(video.mistake));
-  const report = store.checks.get(store.video) || video.check;
+  const report = reportOf(video);
   track.draw(report);
-  track.point(store.times[store.video] || 0, false);
+  track.point(store.times.get(video.key) || 0, false);
   drawList(video);
   drawApart(video);
   drawFound(report);
@@ -132,7 +134,7 @@ function drawApart(video) {
   const there = differences(video);
   apart.hidden = !video.beside;
   if (apart.hidden) return;
-  const words = there.length ? `${there.length} differences from ${store.data.beside} (D)` : `As in ${store.data.beside}`;
+  const words = there.length ? S.differences(there.length, store.data.beside) : S.sameAs(store.data.beside);
   apart.replaceChildren(el("p", { text: words }), el("ul", {}, ...there.map(([start, end, ours, theirs]) => el("li", {},
     el("button", { type: "button", onclick: () => choose(store.video, start) }, el("span", { class: "what", text: `${ours} ≠ ${theirs}` }),
       el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }))))));
@@ -149,11 +151,11 @@ function drawFound(report) {
   found.hidden = !report;
   if (!report) return;
   const lines = listFindings(report).map((each) => el("li", {}, el("button", { type: "button", onclick: () => seek(each.start) },
-    el("span", { class: `finding ${each.kind}`, text: each.kind }), el("span", { class: "what", text: each.reason }),
+    el("span", { class: `finding ${each.kind}`, text: S.findings[each.kind] }), el("span", { class: "what", text: each.reason }),
     el("span", { class: "when", text: clock(each.start) }))));
-  const steps = (report.steps || []).filter((step) => step.seen !== "seen").map((step) =>
-    el("li", { class: "unseen", text: `${step.seen}: ${step.name} (found in ${Math.round(100 * step.share_of_videos)} % of the videos)` }));
-  const untaught = store.data.untaught ? [el("p", { text: `Note: ${store.data.untaught}` })] : [];
+  const steps = (report.steps || []).filter((step) => step.seen && step.seen !== "seen").map((step) =>
+    el("li", { class: "unseen", text: S.unseen(step, S.percent(step.share_of_videos ?? 0)) }));
+  const untaught = store.data.untaught ? [el("p", { text: S.noteOf(store.data.untaught) })] : [];
   found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...untaught, el("ul", {}, ...lines, ...steps));
 }
 
@@ -163,19 +165,19 @@ function drawActs(video) {
   if (acts.hidden) return;
   const part = video.parts[store.part];
   const of = store.range ? undefined : part?.[2];
-  const which = el("select", { "aria-label": "Step of this stretch", onchange: () => mark(which.value === "" ? null : Number(which.value)) },
-    ...(of === undefined ? [el("option", { text: "give it to …", value: "-", disabled: true, selected: true })] : []),
+  const which = el("select", { "aria-label": S.stretchOf, onchange: () => mark(which.value === "" ? null : Number(which.value)) },
+    ...(of === undefined ? [el("option", { text: S.giveTo, value: "-", disabled: true, selected: true })] : []),
     ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name, selected: step.number === of })),
-    el("option", { value: "", text: "background (no step)" }));
-  const words = store.range ? `Stretch ${clock(stretch[0])} – ${clock(stretch[1])}` : "This segment is";
+    el("option", { value: "", text: S.background }));
+  const words = store.range ? S.stretch(clock(stretch[0]), clock(stretch[1])) : S.segmentIs;
   acts.replaceChildren(el("label", {}, el("span", { text: words }), which), el("div", { class: "buttons" },
     ...(store.range ? [] : [
-      button("Start here", () => setEdge("start"), { title: "Move its start to the cursor (I)" }),
-      button("End here", () => setEdge("end"), { title: "Move its end to the cursor (O)" }),
-      button("Split here", () => cut(), { title: "Two segments of the same step, from the cursor on (S)" }),
-      button("New step", () => split(false), { title: "What follows the cursor becomes a step of its own (N)" }),
-      button("New step in all", () => split(true), { title: "The same in all videos, at the same share of the step" })]),
-    button("Background", () => mark(null), { title: "No step is done here (B)" })));
+      button(S.startHere, () => setEdge("start"), { title: S.startHereTitle }),
+      button(S.endHere, () => setEdge("end"), { title: S.endHereTitle }),
+      button(S.splitHere, () => cut(), { title: S.splitHereTitle }),
+      button(S.newStep, () => split(false), { title: S.newStepHere }),
+      button(S.newStepAll, () => split(true), { title: S.newStepAllTitle })]),
+    button(S.makeBackground, () => mark(null), { title: S.makeBackgroundTitle })));
 }
 
 function chosenStretch() {
@@ -198,7 +200,15 @@ export function mark(step) {
 
 // Two segments where there was one; both keep the step, and the second is chosen.
 export function cut() {
-  const time = player.time;
+  const video = current();
+  const part = video.parts.find(([start, end]) => start <= player.time && player.time < end) || video.parts[store.part];
+  if (!part) {
+    say(S.nothingToSplit, true);
+    return;
+  }
+  const [start, end] = part;
+  const inside = player.time - start > 0.05 && end - player.time > 0.05;
+  const time = inside ? player.time : (start + end) / 2; // at its border, in the middle: drag it from there
   editVideo("cut", { time })?.then((done) => done && choose(store.video, time));
 }
 
@@ -207,14 +217,11 @@ export const split = (everywhere) => editVideo("split", { time: player.time, eve
 // This video is right as it is: all of it counts as labelled from now on.
 export const confirmVideo = () => editVideo("confirm");
 
-// What this video shows is no measure of what is normal; or it is one again. Earlier checks went by another limit.
+// This video does not belong to the reference set of checks; or it does again.
 export function toggleMistake() {
   const video = current();
   if (video.mistake === null) return;
-  edit({ do: "mistake", video: video.name, holds: !video.mistake }).then((done) => {
-    if (done) store.checks.clear();
-    changed("check");
-  });
+  edit({ do: "mistake", video: video.name, holds: !video.mistake });
 }
 
 export function toBoundary(way) {
@@ -237,15 +244,25 @@ export function setEdge(edge) {
 }
 
 export async function runCheck() {
-  const place = store.video;
+  if (checking.disabled || !store.data.learned) return;
+  const { key, name: checked } = current();
   checking.disabled = true;
-  const report = await check(place);
-  if (report) store.checks.set(place, report);
-  changed("check");
+  say(S.checking);
+  try {
+    const { result } = await work("api/check", { keys: [key] });
+    await load();
+    const failed = Object.values(result.failed)[0];
+    const report = store.data.videos.find((video) => video.check && video.name === checked)?.check;
+    say(failed || report?.summary || "", Boolean(failed) || !report?.ok);
+  } catch (error) {
+    say(error.message, true);
+  }
+  checking.disabled = !current().there;
 }
 
-export const pauseStage = () => player.video.pause();
-export const togglePlay = () => (player.video.paused ? player.play() : player.video.pause());
+export const pauseStage = () => player.pause();
+export const togglePlay = () => (player.paused ? player.play() : player.pause());
+export const playStage = () => player.play();
 export const stageTime = () => player.time;
 
 export function seek(time) {
@@ -255,7 +272,7 @@ export function seek(time) {
 }
 
 export function frame(way) {
-  player.video.pause();
+  player.pause();
   // To the middle of the frame: a time on its border may show either neighbour.
   seek((Math.floor(player.time * store.rate + 1e-3) + way + 0.5) / store.rate);
 }
@@ -279,7 +296,7 @@ export function toggleLoop() {
 
 export function setSpeed(rate) {
   speed.value = rate;
-  player.video.defaultPlaybackRate = player.video.playbackRate = rate;
+  player.setRate(rate);
 }
 
 export function changeSpeed(way) {

@@ -4,6 +4,7 @@ import { compareStep } from "./compare.js";
 import { askMerge } from "./dialogs.js";
 import { el, icon, iconButton } from "./dom.js";
 import { changed, edit, matches, send, stepOf, store } from "./store.js";
+import { S } from "./strings.js";
 
 let drawing = false;
 
@@ -12,7 +13,7 @@ export function drawSteps() {
   const held = document.activeElement?.closest?.("#steps [data-key]");
   drawing = true; // a field that is taken away loses the focus: that is no end of typing
   list.replaceChildren(...store.data.steps.filter((step) => !store.query || matches(step.name)).map(makeRow));
-  if (!list.childElementCount) list.append(el("li", { class: "empty", text: "No step has this in its name." }));
+  if (!list.childElementCount) list.append(el("li", { class: "empty", text: S.noStepFound }));
   drawing = false;
   const again = held && list.querySelector(`[data-key="${held.dataset.key}"]`);
   again?.focus();
@@ -24,33 +25,33 @@ export function drawSteps() {
 
 function makeRow(step) {
   const { number, name } = step;
-  const colour = el("input", { type: "color", value: step.colour, title: "Colour", "aria-label": `Colour of ${name}`,
+  const colour = el("input", { type: "color", value: step.colour, title: S.colour, "aria-label": S.colourOf(name),
     onchange: () => edit({ do: "colour", step: number, colour: colour.value.toLowerCase() }) });
-  const field = el("textarea", { class: "name", value: name, rows: 1, maxLength: 200, "aria-label": `Name of step ${number}`,
+  const field = el("textarea", { class: "name", value: name, rows: 1, maxLength: 200, "aria-label": S.nameOf(number + 1),
     spellcheck: false, onkeydown: (event) => {
       if (event.key === "Enter") { event.preventDefault(); field.blur(); }
       if (event.key === "Escape") { field.value = stepOf(number).name; field.blur(); }
     },
     onblur: () => rename(number, field) });
-  const only = iconButton("filter", `Show only ${name}`, () => {
+  const only = iconButton("filter", S.showOnly(name), () => {
     if (!store.filter.delete(number)) store.filter.add(number);
     changed("filter");
   });
   only.setAttribute("aria-pressed", store.filter.has(number));
-  const all = iconButton("grid", `Play ${name} in all videos`, () => compareStep(number));
-  const more = iconButton("more", `Merge ${name}`, () => askMerge(number));
+  const all = iconButton("grid", S.playEverywhere(name), () => compareStep(number));
+  const more = iconButton("more", S.mergeStep(name), () => askMerge(number));
   field.dataset.name = name;
   for (const [key, node] of Object.entries({ name: field, colour, only, all, more })) node.dataset.key = `${key}${number}`;
   return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
     colour, el("div", { class: "what" }, field, ...hints(step),
-      el("span", { class: "facts" }, el("span", { text: facts(number), title: "In how many videos, and how long, usually" }), ...severity(step))),
+      el("span", { class: "facts" }, el("span", { text: facts(number), title: S.factsTitle }), ...severity(step))),
     el("div", { class: "acts" }, only, all, more));
 }
 
 // Words that may be the name: only a click makes one of them the name.
 function hints({ number, suggested }) {
   if (!suggested.length) return [];
-  const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name, title: `Name it ${name}`,
+  const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name, title: S.nameIt(name),
     onclick: () => edit({ do: "rename", step: number, name }) }));
   return [el("span", { class: "hints" }, ...words)];
 }
@@ -58,11 +59,10 @@ function hints({ number, suggested }) {
 // What a check makes of the step; kept in severity.json.
 function severity({ number, name, learned, severity: said }) {
   if (!learned || !store.data.learned) return [];
-  const choices = [["", "normal"], ["critical", "critical"], ["optional", "optional"], ["free", "any time"]];
-  const which = el("select", { class: `severity ${said || ""}`, "aria-label": `What a check makes of ${name}`,
-    title: "What a check makes of it. critical: always an alarm when it is not seen; optional: may be left out; any time: free in order",
+  const which = el("select", { class: `severity ${said || ""}`, "aria-label": S.severityOf(name),
+    title: S.severityTitle,
     onchange: () => send("severity", { step: number, severity: which.value || null }) },
-    ...choices.map(([value, text]) => el("option", { value, text, selected: value === (said || "") })));
+    ...S.severities.map(([value, text]) => el("option", { value, text, selected: value === (said || "") })));
   return [which];
 }
 
@@ -78,10 +78,10 @@ function facts(number) {
   const videos = store.data.videos.filter((video) => video.editable);
   const parts = videos.map((video) => video.parts.filter((part) => part[2] === number));
   const doing = parts.filter((mine) => mine.length);
-  if (!doing.length) return "in no video";
+  if (!doing.length) return S.inNoVideo;
   const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0)).sort((a, b) => a - b);
   const usual = (lengths[(lengths.length - 1) >> 1] + lengths[lengths.length >> 1]) / 2;
-  return `${doing.length} of ${videos.length} · ${usual.toFixed(0)} s`;
+  return S.facts(doing.length, videos.length, usual.toFixed(0));
 }
 
 export function addIcons() {

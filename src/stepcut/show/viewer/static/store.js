@@ -1,5 +1,8 @@
 // What the page knows: the document as the server holds it, and what is chosen on the page. One copy, one event.
 
+import { ask } from "./api.js";
+import { S } from "./strings.js";
+
 export const store = new EventTarget();
 Object.assign(store, {
   data: null,
@@ -8,8 +11,8 @@ Object.assign(store, {
   range: null, // a stretch chosen on the ruler: [start, end]
   filter: new Set(), // numbers of the steps to show; all when empty
   query: "",
-  times: [], // where each video stands, in seconds
-  checks: new Map(), // reports by the place of the video
+  times: new Map(), // where each video stands, in seconds, by its key
+  tapping: false,
   pending: null, // saves a boundary that is being moved by keys; other keys wait for it
 });
 
@@ -39,6 +42,11 @@ export function partAt(video, time) {
   return video.parts.findIndex(([start, end]) => start <= time && time < end);
 }
 
+// What a check found in a video: its own report, or, of one that was learned from, the last check of the same file.
+export function reportOf(video) {
+  return video.check || store.data.videos.find((each) => each.check && each.name === video.name)?.check || null;
+}
+
 // Where two timelines of a video say different things, for half a second or more: [start, end, ours, theirs].
 export function differences(video) {
   if (!video.beside) return [];
@@ -52,8 +60,8 @@ export function differences(video) {
     const mine = video.parts.find(holds)?.[2];
     const other = video.beside.find(holds);
     if (other ? other[5] === mine : mine === undefined) return;
-    const ours = stepOf(mine)?.name ?? "no step";
-    const theirs = other?.[2] ?? "no step";
+    const ours = stepOf(mine)?.name ?? S.noStep;
+    const theirs = other?.[2] ?? S.noStep;
     const last = found.at(-1);
     if (last && last[1] === start && last[2] === ours && last[3] === theirs) last[1] = end;
     else found.push([start, end, ours, theirs]);
@@ -61,53 +69,15 @@ export function differences(video) {
   return found.filter(([start, end]) => end - start >= 0.5);
 }
 
-export async function reach(path, options) {
-  try {
-    return await fetch(path, options);
-  } catch {
-    throw new Error("stepcut view does not answer, so nothing was done. Start it again, and open the address that it prints.");
-  }
-}
-
-export async function ask(path, body) {
-  const options = body === undefined ? {} :
-    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), keepalive: true }; // sent, though the page is left
-  const answer = await reach(path, options);
-  const value = answer.ok ? await answer.json() : await refusal(answer);
-  if (!answer.ok && !value.state) throw new Error(value.error);
-  return value;
-}
-
-// What an answer says that is no yes; a page of a viewer that was started again meanwhile hears it as plain text.
-export async function refusal(answer) {
-  const text = await answer.text();
-  try {
-    return JSON.parse(text);
-  } catch {
-    return { error: answer.status === 403 ? `${text} Nothing was done.` : `the server said ${answer.status}` };
-  }
-}
-
-// Start slow work on the server and wait for it; `tell` hears the share that is done.
-export async function work(path, body, tell) {
-  let job = await ask(path, body);
-  while (job.state === "waiting" || job.state === "running") {
-    tell(job.share);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    job = await ask(path);
-  }
-  if (job.state === "failed") throw new Error(job.error);
-  return job;
-}
-
 export async function load() {
-  store.checks.clear();
   take(await ask("api/state"));
 }
 
-function take(data) {
+export function take(data) {
+  const key = store.data && current()?.key;
   store.data = data;
-  store.video = Math.min(store.video, data.videos.length - 1);
+  const same = data.videos.findIndex((video) => video.key === key);
+  store.video = same >= 0 ? same : Math.max(0, Math.min(store.video, data.videos.length - 1));
   if (store.part >= current().parts.length) store.part = -1;
   for (const number of store.filter) if (!stepOf(number)) store.filter.delete(number);
   changed("data");
@@ -121,10 +91,8 @@ export function send(verb, body) {
   waiting = waiting.then(async () => {
     try {
       const answer = await ask(`api/${verb}`, { revision: store.data.revision, ...body });
-      if (verb === "back") store.checks.clear(); // they were made by what is gone
       take(answer.state);
-      const past = { edit: "Saved", severity: "Saved", undo: "Undone", redo: "Done again", back: "Taken back" }[verb];
-      say(answer.error || `${past}: ${answer.words}`, Boolean(answer.error));
+      say(answer.error || `${S.past[verb]}: ${answer.words}`, Boolean(answer.error));
       return !answer.error;
     } catch (error) {
       say(error.message, true);

@@ -1,58 +1,74 @@
-// Learning from corrections: what a person set or confirmed becomes labels, the other videos follow, and it can be taken back.
+// Learning from annotations: what a person corrected, confirmed or clicked is kept, the other videos follow, and it can be taken back.
 
+import { ask, isOpen, work } from "./api.js";
 import { closer, open } from "./dialogs.js";
 import { button, el } from "./dom.js";
 import { choose } from "./stage.js";
-import { load, say, send, store, work } from "./store.js";
+import { load, say, send, store } from "./store.js";
+import { S } from "./strings.js";
 
 export const canTeach = () => store.data.learned && (store.data.taught || store.data.videos.some((video) => video.corrected));
 
 export function askTeach() {
   const { videos, taught } = store.data;
   const mine = videos.filter((video) => video.editable);
-  const known = mine.filter((video) => video.known.length).length;
+  const known = mine.filter((video) => video.known.length || video.clicks.length).length;
   const fresh = mine.some((video) => video.corrected);
-  const words = el("p", { text: fresh
-    ? `${known} of ${mine.length} videos have stretches that you set or confirmed. They are kept as they are; the steps are learned again from them, and the other videos follow.`
-    : "Nothing was corrected or confirmed since it was taught." });
+  const words = el("p", { text: fresh ? S.teachWords(known, mine.length) : S.teachNothing });
   const next = el("ul", { class: "next" });
   listNext(next);
-  const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "Learning" });
+  const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": S.learning });
   const problem = el("p", { class: "bad", role: "alert" });
-  const go = button("Learn", async () => {
+  let running = null;
+  const go = button(S.learn, async () => {
     go.disabled = true;
     bar.hidden = false;
     try {
-      const job = await work("api/teach", { revision: store.data.revision }, (share) => { bar.value = share; });
+      const job = await work("api/teach", { revision: store.data.revision }, (now) => {
+        running = now;
+        bar.value = now.share;
+      });
       await load();
       dialog.close();
-      showChanges(job.changes);
+      showChanges(job.result);
     } catch (error) {
       problem.textContent = error.message;
       say(error.message, true); // the question may have been closed meanwhile
       bar.hidden = true;
       go.disabled = false;
+      running = null;
     }
   }, { class: "main", disabled: !fresh });
-  const back = taught ? [closer("Take back the last time", takeBack)] : [];
-  const cancel = closer("Cancel");
-  const dialog = open("Learn from corrections", [words, next, bar, problem], ...back, cancel, go);
+  const back = taught ? [closer(S.takeBackLast, takeBack)] : [];
+  // Closing the dialog with Esc lets the job go on; Cancel ends it.
+  const cancel = closer(S.cancel, () => running && isOpen(running) && ask(`api/jobs/${running.id}/cancel`, {}));
+  const dialog = open(S.teachQuestion, [words, next, bar, problem], ...back, cancel, go);
   (fresh ? go : cancel).focus(); // Enter must not take back what was learned
 }
 
-// The videos whose labels would help most, with the reason; the list stays empty where that cannot be told.
+// The videos whose annotations would help most, with the reason; the list stays empty where there is no answer.
 async function listNext(list) {
-  const { videos } = await work("api/suggest", {}, () => {}).catch(() => ({ videos: [] }));
-  list.replaceChildren(...videos.map(([video, reason]) => el("li", {}, goTo(video), el("span", { text: reason }))));
-  if (videos.length) list.prepend(el("li", { text: "Correct or confirm next, for these help most:" }));
+  const { result } = await work("api/suggest", {}).catch(() => ({ result: [] }));
+  list.replaceChildren(...result.map(([video, reason]) => el("li", {}, goTo(video), el("span", { text: reason }))));
+  if (result.length) list.prepend(el("li", { text: S.teachNext }));
 }
 
-function showChanges(changes) {
-  const rows = changes.map(({ video, share, labelled }) => el("tr", {}, el("td", {}, goTo(video)),
-    el("td", { text: labelled ? "as you said" : share < 0.005 ? "as before" : `${Math.round(100 * share)} % is another step now` })));
-  open("What changed", [el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows)))],
-    closer("Take it back", takeBack), closer("Keep", undefined, { class: "main" }));
-  say("Learned from your corrections");
+// What changed, video by video: the timeline before above the timeline after.
+function showChanges({ changes, before, after }) {
+  const rows = changes.map(({ video, share, labelled }) => el("tr", {},
+    el("td", {}, goTo(video), el("div", { text: labelled ? S.asYouSaid : share < 0.005 ? S.asBefore : S.another(S.percent(share)) })),
+    el("td", { class: "two" }, strip(before[video], after[video], S.before), strip(after[video], before[video], S.after))));
+  open(S.whatChanged, [el("div", { class: "scroll" }, el("table", { class: "changes" }, el("tbody", {}, ...rows)))],
+    closer(S.takeBack, takeBack), closer(S.keep, undefined, { class: "main" }));
+  say(S.learned);
+}
+
+function strip(segments, others, label) {
+  const end = Math.max(...[...segments, ...others].map((each) => each[1]), 1);
+  const names = segments.map((each) => each[2]).join(", ");
+  return el("div", { class: "strip" }, el("span", { text: label }), el("div", { class: "blocks", role: "img", "aria-label": `${label}: ${names}` },
+    ...segments.map(([start, stop, name, colour]) => el("div", { class: "block", "data-tip": name,
+      style: { left: `${(100 * start) / end}%`, width: `${(100 * (stop - start)) / end}%`, background: colour } }))));
 }
 
 // Leaves the dialog for a video.

@@ -3,6 +3,7 @@
 import { Bar } from "./bar.js";
 import { clamp, clock, el } from "./dom.js";
 import { changed, current, edit, stepOf, store } from "./store.js";
+import { S } from "./strings.js";
 
 export class Track {
   constructor({ onpick, onseek }) {
@@ -10,11 +11,12 @@ export class Track {
     this.onseek = onseek;
     this.zoom = 1;
     this.bar = new Bar({ names: true, onpick: (time) => !this.dragged && onpick(time) });
-    this.ruler = el("div", { class: "ruler", title: "Drag to choose a stretch" });
+    this.ruler = el("div", { class: "ruler", title: S.dragStretch });
     this.range = el("div", { class: "range", hidden: true });
     this.handles = el("div", { class: "handles" });
-    this.wide = el("div", { class: "wide" }, this.ruler, this.bar.node, this.range, this.handles);
-    this.node = el("div", { class: "track", role: "group", "aria-label": "Timeline of this video" }, this.wide);
+    this.pins = el("div", { class: "pins" });
+    this.wide = el("div", { class: "wide" }, this.ruler, this.bar.node, this.range, this.handles, this.pins);
+    this.node = el("div", { class: "track", role: "group", "aria-label": S.timelineLabel }, this.wide);
     this.node.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.altKey) return;
       event.preventDefault();
@@ -31,14 +33,18 @@ export class Track {
 
   draw(report) {
     const video = current();
-    const held = document.activeElement?.closest?.(".handle")?.dataset.key;
+    const held = document.activeElement?.closest?.(".handle, .pin")?.dataset.key;
     this.bar.draw(video, store.part, report);
     this.drawRuler();
     // A boundary that is being dragged stays in hand, as when the playing video comes to its next segment.
-    if (!this.dragged) this.handles.replaceChildren(...(video.editable ? boundaries(video).map((one) => this.handle(video, one)) : []));
+    if (!this.dragged) {
+      this.handles.replaceChildren(...(video.editable && !store.tapping ? boundaries(video).map((one) => this.handle(video, one)) : []));
+      this.pins.replaceChildren(...video.clicks.map((click, place) => this.pin(video, click, place)));
+    }
+    this.node.classList.toggle("pinned", video.clicks.length > 0);
     this.range.hidden = !store.range;
     if (store.range) this.bar.lay(this.range, ...store.range);
-    if (held) this.handles.querySelector(`[data-key="${held}"]`)?.focus();
+    if (held) this.wide.querySelector(`[data-key="${held}"]`)?.focus();
   }
 
   // Only what can be seen: an hour zoomed in has thousands of marks.
@@ -95,27 +101,56 @@ export class Track {
   }
 
   handle(video, { place, edge, time, low, high }) {
-    const name = stepOf(video.parts[place][2]).name;
-    const node = el("div", { class: "handle", role: "slider", tabIndex: 0, "aria-label": `${edge} of ${name}`,
-      title: `${edge} of ${name}: drag, or use the arrow keys`, "aria-valuemin": low, "aria-valuemax": high });
+    const label = S.edgeOf(S.edges[edge], stepOf(video.parts[place][2]).name);
+    const node = el("div", { class: "handle", role: "slider", tabIndex: 0, "aria-label": label, title: S.edgeTitle(label) });
     node.dataset.key = `${place}${edge}`;
+    return this.slide(node, { time, low, high,
+      preview: (to) => this.resize(video, place, edge, to),
+      commit: (to) => edit({ do: "move", video: video.name, part: place, edge, time: to }) });
+  }
+
+  // A click of a person: drag it, move it by keys, remove it.
+  pin(video, [time, number], place) {
+    const step = stepOf(number);
+    const node = el("div", { class: "pin", role: "slider", tabIndex: 0, "aria-label": S.clickOf(step.name, clock(time)),
+      "data-tip": S.clickTitle(step.name, clock(time)), style: { color: step.colour } });
+    node.dataset.key = `pin${place}`;
+    node.addEventListener("keydown", (event) => {
+      if (event.key !== "Delete" && event.key !== "Backspace") return;
+      event.preventDefault();
+      event.stopPropagation();
+      node.letGo(); // a move that is not saved yet is not wanted any more
+      edit({ do: "remove_click", video: video.name, click: place });
+    });
+    node.addEventListener("dblclick", () => edit({ do: "remove_click", video: video.name, click: place }));
+    return this.slide(node, { time, low: 0, high: video.duration, preview: () => {},
+      commit: (to) => edit({ do: "move_click", video: video.name, click: place, time: to }) });
+  }
+
+  // Make a node slide along the timeline, by the mouse, a finger or the arrow keys.
+  slide(node, { time, low, high, preview, commit }) {
     let now = time;
     let timer = 0;
+    node.setAttribute("aria-valuemin", low);
+    node.setAttribute("aria-valuemax", high);
     const show = () => {
       node.style.left = `${(100 * now) / this.bar.duration}%`;
       node.setAttribute("aria-valuenow", now.toFixed(3));
       node.setAttribute("aria-valuetext", clock(now));
     };
-    const preview = (to) => {
+    const go = (to) => {
       now = clamp(to, low, high);
       show();
-      this.resize(video, place, edge, now);
+      preview(now);
     };
-    const commit = async () => {
+    node.letGo = () => {
       clearTimeout(timer);
       timer = 0;
       store.pending = null;
-      if (Math.abs(now - time) > 0.0005) await edit({ do: "move", video: video.name, part: place, edge, time: now });
+    };
+    const finish = async () => {
+      node.letGo();
+      if (Math.abs(now - time) > 0.0005) await commit(now);
     };
     show();
     node.addEventListener("keydown", (event) => {
@@ -123,24 +158,24 @@ export class Track {
       if (!way) return;
       event.preventDefault();
       event.stopPropagation();
-      preview(now + way * (event.shiftKey ? 1 : 1 / store.rate));
+      go(now + way * (event.shiftKey ? 1 : 1 / store.rate));
       this.onseek(now);
       clearTimeout(timer);
-      store.pending = commit;
-      timer = setTimeout(commit, 350); // a key held down is one edit
+      store.pending = finish;
+      timer = setTimeout(finish, 350); // a key held down is one edit
     });
-    node.addEventListener("blur", () => timer && commit());
+    node.addEventListener("blur", () => timer && finish());
     node.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       node.focus();
       node.setPointerCapture(event.pointerId);
       this.dragged = true;
-      const move = (here) => { preview(this.timeAt(here)); this.onseek(now); };
+      const move = (here) => { go(this.timeAt(here)); this.onseek(now); };
       node.addEventListener("pointermove", move);
       const end = ({ type }) => {
         node.removeEventListener("pointermove", move);
         const moved = type === "pointerup" && Math.abs(now - time) > 0.0005;
-        if (moved) commit();
+        if (moved) finish();
         setTimeout(() => {
           this.dragged = false;
           if (!moved) changed("part"); // show again what stands

@@ -3,22 +3,23 @@
 import { closer, open } from "./dialogs.js";
 import { el } from "./dom.js";
 import { edit, stepOf, store } from "./store.js";
+import { S } from "./strings.js";
 
 export function showTrust() {
   const { quality, hierarchy } = store.data;
-  const body = [el("p", { class: quality.grade === "good" ? "good" : "bad", text: `${quality.grade}: ${quality.reason}` })];
+  const body = [el("p", { class: quality.grade === "good" ? "good" : "bad", text: `${S.grades[quality.grade] ?? quality.grade}: ${quality.reason}` })];
   let groups = [];
-  const join = closer("Join these", () => {
+  const join = closer(S.joinThese, () => {
     for (const [into, ...others] of groups) others.forEach((step) => edit({ do: "merge", step, into }));
   }, { class: "main", disabled: true });
   if (hierarchy) {
     const steps = store.data.steps.map((step) => step.number);
     const list = el("ul", { class: "groups" });
-    const grain = el("input", { type: "range", min: 1, max: steps.length, value: steps.length, "aria-label": "How many steps" });
+    const grain = el("input", { type: "range", min: 1, max: steps.length, value: steps.length, "aria-label": S.howMany });
     const words = el("output", {});
     const draw = () => {
       groups = groupsOf(hierarchy, steps, Number(grain.value));
-      words.textContent = `${groups.length} steps`;
+      words.textContent = S.steps(groups.length);
       join.disabled = groups.length === steps.length;
       list.replaceChildren(...groups.map((group) => el("li", {}, ...group.map((number) => {
         const step = stepOf(number);
@@ -27,13 +28,13 @@ export function showTrust() {
     };
     grain.addEventListener("input", draw);
     const parts = stepOf(hierarchy.split);
-    body.push(el("h3", { text: "With fewer steps" }),
-      el("p", { text: "Move it to the left: the steps that are most alike, and follow each other, join first." }),
+    body.push(el("h3", { text: S.fewerSteps }),
+      el("p", { text: S.fewerWords }),
       el("label", { class: "grain" }, grain, words), el("div", { class: "scroll" }, list));
-    if (parts) body.push(el("p", { text: `With one step more, “${parts.name}” would part in two.` }));
+    if (parts) body.push(el("p", { text: S.wouldPart(parts.name) }));
     draw();
   }
-  open("How far to trust it", body, closer("Close"), ...(hierarchy ? [join] : []));
+  open(S.trust, body, closer(S.close), ...(hierarchy ? [join] : []));
 }
 
 // The steps that stand in so many groups, by the merges of the tree; steps that a person added stay alone.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 from kitchen_kit import STEPS, Kitchen, film
 
-from stepcut.checking.compare import compare_groups, draw_budget, holm, time_budget
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.timeline import Segment, Timeline
+from stepcut.evaluation.groups import compare_groups, holm
+from stepcut.timeline import Timeline
 
 
 def group(orders: list[list[int]], seconds: float, seed: int) -> list[Timeline]:
@@ -33,16 +32,37 @@ def test_slow_and_forgetful_people_are_told_from_the_others() -> None:
     assert rows["seconds", "open jar"][4] == -1  # every expert is quicker
     assert rows["seconds", "open jar"][6] < 0.05
     assert rows["left out", "spread jam"][2:4] == [0.0, 0.5]
-    assert rows["repeated", "serve"][5] == 1
+    assert rows["repeated", "serve"][5] is rows["repeated", "serve"][6] is None  # nobody does
     assert rows["exchanged pairs", "(order)"][4] != 0
-    assert [row[6] for row in table.rows] == sorted(row[6] for row in table.rows)
+    tested = [row[6] for row in table.rows if row[6] is not None]
+    assert tested == sorted(tested) == [row[6] for row in table.rows][: len(tested)]
+    assert "B take longer" in table.caption
 
 
 def test_alike_groups_do_not_differ() -> None:
     table = compare_groups(
         group([[0, 1, 2, 3]] * 8, 20, 3), group([[0, 1, 2, 3]] * 8, 20, 4), STEPS
     )
-    assert min(row[6] for row in table.rows) > 0.05
+    assert min(row[6] for row in table.rows if row[6] is not None) > 0.05
+    assert table.caption.startswith("No difference between A and B is certain")
+
+
+def test_rows_without_variation_do_not_weaken_the_others() -> None:
+    """Nobody leaves a step out or repeats one: only the times of the steps are tested."""
+    experts, novices = group([[0, 1, 2, 3]] * 6, 20, 1), group([[0, 1, 2, 3]] * 6, 25, 2)
+    table = compare_groups(experts, novices, STEPS)
+    tested = [row for row in table.rows if row[5] is not None]
+    assert {row[0] for row in table.rows if row[5] is None} >= {"left out", "repeated"}
+    assert len(tested) == 1 + len(STEPS)
+    assert [row[6] for row in tested] == holm([row[5] for row in tested])
+    assert "5 rows" in table.notes[-1]
+
+
+def test_groups_that_do_the_same_are_told() -> None:
+    same = group([[0, 1]], 20, 1) * 2
+    table = compare_groups(same, same, STEPS[:2])
+    assert all(row[5] is None for row in table.rows)
+    assert "are the same" in table.caption
 
 
 def test_holm_corrects_and_keeps_the_order() -> None:
@@ -61,24 +81,9 @@ def test_steps_that_are_not_asked_for_do_not_count() -> None:
 
 
 def test_too_few_videos_are_told() -> None:
-    with pytest.raises(OptionError, match="group A has 1 video;"):
+    with pytest.raises(OptionError) as caught:
         compare_groups(group([[0]], 20, 1), group([[0], [0]], 20, 2), STEPS)
-
-
-def test_the_budget_and_its_plot_have_every_step() -> None:
-    groups = {"before": group([[0, 1]] * 2, 20, 1), "after": group([[0, 1]] * 3, 20, 2)}
-    budget = time_budget(groups, STEPS)
-    assert len(budget.rows) == 5 * len(STEPS)
-    twice = Timeline(
-        [Segment(0, 1, "pour"), Segment(2, 4, "stir"), Segment(4, 7, "pour")], 10.0, video="v"
-    )
-    alone = time_budget({"": [twice]}, ["wash", "pour"])
-    assert alone.columns == ["video", "step", "seconds", "times", "% of video"]
-    assert alone.rows == [["v", "wash", 0, 0, 0.0], ["v", "pour", 4, 2, 40.0]]
-    axes = draw_budget(groups, STEPS)
-    assert [label.get_text() for label in axes.get_yticklabels()] == STEPS
-    axes = draw_budget({r"$\euro5$": groups["before"]}, [r"pay $\euro5$", *STEPS[1:]])
-    axes.figure.savefig(io.BytesIO())  # a name is no formula
+    assert (caught.value.setting, caught.value.value) == ("group A", 1)
 
 
 def test_the_command_compares_folders(
@@ -101,7 +106,9 @@ def test_the_command_compares_folders(
     assert "left out,spread jam,1.0,0.0,1.0" in capsys.readouterr().out
     assert main(["compare", *folders, "-p", "any.proc"]) == 0
     assert f"A is {folders[0]}, 3 videos; B is {folders[1]}" in capsys.readouterr().out
-    assert (tmp_path / "b.csv").read_text().startswith("group,video,step,seconds,times")
+    lines = (tmp_path / "b.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert lines[0].startswith("group,video,step,count,total s")
+    assert lines[1].startswith("novices,novices0,")  # the name, not the path
     assert (tmp_path / "b.svg").stat().st_size > 1000
     capsys.readouterr()
     assert main(["compare", folders[1], str(tmp_path / "absent"), "-p", "any.proc"]) == 2

@@ -1,0 +1,209 @@
+"""How quick the app's pages are with 200 videos of ten minutes: `python benchmarks/app.py [--videos 200]`.
+
+Writes a procedure with made-up timelines over links to one toy video, opens it in a headless Chromium, and measures
+the time until the page is ready and the longest task while somebody scrubs and scrolls. `--shots FOLDER` photographs
+every page of the app instead, for docs/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stepcut.colours import colour
+from stepcut.show.app.routes import make_app
+from stepcut.show.app.workspace import Workspace
+from stepcut.show.viewer.server import Running
+from stepcut.toy import make_kitchen
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+STEPS = 12
+SEGMENTS = 40
+"""Of each video."""
+WATCH = """() => {
+  window.long = [];
+  new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
+    .observe({ type: "longtask", buffered: false });
+}"""
+
+
+def main() -> None:
+    """Measure, or photograph."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--videos", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--shots", type=Path, help="photograph the pages into this folder")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, browser() as opened:
+        os.environ["STEPCUT_CACHE"] = f"{folder}/cache"
+        root = Path(folder, "work")
+        if args.shots:
+            photograph(opened, root, args.shots)
+        else:
+            made = make_kitchen(Path(folder, "toy"), videos=1, duration=8).folder
+            film = next((made / "videos").iterdir())
+            write_large(root / "large.proc", film, args.videos, 60 * args.minutes)
+            measure(opened, root)
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """A headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def write_large(folder: Path, film: Path, videos: int, seconds: float) -> None:
+    """A procedure with made-up timelines; every video is a link to the same film."""
+    folder.mkdir(parents=True)
+    dice = random.Random(0)
+    config = {"format": 1, "stepcut": "0", "method": "stepcut", "rate": "2", "fingerprint": "f00d"}
+    steps = [{"step": k, "name": f"step {k}", "colour": colour(k)} for k in range(STEPS)]
+    timelines = {}
+    for number in range(videos):
+        path = folder.parent / f"video{number:03d}.mp4"
+        path.symlink_to(film)
+        edges = sorted(dice.uniform(0, seconds) for _ in range(SEGMENTS - 1))
+        bounds = zip([0.0, *edges], [*edges, seconds], strict=True)
+        timelines[path.stem] = {
+            "path": str(path),
+            "duration": seconds,
+            "samples": int(2 * seconds),
+            "segments": [
+                {"start": a, "end": b, "step": dice.randrange(STEPS), "confidence": 0.8}
+                for a, b in bounds
+            ],
+        }
+    for file, value in (("config", config), ("steps", steps), ("timelines", timelines)):
+        (folder / f"{file}.json").write_text(json.dumps(value))
+
+
+def measure(opened: Any, root: Path) -> None:
+    """Print how long the page takes to be ready, and the longest task of scrubbing and scrolling."""
+    running = Running(partial(make_app, Workspace(root))).start()
+    page = opened.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(running.address)
+    page.wait_for_selector("body.ready")
+    identity = page.locator(".procedures a").get_attribute("href")
+    for _ in range(2):  # the first time the server reads the procedure
+        page.goto(f"{running.address}{identity}")
+        page.wait_for_selector("body.ready")
+        ready = page.evaluate("performance.now()")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy() -> float:
+        """Milliseconds of CPU time of the page's main thread: what other work on the machine does not change."""
+        found = session.send("Performance.getMetrics")["metrics"]
+        return 1000 * float(next(one["value"] for one in found if one["name"] == "TaskDuration"))
+
+    page.wait_for_timeout(2000)
+    page.evaluate(WATCH)
+    before = busy()
+    box = page.locator("#stage .ruler").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 8)
+    page.mouse.down()
+    for step in range(120):
+        page.mouse.move(box["x"] + 5 + step * (box["width"] - 10) / 120, box["y"] + 8)
+        page.wait_for_timeout(16)
+    page.mouse.up()
+    each = (busy() - before) / 120
+    for _ in range(20):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(500)
+    scrubbing = page.evaluate("[...window.long]")
+    page.evaluate("window.long.length = 0")
+    page.mouse.move(700, 600)
+    for _ in range(60):
+        page.mouse.wheel(0, 300)
+        page.wait_for_timeout(16)
+    page.wait_for_timeout(500)
+    scrolling = page.evaluate("[...window.long]")
+    count = page.locator("#grid .card").count()
+    print(f"{count} videos: ready after {ready:.0f} ms (aim: under 1000)")
+    print(f"scrubbing: {each:.0f} ms of CPU time for each move")
+    for name, tasks in (("scrubbing", scrubbing), ("scrolling", scrolling)):
+        print(
+            f"{name}: {len(tasks)} long tasks, the longest {max(tasks, default=0):.0f} ms (aim: 100)"
+        )
+    running.close()
+
+
+def photograph(opened: Any, root: Path, shots: Path) -> None:
+    """Go through the app with toy videos, and photograph every page at the size of a desktop and of a phone."""
+    shots.mkdir(parents=True, exist_ok=True)
+    kitchen = make_kitchen(root / "toy", videos=6, duration=24).folder
+    (kitchen / "videos").rename(root / "breakfast")
+    shutil.rmtree(root / "toy")
+    (root / "new").mkdir()
+    last = max((root / "breakfast").iterdir())
+    last.rename(root / "new" / "today.mp4")
+    running = Running(partial(make_app, Workspace(root))).start()
+    page = opened.new_page(viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(300_000)
+
+    def shoot(name: str) -> None:
+        page.wait_for_timeout(1200)
+        page.screenshot(path=shots / f"app-{name}.jpg", type="jpeg", quality=82)
+
+    page.goto(running.address)
+    page.locator("#new").click()
+    page.get_by_role("button", name="breakfast/").click()
+    page.locator("[name=steps]").fill("6")
+    shoot("new")
+    page.get_by_role("button", name="Learn", exact=True).click()
+    page.wait_for_selector(".job.running progress")
+    shoot("learning")
+    page.locator(".job a.button").wait_for()
+    shoot("start")
+    page.locator(".job a.button").click()
+    page.wait_for_selector("body.ready")
+    page.keyboard.press("p")
+    for step in range(3):
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press(str(step + 1))
+    shoot("tap")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme="dark")
+    shoot("tap-phone")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.emulate_media(color_scheme="light")
+    page.keyboard.press("p")
+    page.locator("#tabs a").nth(1).click()
+    page.get_by_role("button", name="Choose videos").click()
+    page.get_by_role("button", name="new/").click()
+    page.get_by_label("today.mp4").check()
+    page.locator("dialog button.main").click()
+    page.locator("article.check").wait_for()
+    page.locator("article.check summary").click()
+    shoot("check")
+    page.locator("#tabs a").nth(2).click()
+    for place in range(4):
+        page.locator(".ticks tbody tr").nth(place).locator("input").nth(place % 2).check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.locator(".words").wait_for()
+    shoot("compare")
+    page.locator("#tabs a").nth(3).click()
+    page.locator("#export-view [name=elan]").check()
+    shoot("export")
+    running.close()
+
+
+if __name__ == "__main__":
+    main()

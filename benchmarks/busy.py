@@ -1,0 +1,94 @@
+"""How `learn` fares beside other work: wall and CPU time alone, and beside processes that keep the cores busy.
+
+    python benchmarks/busy.py                       made features of twelve videos, six busy processes
+    python benchmarks/busy.py FEATURES --load 4     features of your own (.npy, .safetensors)
+    python benchmarks/busy.py --spin                the same with threads that spin while they wait, as they do by default
+
+The aim: at most 2.5 times the quiet wall time at load 6 on two cores, and CPU time within 20 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+SPIN = {"OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "200", "OPENBLAS_THREAD_TIMEOUT": "26"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "features", nargs="?", help="a folder of features; without one, they are made"
+    )
+    parser.add_argument("--load", type=int, default=6, help="busy processes beside it")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--spin", action="store_true", help="let threads spin while they wait")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(args.features) if args.features else make_features(Path(folder, "features"))
+        learn(source, Path(folder, "warm.proc"), args.spin)  # compiles
+        spent = []
+        for number in range(args.rounds):
+            quiet = learn(source, Path(folder, f"quiet{number}.proc"), args.spin)
+            with busy(args.load):
+                beside = learn(source, Path(folder, f"busy{number}.proc"), args.spin)
+            spent.append((*quiet, *beside))
+        wall, cpu, busy_wall, busy_cpu = np.median(spent, axis=0)
+        print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}, {args.rounds} rounds")
+        print(f"alone             wall {wall:6.1f} s   CPU {cpu:6.1f} s")
+        print(f"beside {args.load} busy     wall {busy_wall:6.1f} s   CPU {busy_cpu:6.1f} s")
+        print(f"ratio             wall {busy_wall / wall:6.2f}     CPU {busy_cpu / cpu:6.2f}")
+
+
+def learn(source: Path, output: Path, spin: bool) -> tuple[float, float]:
+    """Wall and CPU seconds of `stepcut learn` in a process of its own."""
+    words = ["learn", str(source), "--rate", "2", "-k", "7", "-o", str(output), "--quiet"]
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "stepcut", *words],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **(SPIN if spin else {}), "STEPCUT_CACHE": str(output.parent / "cache")},
+    )
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Inside, so many processes do nothing but use the cores."""
+    loads = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for load in loads:
+            load.kill()
+            load.wait()
+
+
+def make_features(folder: Path) -> Path:
+    """Rows of twelve videos, seven steps each, in an order of their own."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    steps = rng.normal(size=(7, 128))
+    for number in range(12):
+        label = np.repeat(np.arange(7), rng.integers(20, 60, 7))
+        rows = steps[label] + 2 * rng.normal(size=(len(label), 128))
+        np.save(folder / f"video{number:02d}.npy", rows.astype(np.float32))
+    return folder
+
+
+if __name__ == "__main__":
+    main()

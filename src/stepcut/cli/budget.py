@@ -1,0 +1,32 @@
+"""`stepcut budget`: how often and how long every step is done, from labels alone."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from stepcut.cli.common import label_options, read_timelines, show_table
+from stepcut.evaluation.budget import time_budget
+from stepcut.features.find import unique_names
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table, and write it where asked."""
+    groups = {
+        name: read_timelines(place, annotator=args.annotator, confirmed=True, **label_options(args))
+        for name, place in zip(group_names(args.labels), args.labels, strict=True)
+    }
+    table = time_budget(groups, per_video=args.per_video)
+    show_table(table, args.format, args.output)
+    return 0
+
+
+def group_names(places: Sequence[str]) -> list[str]:
+    """A name for each of several folders or files; one alone needs none.
+
+    >>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
+    (['novices', 'labels'], [''])
+    """
+    if len(places) == 1:
+        return [""]
+    paths = [Path(place) for place in places]
+    return unique_names([[path.stem for path in paths], [str(path) for path in paths]])

@@ -1,0 +1,140 @@
+"""Time budgets: how often and how long every step is done, per video, per group and in all."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stepcut.errors import OptionError
+from stepcut.files.figures import FIXED, drawn_with
+from stepcut.tables import Cell, Table
+from stepcut.timeline import Timeline
+
+Groups = Mapping[str, Mapping[str, Timeline]]
+"""Group -> video -> timeline; a single group may be called ""."""
+NO_STEP = "(no step)"
+
+
+def time_budget(
+    groups: Groups, steps: Sequence[str] | None = None, per_video: bool = False
+) -> Table:
+    """Count and time every step.
+
+    Parameters
+    ----------
+    groups
+        Timelines by group and video. A group called "" gets no column.
+    steps
+        The steps to list, in this order; left out, all that occur.
+    per_video
+        A row for each video and step, instead of one for each group and step.
+
+    Returns
+    -------
+    Table
+        `count` segments and clicks of a step, the segments' `total`, `mean` and standard deviation (`SD`) in seconds,
+        and their `share` of the time of the videos in percent. The share of `(no step)` is given
+        where all lengths are known.
+
+    Raises
+    ------
+    OptionError
+        There is no timeline.
+
+    Examples
+    --------
+    >>> from stepcut.timeline import Segment
+    >>> tea = Timeline([Segment(0, 2, "pour"), Segment(4, 8, "pour")], duration=10)
+    >>> print(time_budget({"": {"tea": tea}}))
+    step       videos  count  total s  mean s  SD s  share %
+    ---------  ------  -----  -------  ------  ----  -------
+    pour            1      2      6.0     3.0   1.4     60.0
+    (no step)       1      –      4.0       –     –     40.0
+    """
+    everything = [timeline for videos in groups.values() for timeline in videos.values()]
+    if not everything:
+        raise OptionError("there are no timelines to count; give label files or a procedure.")
+    if steps is None:
+        steps = list(dict.fromkeys(step for timeline in everything for step in timeline.steps))
+    rows: list[list[Cell]] = []
+    for group, videos in groups.items():
+        parts = {name: {name: one} for name, one in videos.items()} if per_video else {"": videos}
+        for name, part in parts.items():
+            for step, cells in _count(list(part.values()), steps):
+                place = name if per_video else sum(_does(one, step) for one in part.values())
+                row: list[Cell] = [place, step] if per_video else [step, place]
+                rows.append([*([group] if group else []), *row, *cells])
+    figures = ["count", "total s", "mean s", "SD s", "share %"]
+    about = ["video", "step"] if per_video else ["step", "videos"]
+    notes = []
+    if any(timeline.duration is None for timeline in everything):
+        notes.append(
+            "Where the length of a video is not known, it is taken to end with its last label."
+        )
+    return Table([*(["group"] if any(groups) else []), *about, *figures], rows, notes=notes)
+
+
+def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tuple[str, list[Cell]]]:
+    """For each step its figures over these timelines, and those of the time without a step."""
+    whole = sum(timeline.end for timeline in timelines)
+    for step in steps:
+        done = [one for timeline in timelines for one in timeline if one.step == step]
+        spent = [one.duration for one in done if not one.is_click]
+        total = float(sum(spent))
+        mean = float(np.mean(spent)) if spent else None
+        spread = float(np.std(spent, ddof=1)) if len(spent) > 1 else None
+        yield step, [len(done), total, mean, spread, 100 * total / whole if whole else None]
+    if all(timeline.duration is not None for timeline in timelines) and whole:
+        idle = whole - sum(_covered(timeline) for timeline in timelines)
+        yield NO_STEP, [None, idle, None, None, 100 * idle / whole]
+
+
+def _covered(timeline: Timeline) -> float:
+    """Seconds of the video in which some step is done; overlaps count once."""
+    covered, until = 0.0, 0.0
+    for segment in timeline:  # sorted by start
+        end = min(segment.end, timeline.end)
+        covered += max(0.0, end - max(segment.start, until))
+        until = max(until, end)
+    return covered
+
+
+def _does(timeline: Timeline, step: str) -> bool:
+    if step == NO_STEP:
+        return _covered(timeline) < timeline.end
+    return any(segment.step == step for segment in timeline)
+
+
+@drawn_with(FIXED)
+def draw_budget(groups: Groups, steps: Sequence[str]) -> Any:
+    """Draw the seconds of each step as a box for each group; gives the matplotlib axes."""
+    from matplotlib.figure import Figure
+
+    ax: Any = Figure(figsize=(7, 1 + 0.5 * len(steps)), layout="constrained").add_subplot()
+    width = 0.8 / max(len(groups), 1)
+    for place, (name, videos) in enumerate(groups.items()):
+        spent = [
+            [
+                sum(one.duration for one in timeline if one.step == step)
+                for timeline in videos.values()
+            ]
+            for step in steps
+        ]
+        at = np.arange(len(steps)) + (place - (len(groups) - 1) / 2) * width
+        boxes = ax.boxplot(
+            spent,
+            positions=at,
+            widths=0.9 * width,
+            orientation="horizontal",
+            patch_artist=True,
+            medianprops={"color": "black", "linewidth": 2},
+        )
+        for box in boxes["boxes"]:
+            box.set_facecolor(f"C{place}")
+        ax.plot([], [], color=f"C{place}", linewidth=6, label=name)
+    ax.plot([], [], color="black", linewidth=2, label="median")
+    ax.set_yticks(np.arange(len(steps)), steps)
+    ax.invert_yaxis()
+    ax.set_xlabel("seconds")
+    ax.legend()
+    return ax

@@ -1,0 +1,198 @@
+"""Compare two groups of people by how they do a procedure: how long, how often, in which order.
+
+For every step and the whole: Mann and Whitney's test of the seconds, with the effect size
+d = P(A > B) - P(A < B) (Cliff's delta, from -1 to 1); Fisher's exact test of how many leave a step
+out or repeat it, with the difference of the shares; the share of exchanged pairs against the usual
+order. The p-values of all rows that vary are corrected together after Holm.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations, groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from stepcut.errors import OptionError
+from stepcut.order.likelihood import count_first
+from stepcut.order.orders import counted, grouped
+from stepcut.tables import Cell, Table
+from stepcut.timeline import Timeline
+
+COLUMNS = ("what", "step", "A", "B", "effect", "p", "p corrected")
+LEVEL = 0.05
+"""Corrected p-values below this are called a difference."""
+
+
+class Difference(NamedTuple):
+    """One thing in which the groups may differ."""
+
+    what: str
+    step: str
+    first: float
+    second: float
+    effect: float
+    p: float | None
+    """None where all videos of both groups have the same value: there is nothing to test."""
+
+
+def compare_groups(
+    first: Sequence[Timeline],
+    second: Sequence[Timeline],
+    steps: Sequence[str],
+    names: tuple[str, str] = ("A", "B"),
+) -> Table:
+    """Compare the timelines of two groups of videos.
+
+    Parameters
+    ----------
+    first, second
+        The timelines of both groups, two or more each.
+    steps
+        The steps that count.
+    names
+        What the groups are called in the sentence on top.
+
+    Returns
+    -------
+    Table
+        What differs, in all and in each step, smallest p first. Rows without variation come last,
+        have no p and do not enter the correction for multiple tests.
+
+    Raises
+    ------
+    OptionError
+        A group of fewer than two videos.
+    """
+    for name, group in zip(names, (first, second), strict=True):
+        if len(group) < 2:
+            raise OptionError(
+                f"group {name} has {counted(len(group))}; give two or more for each group.",
+                setting=f"group {name}",
+                value=len(group),
+            )
+    found = [_lengths("seconds", "(whole video)", [t.end for t in first], [t.end for t in second])]
+    for step in steps:
+        times = [[_times(timeline)[step] for timeline in group] for group in (first, second)]
+        spent = [[_spent(t)[step] for t in group if step in _spent(t)] for group in (first, second)]
+        if all(spent):
+            found.append(_lengths("seconds", step, *spent))
+        found.append(
+            _shares("left out", step, *[[count == 0 for count in group] for group in times])
+        )
+        found.append(
+            _shares("repeated", step, *[[count > 1 for count in group] for group in times])
+        )
+    found.append(_lengths("exchanged pairs", "(order)", *_exchanged(first, second, steps)))
+    tested = [one for one in found if one.p is not None]
+    corrected = holm([one.p for one in tested if one.p is not None])
+    ranked = sorted(zip(tested, corrected, strict=True), key=lambda row: (row[1], row[0].p))
+    same: list[tuple[Difference, float | None]] = [(one, None) for one in found if one.p is None]
+    rows: list[list[Cell]] = [[*one, p] for one, p in (*ranked, *same)]
+    notes = [
+        "seconds: medians and Cliff's delta, P(A > B) - P(A < B); left out, repeated: shares and "
+        "their difference;",
+        "exchanged pairs: share of pairs of steps in another order than in most videos;",
+        f"p corrected: after Holm, for the {len(tested)} rows that vary between videos.",
+    ]
+    return Table(list(COLUMNS), rows, summarize(ranked, names), notes, digits=3)
+
+
+def summarize(ranked: Sequence[tuple[Difference, float]], names: tuple[str, str]) -> str:
+    """One sentence: in what the groups differ, or that they do not."""
+    sure = [one for one, p in ranked if p < LEVEL]
+    if not ranked:
+        return f"{names[0]} and {names[1]} are the same in everything that was compared."
+    if not sure:
+        least = ranked[0][1]
+        return (
+            f"No difference between {names[0]} and {names[1]} is certain "
+            f"(smallest corrected p = {least:.3f}, {len(ranked)} comparisons)."
+        )
+    told = [_in_words(one, names) for one in sure[:3]]
+    more = f", and in {len(sure) - 3} more ways" if len(sure) > 3 else ""
+    return f"{names[0]} and {names[1]} differ: {'; '.join(told)}{more} (corrected p < {LEVEL:g})."
+
+
+def _in_words(one: Difference, names: tuple[str, str]) -> str:
+    """`novices take longer for stir (12 s against 8 s)`."""
+    if one.what == "seconds":
+        where = "" if one.step.startswith("(") else f" for {one.step}"
+        who = names[0] if one.effect > 0 else names[1]
+        low, high = sorted((one.first, one.second))
+        return f"{who} take longer{where} (median {high:.1f} s against {low:.1f} s)"
+    who, most, least = (
+        (names[0], one.first, one.second) if one.effect > 0 else (names[1], one.second, one.first)
+    )
+    if one.what == "exchanged pairs":
+        return f"{who} change the order more often"
+    verb = "leave out" if one.what == "left out" else "repeat"
+    return f"{who} {verb} {one.step} more often ({most:.0%} against {least:.0%} of videos)"
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """p-values corrected for their number after Holm.
+
+    >>> holm([0.01, 0.5, 0.04])
+    [0.03, 0.5, 0.08]
+    """
+    order = sorted(range(len(chances)), key=lambda place: chances[place])
+    out, largest = [0.0] * len(chances), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(chances) - rank) * chances[place]))
+        out[place] = largest
+    return out
+
+
+def _spent(timeline: Timeline) -> dict[str, float]:
+    return {
+        step: sum(spent)
+        for step, spent in grouped((one.step, one.duration) for one in timeline).items()
+    }
+
+
+def _times(timeline: Timeline) -> Counter[str]:
+    """How often each step is done; a pause is no repeat."""
+    return Counter(step for step, _ in groupby(segment.step for segment in timeline))
+
+
+def _lengths(what: str, step: str, first: Sequence[float], second: Sequence[float]) -> Difference:
+    from scipy.stats import mannwhitneyu
+
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    delta = float(np.sign(a[:, None] - b[None]).mean())
+    p = float(mannwhitneyu(a, b).pvalue) if len({*first, *second}) > 1 else None
+    return Difference(what, step, float(np.median(a)), float(np.median(b)), delta, p)
+
+
+def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool]) -> Difference:
+    from scipy.stats import fisher_exact
+
+    counts = [[sum(group), len(group) - sum(group)] for group in (first, second)]
+    a, b = float(np.mean(first)), float(np.mean(second))
+    p = float(fisher_exact(counts).pvalue) if len({*first, *second}) > 1 else None
+    return Difference(what, step, a, b, a - b, p)
+
+
+def _exchanged(
+    first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]
+) -> list[list[float]]:
+    """Per video of both groups: the share of pairs of steps in the other order than in most videos of both."""
+    number = {step: place for place, step in enumerate(steps)}
+    orders = [
+        [
+            [number[step] for step in dict.fromkeys(timeline.sequence()) if step in number]
+            for timeline in group
+        ]
+        for group in (first, second)
+    ]
+    counts = count_first([order for group in orders for order in group], len(steps))
+    return [
+        [
+            float(
+                np.mean([counts[a, b] < counts[b, a] for a, b in combinations(order, 2)] or [0.0])
+            )
+            for order in group
+        ]
+        for group in orders
+    ]

@@ -1,0 +1,172 @@
+"""Sensor files: columns of numbers over time, a CSV file per recording, become rows of means and spreads."""
+
+import csv
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, OptionError
+from stepcut.features.contract import Features, check_rows
+from stepcut.features.spec import SENSORS, FeatureSpec
+from stepcut.files.addresses import Address
+from stepcut.files.cache import local
+
+ROWS_PER_SECOND = Fraction(2)
+LONGEST_GAP = 1.0
+"""Seconds without a value that are filled by interpolation; a longer gap is refused."""
+FLOOR = 1e-3
+"""Added to a spread before its logarithm is taken, so that a sensor that stands still has one."""
+TIME_COLUMNS = {
+    "time": 1.0, "t": 1.0, "timestamp": 1.0, "seconds": 1.0, "sec": 1.0, "s": 1.0, "time_s": 1.0, "time (s)": 1.0,
+    "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3, "timestamp_ms": 1e-3, "time (ms)": 1e-3, "unixtime": 1e-3,
+}  # fmt: skip
+"""Names of a column that holds times, and how many seconds its unit is."""
+
+Array = NDArray[np.float64]
+
+
+def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Features:
+    """Read a CSV `file` of numbers, a column per sensor and a line per sample, as two rows a second.
+
+    A row holds the mean of each column over its half second, then the logarithm of each standard deviation. The first
+    line may name the columns; one called time, t, timestamp or ms says when the samples were taken, else there are
+    `rate` a second. Gaps of up to a second are filled by interpolation.
+    """
+    header, values, lines = _read_numbers(file)
+    times = next((at for at, title in enumerate(header) if title in TIME_COLUMNS), None)
+    if times is None:
+        if rate is None:
+            raise OptionError(
+                f"{file}: how many samples make a second? It has no time column. Give --rate, such as 50."
+            )
+        seconds = np.arange(len(values)) / float(rate)
+    else:
+        seconds = _seconds(file, values[:, times], header[times], lines)
+        values = np.delete(values, times, axis=1)
+        header = header[:times] + header[times + 1 :]
+        step = float(np.median(np.diff(seconds)))
+        rate = Fraction(1 / step).limit_denominator(1000)
+    if not values.shape[1]:
+        raise FeatureError(f"{file}: it has a time column and no sensor beside it.")
+    if rate < 2 * ROWS_PER_SECOND:
+        raise FeatureError(
+            f"{file}: {float(rate):.3g} samples a second; at least {2 * ROWS_PER_SECOND} are needed. Check --rate, or "
+            "the unit of the time column (seconds, or milliseconds in a column called ms)."
+        )
+    duration = float(seconds[-1] + 1 / rate)
+    grid = np.arange(max(1, round(duration * rate))) / float(rate)
+    regular = np.column_stack(
+        [
+            np.interp(grid, *_filled(file, seconds, column, title, lines))
+            for column, title in zip(values.T, header, strict=True)
+        ]
+    )
+    rows = window(regular, rate)
+    check_rows(rows, str(file))
+    spec = FeatureSpec(SENSORS, ROWS_PER_SECOND, clip_fps=rate if times is None else None)
+    return Features(rows, ROWS_PER_SECOND, duration, name, spec=spec)
+
+
+def window(samples: Array, rate: Fraction) -> NDArray[np.float32]:
+    """Regular `samples` (n, d), `rate` a second, as rows (T, 2 d): the mean and the log spread of every half second.
+
+    >>> window(np.array([[1.0], [3.0], [5.0], [5.0]]), Fraction(4)).round(2).tolist()
+    [[2.0, 0.0], [5.0, -6.909999847412109]]
+    """
+    count = max(1, math.ceil(len(samples) * ROWS_PER_SECOND / rate))
+    borders = [round(row * rate / ROWS_PER_SECOND) for row in range(count)]
+    parts = np.split(samples, borders[1:])
+    rows = [
+        np.concatenate([part.mean(axis=0), np.log(part.std(axis=0) + FLOOR)])
+        for part in parts
+        if len(part)
+    ]
+    return np.asarray(rows, np.float32)
+
+
+def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
+    """The names of the columns, their values (NaN where there is none), and the line of each sample in the file."""
+    try:
+        with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
+            sample = opened.read(4096)
+            opened.seek(0)
+            most = max(",;\t", key=sample.partition("\n")[0].count)
+            table = [
+                (number, [cell.strip() for cell in line])
+                for number, line in enumerate(csv.reader(opened, delimiter=most), start=1)
+                if line  # a line of delimiters alone is a sample that is missing
+            ]
+    except (OSError, csv.Error) as error:
+        raise FeatureError(f"{file}: cannot be read as a CSV file ({error}).") from error
+    if not table:
+        raise FeatureError(f"{file}: the file is empty. Give one line of numbers per sample.")
+    first = table[0][1]
+    named = any(_number(cell) is None for cell in first)
+    header = (
+        [cell.casefold() for cell in first] if named else [str(at + 1) for at in range(len(first))]
+    )
+    samples = table[1:] if named else table
+    if len(samples) < 2:
+        raise FeatureError(f"{file}: it holds {len(samples)} samples; at least two are needed.")
+    values = np.empty((len(samples), len(header)))
+    for place, (line, cells) in enumerate(samples):
+        if len(cells) != len(header):
+            raise FeatureError(
+                f"{file}: line {line} has {len(cells)} columns, and the first line {len(header)}."
+            )
+        for column, cell in enumerate(cells):
+            number = _number(cell)
+            if number is None:
+                raise FeatureError(
+                    f"{file}: line {line}, column {header[column]!r} holds {cell!r}, not a number. Remove columns of "
+                    "text; label files are given with --labels."
+                )
+            values[place, column] = number
+    return header, values, [line for line, _ in samples]
+
+
+def _number(cell: str) -> float | None:
+    """The number in a cell, NaN where it is empty; None where it is text."""
+    if cell.casefold() in ("", "nan", "na", "null", "none"):
+        return math.nan
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else math.nan
+
+
+def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
+    """The times of samples in seconds after the first, which must be there and grow."""
+    if not np.isfinite(times).all():
+        line = lines[int(np.flatnonzero(~np.isfinite(times))[0])]
+        raise FeatureError(f"{file}: line {line} has no time in column {title!r}.")
+    seconds: Array = (times - times[0]) * TIME_COLUMNS[title]
+    back = np.flatnonzero(np.diff(seconds) <= 0)
+    if len(back):
+        raise FeatureError(
+            f"{file}: in line {lines[int(back[0]) + 1]} the time does not grow. Sort the samples by time."
+        )
+    return seconds
+
+
+def _filled(
+    file: Any, seconds: Array, column: Array, title: str, lines: list[int]
+) -> tuple[Array, Array]:
+    """The times and values of the samples of a column that are there, none further apart than may be filled."""
+    there = np.flatnonzero(np.isfinite(column))
+    if not len(there):
+        raise FeatureError(f"{file}: column {title!r} holds no number. Remove the column.")
+    ends = np.concatenate([[0], there, [len(column) - 1]])
+    gaps = np.diff(seconds[ends])
+    longest = int(gaps.argmax())
+    if gaps[longest] > LONGEST_GAP:
+        raise FeatureError(
+            f"{file}: column {title!r} has no value for {gaps[longest]:.1f} s after line {lines[int(ends[longest])]}; "
+            f"gaps of up to {LONGEST_GAP:g} s are filled. Remove the column, or cut the recording there."
+        )
+    return seconds[there], column[there]

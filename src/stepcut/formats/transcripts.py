@@ -1,0 +1,101 @@
+"""Transcripts: the steps of each video in order, without times."""
+
+import os
+import re
+from pathlib import Path
+
+from stepcut.files.addresses import path_text
+from stepcut.formats.common import fail, read_text
+from stepcut.formats.tables import COLUMNS, parse_rows, simplify
+
+
+def read_transcripts(
+    path: str | os.PathLike[str], encoding: str | None = None
+) -> dict[str, list[str]]:
+    """Read the steps of each video in order, without times.
+
+    The file has a line for each video: `a.mp4: cut, butter, jam, butter`. A `.csv` or `.tsv` file
+    has a row for each video, with its name in the first column and a step in each of the others.
+    Blank lines and lines that begin with `#` are skipped.
+
+    Parameters
+    ----------
+    path
+        The file.
+    encoding
+        Of the file; left out, it is found out.
+
+    Returns
+    -------
+    dict
+        Video names, as the file has them, to lists of steps.
+
+    Raises
+    ------
+    AnnotationError
+        A line has no video or no steps, or a video has two lines; the message names the line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "order.txt"
+    >>> _ = file.write_text("a.mp4: cut, butter\\nb.mp4: butter, cut")
+    >>> read_transcripts(file)
+    {'a.mp4': ['cut', 'butter'], 'b.mp4': ['butter', 'cut']}
+    """
+    place = Path(path_text(path))
+    text = read_text(place, encoding)
+    found: dict[str, list[str]] = {}
+    lines: dict[str, int] = {}
+    for line, video, steps in _table(text, place) if _is_table(place) else _lines(text, place):
+        if not video:
+            fail(place, "the line names no video", "Write 'a.mp4: cut, butter, jam'", line)
+        if video in found:
+            what = f"the video {video!r} is in line {lines[video]} already"
+            fail(place, what, "Keep one of the two", line)
+        if not steps or not all(steps):
+            advice = "Write its steps in order, separated by commas: 'a.mp4: cut, butter, jam'"
+            fail(place, f"the video {video!r} has an empty step, or none", advice, line)
+        if odd := next((step for step in steps if not step.isprintable()), None):
+            what = f"the step name {odd!r} holds control characters"
+            fail(place, what, "Rename the step", line)
+        found[video], lines[video] = steps, line
+    if not found:
+        fail(place, "has no transcript in it", "Write a line such as 'a.mp4: cut, butter, jam'")
+    return found
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def _lines(text: str, path: Path) -> list[tuple[int, str, list[str]]]:
+    """Split lines `video: step, step`; a drive letter or a time in a name is no separator."""
+    found = []
+    for line, words in enumerate(text.split("\n"), start=1):
+        if not words.strip() or words.lstrip().startswith("#"):
+            continue
+        video, colon, rest = re.sub(r"^(\s*\w):([\\/])", "\\1\0\\2", words).partition(":")
+        if not colon:
+            what = f"{words.strip()[:60]!r} has no colon after the name of the video"
+            fail(path, what, "Write 'a.mp4: cut, butter, jam'", line)
+        parted = re.split("[;\t]", rest) if re.search("[;\t]", rest) else rest.split(",")
+        steps = [step.strip() for step in parted]
+        found.append((line, video.replace("\0", ":").strip(), steps if rest.strip() else []))
+    return found
+
+
+def _table(text: str, path: Path) -> list[tuple[int, str, list[str]]]:
+    """Split rows of a video and its steps; the first row may be a header."""
+    rows = parse_rows(text, path)
+    if simplify(rows[0].cells[0]) in COLUMNS["video"].split():
+        rows = rows[1:]
+    found = []
+    for row in rows:
+        video, *steps = (cell.strip() for cell in row.cells)
+        while steps and not steps[-1]:  # spreadsheets make all rows equally wide
+            steps.pop()
+        if len(steps) == 1:  # one cell may hold them all
+            steps = [step.strip() for step in re.split("[,;]", steps[0])]
+        found.append((row.line, video, steps))
+    return found

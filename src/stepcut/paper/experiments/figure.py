@@ -1,0 +1,97 @@
+"""The paper's qualitative figure for any data: one video's true steps above what k-means, subset selection and ProCut
+make of the same embedding."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import DataError, choose
+from stepcut.evaluation.clock import CLOCK, put_on_one_clock
+from stepcut.evaluation.score import score
+from stepcut.features.spec import FeatureSpec
+from stepcut.files.cache import cache_dir
+from stepcut.paper.experiments.cells import Cell, Work, predict
+from stepcut.paper.experiments.maps import make_maps
+from stepcut.paper.experiments.material import choose_features, find_tasks, make_material
+from stepcut.progress import Hook, silent
+from stepcut.rate import Rate
+from stepcut.show import plots
+from stepcut.show.canvas import save
+from stepcut.timeline import Segment, Timeline
+
+ROWS = {
+    "k-means (HC)": "tc3i + kmeans",
+    "subset selection (SS)": "tc3i + subset",
+    "ProCut (PCM)": "tc3i + procut",
+}
+
+
+def draw_figure(
+    path: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    video: str | None = None,
+    features: str | None = None,
+    tasks: Sequence[str] | None = None,
+    steps: int | str = 7,
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    fps: Rate | None = None,
+    train: Mapping[str, Any] | None = None,
+    cut: Mapping[str, Any] | None = None,
+    toy: Mapping[str, Any] | None = None,
+    progress: Hook = silent,
+    spec: FeatureSpec | None = None,
+    as_published: bool = False,
+    device: str = "auto",
+) -> str:
+    """Draw one `video` (left out, the first) of `data`, and say what is seen; the rest is as for `run_experiment`.
+
+    Clusters take the names of the true steps that they match under `strict` over all videos of the task; one that
+    matches none keeps its number.
+    """
+    kept = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
+    _, found = find_tasks([data], tasks, False, kept, toy or {}, progress)
+    kind = choose_features(features, spec, fps, [found[0][1]])
+    make = partial(
+        make_maps, maps="keep", folder=kept, progress=progress, engine=None, device=device
+    )
+    material = make_material(found[0][1], "", kind, fps, make)
+    if material is None or not material.features:
+        raise DataError(f"{found[0][1].name}: no video of it has features and a true timeline.")
+    where = None if device == "auto" else device
+    names_there = {each: each for each in material.features}
+    name = choose("video", video or next(iter(names_there)), names_there)
+    count = material.steps if steps == "true" else int(steps)
+    names = [f"step {number}" for number in range(count)]
+    drawn = {"truth": material.truth[name]}
+    scores = []
+    for title, row in ROWS.items():
+        cell = Cell(material.task.name, row, count, seed, material.view)
+        work = Work(cell, material, kept, train or {}, cut or {}, where, as_published)
+        cuts = {
+            each: Timeline.from_labels(labels, material.rate, names, material.durations[each])
+            for each, labels in predict(work).items()
+        }
+        pair = put_on_one_clock(cuts, material.truth, all_found=names)
+        result = score(pair.pred, pair.true, "strict", names=pair.steps, rate=CLOCK, clusters=count)
+        matched = {
+            names[cluster]: pair.steps[step - 1] for cluster, step in result.matching.items()
+        }
+        drawn[title] = _renamed(cuts[name], matched)
+        scores.append(f"{title} {result.f1:.1f}")
+    save(plots.timelines(drawn), path)
+    return (
+        f"{name} of {material.task.name}, K = {count}, seed {seed}, features {material.described}; "
+        f"strict F1 over {len(material.features)} videos: {', '.join(scores)}"
+    )
+
+
+def _renamed(timeline: Timeline, names: Mapping[str, str]) -> Timeline:
+    """The same segments under other names, where there are some."""
+    segments: Sequence[Segment] = [
+        Segment(each.start, each.end, names.get(each.step, each.step)) for each in timeline
+    ]
+    steps = dict.fromkeys(names.get(step, step) for step in timeline.steps)
+    return Timeline(segments, timeline.duration, list(steps))

@@ -1,0 +1,79 @@
+"""Watched folders: a video that arrives, and has stopped growing, is checked."""
+
+import threading
+from pathlib import Path
+
+from stepcut.files.names import VIDEO_SUFFIXES
+from stepcut.show.app.workspace import Workspace
+
+EVERY = 2.0
+SETTLED = 3.0
+"""Seconds without a change after which a file counts as whole."""
+
+
+class Watching:
+    """Looks into the watched folders of all procedures until it is closed."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._sizes: dict[Path, tuple[tuple[int, int], float]] = {}
+        self._asked: set[tuple[str, Path, tuple[int, int]]] = set()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._clock = 0.0
+
+    def open(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-watch")
+        self._thread.start()
+
+    def close(self) -> None:
+        """End."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.wait(EVERY):
+            self._clock += EVERY
+            try:
+                self.look()
+            except OSError:
+                continue  # a disk that is away for a moment
+
+    def look(self) -> None:
+        """Start the checks of new videos."""
+        space = self.workspace
+        for folder in space.folders():
+            viewer = space.viewer(space.id_of(folder))
+            watched = viewer.checks.watched if viewer else None
+            if viewer is None or watched is None or not watched.is_dir():
+                continue
+            if not watched.resolve().is_relative_to(space.root):
+                continue
+            known = {video.path for video in viewer.checks.all()}
+            fresh = [
+                path
+                for path in sorted(watched.iterdir())
+                if path.suffix.lower() in VIDEO_SUFFIXES
+                and str(path.resolve()) not in known
+                and self._is_settled(viewer.title, path)
+            ]
+            if fresh:
+                args = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
+                paths = [str(path.resolve()) for path in fresh]
+                space.jobs.start("check", {**args, "videos": paths}, viewer.folder, viewer.title)
+
+    def _is_settled(self, title: str, path: Path) -> bool:
+        """Whether a file has stopped growing, and its check was not asked for before."""
+        state = path.stat()
+        stamp = (state.st_size, state.st_mtime_ns)
+        before, since = self._sizes.get(path, (stamp, self._clock))
+        self._sizes[path] = (stamp, since if before == stamp else self._clock)
+        if before != stamp or self._clock - since < SETTLED:
+            return False
+        asked = (title, path, stamp)
+        if asked in self._asked:
+            return False
+        self._asked.add(asked)
+        return True

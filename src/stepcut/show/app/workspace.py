@@ -1,0 +1,203 @@
+"""The folder of the app: the procedures, videos and labels below it, and what may be learned from them."""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OptionError, StepcutError, as_items
+from stepcut.features.find import natural
+from stepcut.features.video.probe import probe
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.methods.inputs import as_step_count
+from stepcut.procedure.folder import check_output, is_procedure
+from stepcut.procedure.lesson import read_labels
+from stepcut.procedure.naming import read_recipe
+from stepcut.procedure.storage import read_outline
+from stepcut.show.viewer.choice import below
+from stepcut.show.viewer.jobs import Job, Jobs
+from stepcut.show.viewer.state import Viewer
+
+DEEPEST = 3
+"""How many folders down procedures are looked for."""
+THUMBS = 3
+LABEL_SUFFIXES = (".csv", ".json", ".eaf", ".srt", ".vtt", ".textgrid", ".txt", ".xes", ".tsv")
+
+
+class Workspace:
+    """What lies below the folder `root`; nothing outside it is shown or used."""
+
+    def __init__(self, root: Path, trust: bool = False) -> None:
+        if not root.is_dir():
+            raise OptionError(f"{root}: there is no such folder. Make it, or name another one.")
+        self.root, self.trust = root.resolve(), trust
+        self.jobs = Jobs(self.root)
+        self._viewers: dict[str, Viewer] = {}
+        self._read: dict[Path, tuple[float, dict[str, Any]]] = {}
+
+    # ------------------------------------------------------------------ procedures
+
+    def folders(self) -> list[Path]:
+        """The folders of all procedures, those that were changed last first."""
+        found = []
+        for folder, inner, files in os.walk(self.root):
+            path = Path(folder)
+            depth = len(path.relative_to(self.root).parts)
+            inner[:] = [name for name in inner if not name.startswith(".") and depth < DEEPEST]
+            if "config.json" in files and path != self.root and is_procedure(path):
+                found.append(path)
+                inner.clear()
+        return sorted(found, key=lambda path: -_changed(path))
+
+    def procedures(self) -> list[dict[str, Any]]:
+        """What the start page shows of each procedure."""
+        return [self._about(folder) for folder in self.folders()]
+
+    def _about(self, folder: Path) -> dict[str, Any]:
+        stamp = _changed(folder)
+        if self._read.get(folder, (0.0, {}))[0] != stamp:
+            about: dict[str, Any] = {
+                "id": self.id_of(folder),
+                "title": folder.name.removesuffix(".proc"),
+                "path": folder.relative_to(self.root).as_posix(),
+                "changed": stamp,
+            }
+            try:
+                outline = read_outline(folder)
+                clicked = sum(bool(one) for one in outline.document.clicks.values())
+                there = [
+                    str(place)
+                    for place, path in enumerate(outline.videos.values())
+                    if path and Path(path).is_file()
+                ]
+                about |= {
+                    "steps": len(outline.steps),
+                    "videos": len(outline.samples),
+                    "seconds": sum(timeline.end for timeline in outline.learned_timelines.values()),
+                    "clicked": clicked,
+                    "thumbs": there[:THUMBS],
+                }
+            except (StepcutError, OSError, ValueError, KeyError) as error:
+                about["error"] = " ".join(str(error).split())
+            self._read[folder] = (stamp, about)
+        return self._read[folder][1]
+
+    def id_of(self, folder: Path) -> str:
+        """A short name for a procedure that stays the same."""
+        name = folder.resolve().relative_to(self.root).as_posix()
+        return hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()
+
+    def viewer(self, name: str) -> Viewer | None:
+        """What shows the procedure of this id, when there is one."""
+        known = self._viewers.get(name)
+        if known is not None and (known.folder / "config.json").exists():
+            return known
+        folder = next((path for path in self.folders() if self.id_of(path) == name), None)
+        if folder is None:
+            return None
+        self._viewers[name] = Viewer(folder, trust=self.trust, jobs=self.jobs, root=self.root)
+        return self._viewers[name]
+
+    # ------------------------------------------------------------------ files
+
+    def listing(self, name: str) -> dict[str, Any]:
+        """One folder for the picker: its folders, with how many videos they hold, and its videos."""
+        here = below(self.root, name or ".", folder=True)
+        folders, videos, labels = [], [], []
+        for entry in sorted(here.iterdir(), key=natural):
+            if entry.name.startswith(".") or not entry.resolve().is_relative_to(self.root):
+                continue
+            path = entry.relative_to(self.root).as_posix()
+            if entry.is_dir():
+                if not is_procedure(entry):
+                    folders.append({"name": entry.name, "path": path, "videos": len(_films(entry))})
+            elif entry.suffix.lower() in VIDEO_SUFFIXES:
+                videos.append({"name": entry.name, "path": path, "bytes": entry.stat().st_size})
+            elif entry.suffix.lower() in LABEL_SUFFIXES:
+                labels.append({"name": entry.name, "path": path})
+        shown = here.relative_to(self.root).as_posix()
+        parent = here.parent if here != self.root else here
+        return {
+            "path": "" if shown == "." else shown,
+            "parent": "" if parent == self.root else parent.relative_to(self.root).as_posix(),
+            "folders": folders,
+            "videos": videos,
+            "labels": labels,
+        }
+
+    def probe(self, names: list[str]) -> list[dict[str, Any]]:
+        """The length of each video, or what is wrong with it."""
+        found = []
+        for name in names:
+            try:
+                info = probe(below(self.root, name))
+                found.append({"path": name, "duration": info.duration, "problem": None})
+            except StepcutError as error:
+                problem = " ".join(str(error).split())
+                found.append({"path": name, "duration": None, "problem": problem})
+        return found
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, wish: Mapping[str, Any]) -> Job:
+        """Start to learn a procedure; what is wrong with the wish is said before any work."""
+        videos = as_items("videos", wish.get("videos", ()), str, "a list of videos")
+        paths = [below(self.root, name) for name in videos]
+        if len(paths) < 2:
+            raise OptionError(
+                f"{len(paths)} videos were chosen; steps are found by what videos share. Give at least two."
+            )
+        name = str(wish.get("name") or paths[0].parent.name)
+        plain = safe_name(name.replace("/", "_")).name.removesuffix(".proc")
+        output = self.root / f"{plain}.proc"
+        check_output(output)
+        if output.exists():
+            raise OptionError(f"name={name!r} is a procedure already. Choose another name.")
+        args: dict[str, Any] = {
+            "videos": [str(path) for path in paths],
+            "output": str(output),
+            "steps": read_steps(wish.get("steps")),
+            "labels": None,
+            "recipe": None,
+        }
+        if labels := wish.get("labels"):
+            path = (self.root / str(labels)).resolve()
+            args["labels"] = str(below(self.root, str(labels), folder=path.is_dir()))
+            read_labels(args["labels"])
+        if recipe := [line for line in str(wish.get("recipe") or "").splitlines() if line.strip()]:
+            read_recipe(recipe)
+            args["recipe"] = recipe
+        if args["labels"] and args["recipe"]:
+            raise OptionError("a recipe was given beside labels; give one of them.")
+        return self.jobs.start("learn", args, output, plain)
+
+
+def read_steps(given: Any) -> Any:
+    """The number of steps that a person wrote: 7, 8-14, or nothing for a choice by stepcut."""
+    text = str(given if given is not None else "").strip()
+    if text in ("", "auto"):
+        return "auto"
+    low, dash, high = text.partition("-")
+    try:
+        numbers = [int(low), int(high)] if dash and low else int(text)
+    except ValueError as error:
+        raise OptionError(
+            f"steps={text!r} is not a number. Give one such as 7, or a range such as 8-14."
+        ) from error
+    count = as_step_count(numbers)
+    return list(count) if isinstance(count, tuple) else count
+
+
+def _films(folder: Path) -> list[Path]:
+    """The videos directly in a folder."""
+    with contextlib.suppress(OSError):
+        return [path for path in folder.iterdir() if path.suffix.lower() in VIDEO_SUFFIXES]
+    return []
+
+
+def _changed(folder: Path) -> float:
+    """When a procedure was learned, taught or corrected last."""
+    files = (folder / "config.json", folder / "edits.json")
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)

@@ -1,0 +1,115 @@
+"""The videos that were checked with a procedure, with what was found: kept in the cache, beside no one's own files."""
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stepcut.checking.accepted import Accepted, is_accepted
+from stepcut.checking.evidence import KINDS
+from stepcut.files.atomic import read_json, write_json
+from stepcut.files.cache import cache_dir
+from stepcut.procedure.corrections.document import Part
+from stepcut.procedure.procedure import Procedure
+from stepcut.progress import Hook
+
+
+@dataclass(frozen=True)
+class CheckedVideo:
+    """A new video beside those that were learned from: shown and checked, not edited."""
+
+    name: str
+    path: str
+    duration: float
+    parts: tuple[Part, ...]
+    report: dict[str, Any]
+    fingerprint: str = ""
+    """That of the procedure by which it was checked."""
+
+    @property
+    def key(self) -> str:
+        """A short name for the video that stays the same."""
+        return f"c{_short(self.path)}"
+
+
+def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
+    """Segment and check a new video."""
+    timeline = procedure.segment(path, progress=progress)
+    report = procedure.check(path, progress=progress).to_json()
+    number = {step.name: step.number for step in procedure.document.steps}
+    parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
+    whole = str(Path(path).resolve())
+    made_by = str(procedure.config.get("fingerprint", ""))
+    return CheckedVideo(timeline.video, whole, timeline.end, parts, report, made_by)
+
+
+class Checks:
+    """The checked videos of the procedure in a `folder`, one file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = cache_dir() / "checked" / _short(str(folder.resolve()))
+        self._lock = threading.Lock()
+        self._seen: dict[Path, tuple[int, CheckedVideo]] = {}
+
+    def add(self, video: CheckedVideo) -> None:
+        """Keep what was found; what was found in the same file before is replaced."""
+        write_json(self.folder / f"{video.key}.json", asdict(video))
+
+    def remove(self, key: str) -> None:
+        """Forget a checked video."""
+        for video in self.all():
+            if video.key == key:
+                (self.folder / f"{key}.json").unlink(missing_ok=True)
+
+    def all(self) -> list[CheckedVideo]:
+        """All of them, the first checked first."""
+        with self._lock:
+            found = []
+            for path in sorted(self.folder.glob("c*.json"), key=lambda path: path.name):
+                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                    stamp = path.stat().st_mtime_ns
+                    if self._seen.get(path, (0,))[0] != stamp:
+                        self._seen[path] = (stamp, _read(path))
+                    found.append(self._seen[path])
+            return [video for _, video in sorted(found, key=lambda one: (one[0], one[1].path))]
+
+    @property
+    def watched(self) -> Path | None:
+        """The folder whose new videos are checked as they arrive."""
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return Path(read_json(self.folder / "watch.json"))
+        return None
+
+    @watched.setter
+    def watched(self, folder: Path | None) -> None:
+        if folder is None:
+            (self.folder / "watch.json").unlink(missing_ok=True)
+        else:
+            write_json(self.folder / "watch.json", os.fspath(folder))
+
+
+def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, Any]:
+    """A `report` that was kept, with the findings that a person has accepted since moved to `accepted`."""
+    video, kept, moved = report.get("video", ""), dict(report), []
+    for kind in KINDS:
+        findings = report.get(kind) or []
+        fine = [is_accepted(accepted, kind, one.get("step"), video) for one in findings]
+        kept[kind] = [one for one, is_fine in zip(findings, fine, strict=True) if not is_fine]
+        moved += [one for one, is_fine in zip(findings, fine, strict=True) if is_fine]
+    left = any(kept[kind] for kind in KINDS)
+    if moved and not left and not report.get("other_task"):
+        kept["ok"] = True
+    return {**kept, "accepted": moved}
+
+
+def _read(path: Path) -> CheckedVideo:
+    record = read_json(path)
+    return CheckedVideo(**{**record, "parts": tuple(Part(*part) for part in record["parts"])})
+
+
+def _short(text: str) -> str:
+    return hashlib.blake2b(os.fsencode(text), digest_size=8).hexdigest()

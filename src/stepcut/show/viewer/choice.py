@@ -1,0 +1,63 @@
+"""Choosing files below one folder: nothing outside it is listed, read or written."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from starlette.requests import Request
+
+from stepcut.errors import OptionError, OutputError
+from stepcut.files.atomic import whole_file
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+
+UPLOADS = "uploads"
+"""The folder for videos that were dropped on the page."""
+LARGEST = 64 * 2**30
+"""Bytes of the largest upload."""
+
+
+def below(root: Path | None, name: str, folder: bool = False) -> Path:
+    """The file, or the `folder`, called `name` below `root`; an OptionError for everything else."""
+    if root is None:
+        raise OptionError("files are chosen in the app. Start it with: stepcut app FOLDER")
+    whole = root.resolve()
+    try:
+        path = (whole / name).resolve()
+        there = path.is_dir() if folder else path.is_file()
+    except (OSError, ValueError):  # such as a name with NUL
+        there, path = False, whole
+    if not there or not path.is_relative_to(whole):
+        raise OptionError(f"{name!r} is not a {'folder' if folder else 'file'} of this app.")
+    return path
+
+
+async def upload(root: Path | None, name: str, request: Request) -> str:
+    """Write the body of a request as a new file; gives its path below `root`."""
+    folder = below(root, ".", folder=True) / UPLOADS
+    plain = safe_name(name.replace("/", "_").replace("\\", "_")).name
+    if Path(plain).suffix.lower() not in VIDEO_SUFFIXES:
+        raise OptionError(f"{name!r} does not look like a video. Give a file such as new.mp4.")
+    length = int(request.headers.get("content-length", "0"))
+    if not 0 < length <= LARGEST:
+        raise OptionError(f"{name!r} has {length} bytes; 1 to {LARGEST} are allowed.")
+    folder.mkdir(exist_ok=True)
+    target = _free(folder, plain)
+    with whole_file(target) as temporary:
+        with open(temporary, "wb") as file:
+            async for piece in request.stream():
+                file.write(piece)
+        if temporary.stat().st_size != length:
+            raise OutputError(f"{name!r} did not arrive whole. Drop it again.")
+    return f"{UPLOADS}/{target.name}"
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A path in `folder` that nothing has: name, name-2, name-3, ..."""
+    stem, suffix = os.path.splitext(name)
+    count = 1
+    while True:
+        path = folder / (name if count == 1 else f"{stem}-{count}{suffix}")
+        with contextlib.suppress(FileExistsError):
+            path.touch(exist_ok=False)
+            return path
+        count += 1

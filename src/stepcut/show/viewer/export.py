@@ -1,0 +1,154 @@
+"""Export: labels in every format, clips, the time budget, the report and the plan, into one folder."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OptionError, as_items, choose
+from stepcut.evaluation.budget import time_budget
+from stepcut.files.atomic import write_json, write_text
+from stepcut.formats import FORMATS, write, write_folder
+from stepcut.procedure.procedure import load
+from stepcut.procedure.record import Outline
+from stepcut.progress import Hook, Stage, silent
+from stepcut.rate import as_rate
+from stepcut.show.clips import flat, write_clips
+from stepcut.show.report import make_report
+from stepcut.timeline import Timeline
+
+LINKED = ("elan", "boris", "label-studio")
+"""Formats whose program opens the video by the path that the file gives."""
+THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
+
+Wish = Mapping[str, Any]
+"""What is wanted: `what`, some of `THINGS`; for labels `formats`, and `rate` where a format counts frames."""
+
+
+def check_wish(wish: Wish) -> tuple[list[str], list[str], str | None]:
+    """What is wanted, the formats of labels, and the frame rate; an OptionError for anything else."""
+    what = as_items("what", wish.get("what", ()), str, f"a list of {', '.join(THINGS)}")
+    if not what:
+        raise OptionError(f"what=[] exports nothing; choose from {', '.join(THINGS)}.")
+    for one in what:
+        choose("what", one, dict.fromkeys(THINGS))
+    formats = as_items("formats", wish.get("formats", ()), str, "a list of label formats")
+    for one in formats:
+        choose("format", one, FORMATS)
+    if "labels" in what and not formats:
+        raise OptionError(f"labels need a format; choose from {', '.join(FORMATS)}.")
+    rate = str(wish["rate"]) if wish.get("rate") else None
+    if rate is not None:
+        as_rate(rate, "rate")
+    return what, formats, rate
+
+
+def preview(outline: Outline, videos: Mapping[str, str | None], wish: Wish) -> list[dict[str, Any]]:
+    """Every file that an export would write: its path in the folder, and what it is."""
+    what, formats, rate = check_wish(wish)
+    found: list[dict[str, Any]] = []
+    if "labels" in what:
+        with tempfile.TemporaryDirectory() as folder:
+            for format in formats:
+                for path in write_labels(outline.timelines, videos, format, rate, Path(folder)):
+                    name = path.relative_to(folder).as_posix()
+                    found.append({"path": name, "about": FORMATS[format].title})
+    if "clips" in what:
+        for name, timeline in outline.timelines.items():
+            if videos.get(name) is None:
+                continue
+            for place, segment in enumerate(timeline):
+                clip = f"clips/{flat(segment.step)}/{flat(name)}-{place + 1:02d}.mp4"
+                found.append({"path": clip, "about": f"{segment.step}, with a picture"})
+    for thing, (file, about) in FILES.items():
+        if thing in what:
+            found.append({"path": file, "about": about})
+    return found
+
+
+FILES = {
+    "budget-csv": ("time-budget.csv", "seconds per step and video"),
+    "budget-xlsx": ("time-budget.xlsx", "seconds per step and video"),
+    "report": ("report.html", "the procedure as one page"),
+    "plan": ("plan.json", "steps and preconditions for planners"),
+}
+
+
+def write_export(
+    folder: Path,
+    videos: Mapping[str, str | None],
+    wish: Wish,
+    target: Path,
+    trust: bool = False,
+    progress: Hook = silent,
+) -> dict[str, Any]:
+    """Write what is wanted of the procedure in `folder` into `target`; gives the files and what was left out."""
+    what, formats, rate = check_wish(wish)
+    procedure = load(folder, trust=trust)
+    procedure.videos = {**procedure.videos, **videos}
+    timelines, written, problems = procedure.timelines, list[Path](), list[str]()
+    with Stage(progress, "export", total=len(what), unit="files") as stage:
+        for thing in what:
+            if thing == "labels":
+                for format in formats:
+                    written += write_labels(timelines, procedure.videos, format, rate, target)
+            elif thing == "clips":
+                for _, clip in write_clips(timelines, procedure.videos, target / "clips"):
+                    if isinstance(clip, Exception):
+                        problems.append(str(clip))
+                    else:
+                        written.append(clip)
+            else:
+                file = target / FILES[thing][0]
+                if thing.startswith("budget"):
+                    table = time_budget({"": timelines}, procedure.steps, per_video=True)
+                    table.save(file)
+                elif thing == "plan":
+                    write_json(file, procedure.plan())
+                else:
+                    title = folder.resolve().name.removesuffix(".proc")
+                    write_text(file, make_report(procedure, title=title))
+                written.append(file)
+            stage.advance(item=thing)
+    files = [file.relative_to(target).as_posix() for file in written]
+    return {"folder": str(target), "files": files, "problems": problems}
+
+
+def write_labels(
+    timelines: Mapping[str, Timeline],
+    videos: Mapping[str, str | None],
+    format: str,
+    rate: str | None,
+    target: Path,
+) -> list[Path]:
+    """Write timelines in a format, safe for spreadsheets; gives the files."""
+    chosen = choose("format", format, FORMATS)
+    if format in LINKED:
+        timelines = {
+            name: replace(one, video=videos.get(name) or name) for name, one in timelines.items()
+        }
+    if chosen.many:
+        path = target / f"labels-{format}{chosen.suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, timelines, format, rate, spreadsheet=True)
+        return [path]
+    folder = target / f"labels-{format}"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_folder(folder, timelines, format, rate, spreadsheet=True)
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
+    """What an export wrote as one file to download: the only file, or a zip; gives its name and bytes."""
+    folder, files = Path(result["folder"]), list(result["files"])
+    if len(files) == 1:
+        return Path(files[0]).name, (folder / files[0]).read_bytes()
+    with tempfile.TemporaryDirectory() as temporary:
+        for file in files:
+            copy = Path(temporary, "files", file)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / file, copy)
+        packed = shutil.make_archive(f"{temporary}/packed", "zip", f"{temporary}/files")
+        return f"{folder.name}.zip", Path(packed).read_bytes()

@@ -1,0 +1,351 @@
+"""The routes of one procedure. Videos are asked for by their key: no path of a request reaches the disk."""
+
+import mimetypes
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from stepcut.errors import OptionError, VideoError, as_items, choose
+from stepcut.evaluation.budget import time_budget
+from stepcut.evaluation.groups import compare_groups
+
+# What reads videos is imported here: threads that answer requests would import it at once and find it half made.
+from stepcut.features.video.probe import probe
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.procedure.corrections.log import StaleEdit
+from stepcut.procedure.taught import take_back
+from stepcut.show.film import KINDS, proxy_of
+from stepcut.show.viewer.answers import (
+    HANDLERS,
+    JobRoutes,
+    Pages,
+    attachment,
+    read_body,
+    text_of,
+)
+from stepcut.show.viewer.choice import below, upload
+from stepcut.show.viewer.export import check_wish, pack, preview
+from stepcut.show.viewer.jobs import FINISHED, Job
+from stepcut.show.viewer.security import Guard
+from stepcut.show.viewer.state import Viewer
+
+A_WHILE = {"cache-control": "private, max-age=3600"}
+NEXT = 3
+"""How many videos are suggested."""
+
+
+class Routes:
+    """What is answered to each request."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.viewer, self.jobs = viewer, viewer.jobs
+
+    # ------------------------------------------------------------------ the document
+
+    def show_state(self, _: Request) -> Response:
+        """The whole state as JSON."""
+        self.viewer.edits.refresh()
+        return JSONResponse(self.viewer.state())
+
+    async def edit(self, request: Request) -> Response:
+        """Do, undo or redo one edit, or set a step's severity; the answer comes when it is on the disk."""
+        body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
+        edits = self.viewer.edits
+        severity = partial(
+            edits.do, {"do": "severity", "step": body.get("step"), "severity": body.get("severity")}
+        )
+        changes: dict[str, Callable[[str], str]] = {
+            "undo": edits.undo,
+            "redo": edits.redo,
+            "severity": severity,
+        }
+        change = changes.get(verb, partial(edits.do, body.get("edit", {})))
+        try:
+            words = await run_in_threadpool(change, str(body.get("revision")))
+        except StaleEdit:
+            sentence = "Changed in another window meanwhile, so your change was not made. This is the present state."
+            state = await run_in_threadpool(self.viewer.state)
+            return JSONResponse({"error": sentence, "state": state}, 409)
+        return JSONResponse({"words": words, "state": await run_in_threadpool(self.viewer.state)})
+
+    async def teach(self, request: Request) -> Response:
+        """Learn from the annotations, as a job."""
+        await self._seen(request)
+        return self._start("teach", {})
+
+    async def suggest(self, request: Request) -> Response:
+        """Ask which videos to annotate next, as a job."""
+        await read_body(request)
+        revision = self.viewer.edits.revision  # with other annotations the answer is another one
+        return self._start("suggest", {"count": NEXT, "revision": revision})
+
+    async def back(self, request: Request) -> Response:
+        """Bring back the procedure as it was before it learned from annotations."""
+        await self._seen(request)
+        await run_in_threadpool(take_back, self.viewer.folder)
+        await run_in_threadpool(self.viewer.edits.refresh)
+        checked = [video.path for video in self.viewer.checks.all() if Path(video.path).is_file()]
+        if checked:
+            self._start("check", {"videos": checked})
+        state = await run_in_threadpool(self.viewer.state)
+        return JSONResponse({"words": "what was learned from annotations", "state": state})
+
+    async def _seen(self, request: Request) -> None:
+        """The request must be made to the state as it is now."""
+        await run_in_threadpool(self.viewer.edits.refresh)
+        if (await read_body(request)).get("revision") != self.viewer.edits.revision:
+            raise HTTPException(
+                409, "Changed in another window meanwhile. Load the page again, then repeat it."
+            )
+
+    # ------------------------------------------------------------------ videos
+
+    async def video(self, request: Request) -> Response:
+        """A video, whole or a range of bytes."""
+        path = self._path(request)
+        if path.resolve().suffix.lower() not in VIDEO_SUFFIXES:
+            await run_in_threadpool(probe, path)  # a stranger's procedure may name any file
+        kind = mimetypes.guess_type(path.name)[0] or "video/mp4"
+        return FileResponse(path, media_type=kind, headers=A_WHILE)
+
+    def about(self, request: Request) -> Response:
+        """What a video is: frame rate and codec."""
+        info = probe(self._path(request))
+        rate = float(info.rate) if info.rate else 25.0
+        return JSONResponse(
+            {"rate": rate, "codec": info.codec, "width": info.width, "height": info.height}
+        )
+
+    def poster(self, request: Request) -> Response:
+        """A small picture from early in the video."""
+        path, key = self._path(request), request.path_params["key"]
+        return Response(
+            self.viewer.picture(str(path), self.viewer.poster_time(key)),
+            media_type="image/jpeg",
+            headers=A_WHILE,
+        )
+
+    def signals(self, request: Request) -> Response:
+        """The curves of a recording without a video; none where its features are not there."""
+        key = request.path_params["key"]
+        names = {str(place): name for place, name in enumerate(self.viewer.videos)}
+        curves = self.viewer.curves(names[key]) if key in names else None
+        return JSONResponse(curves or {"names": [], "curves": [], "every": 1.0})
+
+    async def copies(self, request: Request) -> Response:
+        """Make copies of the videos that a browser which decodes `codecs` cannot play, as a job.
+
+        `videos`, keys, forces a copy of these; they come first. Gives the keys that need one and those that have it.
+        """
+        body = await read_body(request)
+        kind = text_of(body, "kind", "mp4")
+        choose("kind", kind, KINDS)
+        codecs = as_items("codecs", body.get("codecs", []), str, "a list of codecs, as h264")
+        forced = as_items("videos", body.get("videos", []), str, "a list of keys")
+        return JSONResponse(await run_in_threadpool(self._copies, kind, codecs, forced))
+
+    def _copies(self, kind: str, codecs: list[str], forced: list[str]) -> dict[str, Any]:
+        there = {
+            key: path for key, path in self.viewer.paths.items() if path and Path(path).is_file()
+        }
+        needed = [key for key in forced if key in there]
+        for key, path in there.items():
+            try:
+                if key not in needed and not self.viewer.playable(path, frozenset(codecs)):
+                    needed.append(key)
+            except VideoError:
+                continue  # a copy cannot be made of it either; the page says so when it is opened
+        ready = [key for key in needed if proxy_of(there[key], kind).exists()]
+        earlier = [job for job in self.jobs.all() if job.kind == "copies"]
+        failed = {
+            key: reason
+            for job in earlier
+            for key in needed
+            if (reason := (job.result or {}).get(there[key]))
+            and Path(there[key]).stat().st_mtime < job.request["created"]
+        }
+        missing = [there[key] for key in needed if key not in ready and key not in failed]
+        job = next(
+            (
+                job
+                for job in earlier
+                if job.state["state"] not in FINISHED
+                and set(missing) <= set(job.request["args"]["videos"])
+            ),
+            None,
+        )
+        if missing and job is None:
+            about = {"videos": missing, "kind": kind}
+            job = self.jobs.start("copies", about, self.viewer.folder, self.viewer.title)
+        made = job.to_json() if missing and job else None
+        return {"needed": needed, "ready": ready, "failed": failed, "job": made}
+
+    async def copy(self, request: Request) -> Response:
+        """The finished copy."""
+        path, kind = self._path(request), request.path_params["kind"]
+        choose("kind", kind, KINDS)
+        copy = proxy_of(path, kind)
+        if not copy.exists():
+            raise HTTPException(404, "The copy is not ready.")
+        return FileResponse(copy, headers=A_WHILE)
+
+    # ------------------------------------------------------------------ checking and comparing
+
+    async def check(self, request: Request) -> Response:
+        """Check videos, as a job: by key, or by path below the folder of the app."""
+        body = await read_body(request)
+        keys = as_items("keys", body.get("keys", []), str, "a list of keys")
+        names = as_items("videos", body.get("videos", []), str, "a list of paths")
+        paths = [str(self._path_of(key)) for key in keys]
+        paths += [str(below(self.viewer.root, name)) for name in names]
+        if not paths:
+            raise OptionError("no video was given. Choose one or more.")
+        return self._start("check", {"videos": paths})
+
+    async def forget(self, request: Request) -> Response:
+        """Take a checked video off the list."""
+        await read_body(request)
+        self.viewer.checks.remove(request.path_params["key"])
+        return JSONResponse({"state": await run_in_threadpool(self.viewer.state)})
+
+    async def upload(self, request: Request) -> Response:
+        """Keep a video that was dropped on the page; gives its path."""
+        name = request.query_params.get("name", "")
+        return JSONResponse({"path": await upload(self.viewer.root, name, request)})
+
+    async def watch(self, request: Request) -> Response:
+        """GET says which folder is watched for new videos; POST chooses one, or none with null."""
+        if request.method == "POST":
+            folder = (await read_body(request)).get("folder")
+            chosen = None if folder is None else below(self.viewer.root, str(folder), folder=True)
+            self.viewer.checks.watched = chosen
+        watched = self.viewer.checks.watched
+        name = None if watched is None or self.viewer.root is None else str(watched)
+        return JSONResponse({"folder": name and self.viewer.shown(name)})
+
+    async def compare(self, request: Request) -> Response:
+        """Compare two groups of videos by key: what differs, in words and as a table, and the time budget."""
+        body = await read_body(request)
+        timelines = self.viewer.timelines
+        groups = {}
+        for name in ("a", "b"):
+            keys = as_items(name, body.get(name, []), str, "a list of keys")
+            for key in keys:
+                choose(name, key, timelines)
+            groups[name.upper()] = {key: timelines[key] for key in keys}
+        steps = [step.name for step in self.viewer.edits.document.steps]
+        first, second = (list(group.values()) for group in groups.values())
+        table = await run_in_threadpool(compare_groups, first, second, steps)
+        budget = time_budget(groups, steps, per_video=True)
+        return JSONResponse(
+            {
+                "words": table.caption,
+                "columns": table.columns,
+                "rows": table.rows,
+                "budget": {"columns": budget.columns, "rows": budget.rows},
+            }
+        )
+
+    # ------------------------------------------------------------------ export
+
+    async def export(self, request: Request) -> Response:
+        """Write files, as a job; with `preview`, say which files would be written where."""
+        body = await read_body(request)
+        check_wish(body)
+        folder = self.viewer.folder.resolve()
+        name = text_of(body, "folder", f"{self.viewer.title}-export")
+        if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
+            raise OptionError(f"folder={name!r} is not a plain name. Give a name without slashes.")
+        target = folder.parent / name
+        if (target / "config.json").exists():
+            raise OptionError(f"folder={name!r} is a procedure. Choose another name.")
+        await run_in_threadpool(self.viewer.edits.refresh)
+        outline, videos = self.viewer.edits.outline, self.viewer.videos
+        files = await run_in_threadpool(preview, outline, videos, body)
+        if body.get("preview"):
+            return JSONResponse({"folder": self.viewer.shown(str(target)), "files": files})
+        wish = {key: body[key] for key in ("what", "formats", "rate") if key in body}
+        return self._start("export", {"wish": wish, "target": str(target), "videos": videos})
+
+    def download(self, request: Request) -> Response:
+        """What an export wrote, as one file."""
+        job = self.jobs.get(request.path_params["id"])
+        if job is None or job.kind != "export" or job.state["state"] != "done":
+            raise HTTPException(404, "There is no finished export of this name.")
+        return attachment(*pack(job.result))
+
+    # ------------------------------------------------------------------ what they share
+
+    def _start(self, kind: str, args: dict[str, Any]) -> Response:
+        viewer = self.viewer
+        own = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
+        job: Job = self.jobs.start(kind, {**own, **args}, viewer.folder, viewer.title)
+        return JSONResponse(job.to_json())
+
+    def _path(self, request: Request) -> Path:
+        return self._path_of(request.path_params["key"])
+
+    def _path_of(self, key: str) -> Path:
+        path = self.viewer.paths.get(key)
+        if path is None or not Path(path).is_file():
+            raise HTTPException(404, "This video is not there.")
+        return Path(path)
+
+    def routes(self) -> list[Route]:
+        """Their paths."""
+        return [
+            Route("/api/state", self.show_state),
+            *(
+                Route(f"/api/{verb}", self.edit, methods=["POST"])
+                for verb in ("edit", "undo", "redo", "severity")
+            ),
+            Route("/api/teach", self.teach, methods=["POST"]),
+            Route("/api/suggest", self.suggest, methods=["POST"]),
+            Route("/api/back", self.back, methods=["POST"]),
+            Route("/api/about/{key}", self.about),
+            Route("/api/signals/{key}", self.signals),
+            Route("/api/copies", self.copies, methods=["POST"]),
+            Route("/api/check", self.check, methods=["POST"]),
+            Route("/api/forget/{key}", self.forget, methods=["POST"]),
+            Route("/api/upload", self.upload, methods=["POST"]),
+            Route("/api/watch", self.watch, methods=["GET", "POST"]),
+            Route("/api/compare", self.compare, methods=["POST"]),
+            Route("/api/export", self.export, methods=["POST"]),
+            Route("/api/download/{id}", self.download),
+            Route("/video/{key}", self.video),
+            Route("/poster/{key}", self.poster),
+            Route("/copy/{key}/{kind}", self.copy),
+        ]
+
+
+def viewer_routes(viewer: Viewer) -> list[Route]:
+    """Everything about one procedure: the page, its API and its jobs."""
+    return [
+        *Routes(viewer).routes(),
+        *JobRoutes(viewer.jobs).routes(),
+        *Pages("index.html").routes(),
+    ]
+
+
+def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
+    """The application of `stepcut view`, guarded."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        viewer.jobs.open()
+        yield
+        await run_in_threadpool(viewer.jobs.close)
+
+    app = Starlette(
+        routes=viewer_routes(viewer), exception_handlers=dict(HANDLERS), lifespan=lifespan
+    )
+    return Guard(app, token, host)

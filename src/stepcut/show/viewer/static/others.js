@@ -1,0 +1,22 @@
+// What others do to the same procedure: their jobs are shown as they run, and what they learned appears by itself.
+
+import { ask, isOpen } from "./api.js";
+import { load, say, store } from "./store.js";
+import { S } from "./strings.js";
+
+const EVERY = 3000; // milliseconds
+let open = new Set(); // jobs that were running when we looked last
+
+export function watchOthers() {
+  setInterval(() => !document.hidden && look().catch(() => {}), EVERY); // a server that is gone is told by what a person does next
+}
+
+async function look() {
+  const { jobs } = await ask("api/jobs");
+  const mine = jobs.filter((job) => job.about === store.data.folder && ["teach", "check"].includes(job.kind));
+  const running = mine.filter(isOpen);
+  const finished = mine.filter((job) => !isOpen(job) && open.has(job.id));
+  open = new Set(running.map((job) => job.id));
+  if (running.length) say(S.jobRuns(S.jobKinds[running[0].kind], S.percent(running[0].share)));
+  if (finished.some((job) => job.state === "done") && !document.querySelector("dialog[open]")) await load();
+}

@@ -1,0 +1,50 @@
+// The tabs of a procedure: correct, check, compare, export.
+
+import { buildChecks, drawChecks } from "./checks.js";
+import { buildExport, drawExport } from "./export.js";
+import { buildGroups, drawGroups } from "./groups.js";
+import { el } from "./dom.js";
+import { changed } from "./store.js";
+import { pauseStage } from "./stage.js";
+import { S } from "./strings.js";
+
+export const VIEWS = ["correct", "check", "compare", "export"];
+const DRAW = { check: drawChecks, compare: drawGroups, export: drawExport };
+let shown = "correct";
+
+export const viewed = () => shown;
+
+export function buildViews() {
+  const tabs = document.getElementById("tabs");
+  tabs.setAttribute("aria-label", S.tabsLabel);
+  tabs.append(...VIEWS.map((name, place) => el("a", { href: `#/${name}`, text: S.tabs[name], title: `${S.tabs[name]} (F${place + 2})`, "data-view": name })));
+  buildChecks(document.getElementById("check-view"));
+  buildGroups(document.getElementById("compare-view"));
+  buildExport(document.getElementById("export-view"));
+  window.addEventListener("hashchange", readHash);
+  readHash();
+}
+
+export function showView(name) {
+  if (location.hash !== `#/${name}`) location.hash = `#/${name}`;
+  else readHash();
+}
+
+function readHash() {
+  const name = location.hash.slice(2);
+  show(location.hash.startsWith("#/") && VIEWS.includes(name) ? name : "correct");
+}
+
+function show(name) {
+  shown = name;
+  document.body.dataset.view = name;
+  for (const each of ["check", "compare", "export"]) document.getElementById(`${each}-view`).hidden = each !== name;
+  for (const tab of document.querySelectorAll("#tabs a")) {
+    if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+  }
+  if (name !== "correct") pauseStage();
+  changed("view");
+}
+
+export const drawView = (what) => DRAW[shown]?.(what);

@@ -1,0 +1,129 @@
+"""What the processes of jobs do: learn, teach, check, suggest, make copies for browsers, export."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import StepcutError
+from stepcut.methods.constraints import OPEN
+from stepcut.procedure.learning import learn
+from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.taught import changes, teach_folder
+from stepcut.progress import Event, Hook, Stage
+from stepcut.show.film import make_proxy
+from stepcut.show.viewer.checks import Checks, look
+from stepcut.show.viewer.export import write_export
+
+Args = Mapping[str, Any]
+
+
+def _learn(args: Args, progress: Hook) -> dict[str, Any]:
+    """Learn a procedure; features and restarts that an earlier start finished are found again."""
+    given = {key: args[key] for key in ("labels", "recipe", "rate") if args.get(key)}
+    steps = args["steps"]
+    procedure = learn(
+        args["videos"],
+        steps=tuple(steps) if isinstance(steps, list) else steps,
+        output=args["output"],
+        progress=progress,
+        **given,
+    )
+    return {
+        "procedure": args["output"],
+        "steps": procedure.steps,
+        "videos": len(procedure.timelines),
+        "skipped": procedure.config["skipped"],
+        "quality": str(procedure.quality),
+        "forecast": procedure.expectations.forecast,
+    }
+
+
+def _teach(args: Args, progress: Hook) -> dict[str, Any]:
+    """Learn from annotations; checked videos are checked again."""
+    folder = Path(args["folder"])
+    before, after = teach_folder(folder, trust=args["trust"], progress=progress)
+    _look_again(after, folder, progress)
+    shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
+    whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
+    return {
+        "changes": [
+            {"video": name, "share": share, "labelled": name in whole} for name, share in shares
+        ],
+        "before": _segments(before),
+        "after": _segments(after),
+    }
+
+
+def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
+    """The timelines of all videos: start, end, name and colour of each segment."""
+    return {
+        name: [[s.start, s.end, s.step, procedure.colours[s.step]] for s in timeline]
+        for name, timeline in procedure.timelines.items()
+    }
+
+
+def _look_again(procedure: Procedure, folder: Path, progress: Hook) -> None:
+    checks = Checks(folder)
+    for video in checks.all():
+        if Path(video.path).is_file():
+            checks.add(look(procedure, video.path, progress))
+
+
+def _check(args: Args, progress: Hook) -> dict[str, Any]:
+    """Check videos one after another; what cannot be checked is reported and the others go on."""
+    folder, videos = Path(args["folder"]), list(args["videos"])
+    procedure, checks = load(folder, trust=args["trust"]), Checks(folder)
+    failed = {}
+    for place, path in enumerate(videos):
+
+        def among_all(event: Event, place: int = place, path: str = path) -> None:
+            share = min(event.done / event.total, 1.0) if event.total else 0.0
+            progress(Event("check", place + share, len(videos), "videos", Path(path).name))
+
+        try:
+            checks.add(look(procedure, path, among_all))
+        except StepcutError as error:
+            failed[path] = str(error)
+    return {"checked": len(videos) - len(failed), "failed": failed}
+
+
+def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:
+    """Which videos to annotate next, and why."""
+    return load(args["folder"], trust=args["trust"]).suggest_why(int(args["count"]))
+
+
+def _copies(args: Args, progress: Hook) -> dict[str, str]:
+    """Make the copies of videos for browsers; gives what went wrong, by path."""
+    failed = {}
+    videos = list(args["videos"])
+    with Stage(progress, "copies", total=len(videos), unit="videos") as stage:
+        for path in videos:
+
+            def within(event: Event, place: float = stage.done, path: str = path) -> None:
+                share = min(event.done / event.total, 1.0) if event.total else 0.0
+                progress(Event("copies", place + share, len(videos), "videos", Path(path).name))
+
+            try:
+                make_proxy(path, args["kind"], within)
+            except StepcutError as error:
+                failed[path] = str(error)
+            stage.advance(item=Path(path).name)
+    return failed
+
+
+def _export(args: Args, progress: Hook) -> dict[str, Any]:
+    """Write files."""
+    target = Path(args["target"])
+    return write_export(
+        Path(args["folder"]), args["videos"], args["wish"], target, args["trust"], progress
+    )
+
+
+TASKS: dict[str, Callable[[Args, Hook], Any]] = {
+    "learn": _learn,
+    "teach": _teach,
+    "check": _check,
+    "suggest": _suggest,
+    "copies": _copies,
+    "export": _export,
+}

@@ -1,0 +1,145 @@
+"""Sensor files: CSV columns become rows; gaps are filled or refused; a procedure checks new ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import FeatureError, OptionError, StepcutError
+from stepcut.features.extract import read_source
+from stepcut.features.spec import SENSORS
+
+STEPS = np.array([[0.0, 1.0, 0.1], [3.0, 0.0, 1.0], [-2.0, -2.0, 0.3]])
+"""Two means and a spread for each of three steps."""
+
+
+def record(seed: int, rate: int = 50) -> NDArray[np.float64]:
+    """A recording of three steps, each eight to twelve seconds long, by two sensors."""
+    rng = np.random.default_rng(seed)
+    label = np.repeat([0, 1, 2], rng.integers(8 * rate, 12 * rate, 3))
+    return STEPS[label, :2] + STEPS[label, 2:] * rng.normal(size=(len(label), 2))
+
+
+def write(
+    path: Path, samples: NDArray[np.float64], header: str | None = "x,y", delimiter: str = ","
+) -> Path:
+    lines = [] if header is None else [header]
+    lines += [delimiter.join("" if np.isnan(v) else f"{v:.5f}" for v in row) for row in samples]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    return path
+
+
+def read(path: Path, rate: int = 50) -> NDArray[np.float64]:
+    [one], _ = read_source(path, rate, strict=True)
+    return one.rows
+
+
+def test_rows_are_means_and_log_spreads(tmp_path: Path) -> None:
+    samples = record(0)[:110]
+    [one], failures = read_source(write(tmp_path / "a.csv", samples), 50)
+    assert failures == []
+    assert (one.rate, one.rows.shape, one.duration) == (2, (5, 4), 2.2)
+    assert one.name == "a"
+    for row, part in zip(one.rows, np.split(samples, [25, 50, 75, 100]), strict=True):
+        wanted = [*part.mean(axis=0), *np.log(part.std(axis=0) + 1e-3)]
+        np.testing.assert_allclose(row, wanted, atol=1e-3)
+
+
+def test_header_delimiter_and_time_change_nothing(tmp_path: Path) -> None:
+    samples = record(0)
+    seconds = 1_700_000_000 + np.arange(len(samples)) / 50
+    plain = read(write(tmp_path / "a.csv", samples))
+    np.testing.assert_array_equal(read(write(tmp_path / "b.csv", samples, None)), plain)
+    np.testing.assert_array_equal(
+        read(write(tmp_path / "c.tsv", samples, "x\ty", delimiter="\t")), plain
+    )
+    np.testing.assert_array_equal(
+        read(write(tmp_path / "d.csv", samples, "x;y", delimiter=";")), plain
+    )
+    timed = np.column_stack([samples[:, 0], seconds, samples[:, 1]])
+    np.testing.assert_allclose(
+        read(write(tmp_path / "e.csv", timed, "x,Time,y"), 1), plain, atol=1e-3
+    )
+    timed[:, 1] = 1000 * np.arange(len(samples)) / 50
+    np.testing.assert_allclose(
+        read(write(tmp_path / "f.csv", timed, "x,ms,y"), 1), plain, atol=1e-3
+    )
+
+
+def test_short_gaps_are_filled_and_long_ones_refused(tmp_path: Path) -> None:
+    samples = record(0)
+    holed = samples.copy()
+    holed[100:110] = np.nan
+    holed[200, 1] = np.nan
+    rows, whole = read(write(tmp_path / "a.csv", holed)), read(write(tmp_path / "b.csv", samples))
+    assert rows.shape == whole.shape
+    assert np.isfinite(rows).all()
+    assert np.abs(rows - whole).max() < 1
+    holed[300:360, 1] = np.nan
+    with pytest.raises(FeatureError, match=r"column 'y' has no value for 1\.2 s after line 301"):
+        read(write(tmp_path / "c.csv", holed))
+    timed = np.column_stack([np.arange(len(samples)) / 50, samples])
+    with pytest.raises(FeatureError, match=r"no value for 2\.0 s after line 101"):
+        read(write(tmp_path / "d.csv", np.delete(timed, slice(100, 200), axis=0), "t,x,y"))
+
+
+BAD = {
+    "text": ("start,end,step\n0,1,butter\n1,2,jam\n", r"line 2, column 'step' holds 'butter'"),
+    "short line": ("1,2\n1\n", "line 2 has 1 columns"),
+    "empty": ("", "the file is empty"),
+    "one sample": ("x\n1\n", "holds 1 samples"),
+    "only times": ("t\n0\n0.02\n0.04\n", "no sensor beside it"),
+    "no time": ("t,x\n0,1\n,2\n0.04,3\n", "line 3 has no time"),
+    "back in time": ("t,x\n0,1\n1,2\n0.5,3\n", "line 4 the time does not grow"),
+    "too slow": ("t,x\n0,1\n20,2\n40,3\n", "0.05 samples a second"),
+    "no number": ("x,y\n1,\n2,\n3,\n", "column 'y' holds no number"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_named_and_the_others_are_read(tmp_path: Path, name: str) -> None:
+    text, told = BAD[name]
+    (tmp_path / "bad.csv").write_text(text)
+    write(tmp_path / "good.csv", record(0))
+    found, [failure] = read_source(tmp_path, 50)
+    assert [one.name for one in found] == ["good"]
+    assert failure.name == "bad"
+    with pytest.raises(FeatureError, match=told) as raised:
+        raise failure.error
+    assert str(tmp_path / "bad.csv") in str(raised.value)
+
+
+def test_labels_beside_videos_or_features_are_no_sensors(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((4, 2)))
+    (tmp_path / "labels.csv").write_text("start,end,step\n0,1,butter\n")
+    assert [one.name for one in read_source(tmp_path, 1)[0]] == ["a"]
+
+
+def test_a_procedure_of_sensors_is_learned_and_checks_new_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(5):
+        write(tmp_path / "sensors" / f"box{number}.csv", record(number))
+    place = str(tmp_path / "boxes.proc")
+    words = ["learn", str(tmp_path / "sensors"), "--rate", "50", "-k", "3", "-o", place, "--quiet"]
+    assert main(words) == 0
+    procedure = sc.load(place)
+    assert procedure.rate == Fraction(2)
+    assert procedure.spec is not None
+    assert (procedure.spec.backbone, procedure.spec.clip_fps) == (SENSORS, 50)
+    new = write(tmp_path / "new.csv", record(9))
+    assert len({one.step for one in procedure.segment(new).segments}) >= 3  # its rate is known
+    assert main(["check", place, str(new), "--quiet"]) in (0, 1)
+    capsys.readouterr()
+    with pytest.raises(OptionError, match="sensor files"):
+        (tmp_path / "film.mp4").write_bytes(b"x")
+        procedure.check(tmp_path / "film.mp4")
+    with pytest.raises(StepcutError, match="a row has shape"):
+        procedure.check(write(tmp_path / "wide.csv", np.column_stack([record(9)] * 2), None))

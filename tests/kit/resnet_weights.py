@@ -1,0 +1,47 @@
+"""Random weights of a ResNet-50, as many stages as a test needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from stepcut.features.backbones.resnet50 import BLOCKS
+
+
+def random_resnet(stages: int = 3, seed: int = 0) -> dict[str, NDArray[np.float32]]:
+    """Random weights whose activations stay of order one."""
+    rng = np.random.default_rng(seed)
+    w: dict[str, NDArray[np.float32]] = {}
+
+    def conv(name: str, norm: str, out: int, inside: int, k: int) -> None:
+        scale = (2 / (inside * k * k)) ** 0.5
+        w[f"{name}.weight"] = rng.normal(0, scale, (out, inside, k, k)).astype(np.float32)
+        for part, low, high in (
+            ("weight", 0.5, 1.0),
+            ("running_var", 0.8, 1.2),
+            ("bias", -0.1, 0.1),
+            ("running_mean", -0.1, 0.1),
+        ):
+            w[f"{norm}.{part}"] = rng.uniform(low, high, out).astype(np.float32)
+
+    conv("conv1", "bn1", 64, 3, 7)
+    inside = 64
+    for stage in list(BLOCKS)[:stages]:
+        for number in range(BLOCKS[stage]):
+            b, width, out = f"layer{stage - 1}.{number}", 16 * 2**stage, 64 * 2**stage
+            conv(f"{b}.conv1", f"{b}.bn1", width, inside, 1)
+            conv(f"{b}.conv2", f"{b}.bn2", width, width, 3)
+            conv(f"{b}.conv3", f"{b}.bn3", out, width, 1)
+            if number == 0:
+                conv(f"{b}.downsample.0", f"{b}.downsample.1", out, inside, 1)
+            inside = out
+    return w
+
+
+def resnet_file(path: Path, stages: int = 3) -> Path:
+    """The same, as a file of weights."""
+    save_file(random_resnet(stages), path)
+    return path

@@ -1,0 +1,77 @@
+"""A headless Chromium for the tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--autoplay-policy=no-user-gesture-required",
+]
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """The browser; a test that needs it says so where it is not installed."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
+    )
+    program = next(
+        (path for name in ("chromium", "google-chrome", "chrome") if (path := shutil.which(name))),
+        None,
+    )
+    if program is None:
+        pytest.skip("needs Chromium, which is not installed: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=program, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+class Browser:
+    """Opens pages, and listens to what they complain about and whom they ask."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+        self.complaints: list[str] = []
+
+    def open(self, address: str, size: tuple[int, int]) -> Any:
+        """The page at an address, ready."""
+        context = self.browser.new_context(viewport={"width": size[0], "height": size[1]})
+        tab = context.new_page()
+        tab.set_default_timeout(120_000)  # a busy machine takes its time
+        host = address.split("/")[2]
+
+        def heard(request: Any) -> None:
+            if not request.url.startswith((f"http://{host}/", "blob:", "data:")):
+                self.complaints.append(f"asked {request.url}")
+
+        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        tab.on("request", heard)
+        tab.goto(address)
+        tab.wait_for_selector("body.ready")
+        return tab
+
+    def close(self, tab: Any) -> None:
+        """Close a page."""
+        tab.context.close()
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait for something to become true; the page's policy does not let the browser itself evaluate text."""
+    for _ in range(1200):  # a busy machine takes its time
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"this never became true: {expression}")

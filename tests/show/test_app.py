@@ -1,0 +1,316 @@
+"""The app's server: nothing outside its folder, wishes checked before any work, jobs that outlive the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from show_fixtures import write_procedure
+from show_kit import Served, ask, wait
+
+from stepcut.cli.main import main
+from stepcut.errors import OptionError
+from stepcut.show.app.routes import make_app
+from stepcut.show.app.watching import Watching
+from stepcut.show.app.workspace import Workspace, read_steps
+from stepcut.show.viewer.server import Running
+
+
+@pytest.fixture
+def root(kitchen: Path, tmp_path: Path) -> Path:
+    """A folder with videos, one of them broken, a procedure, and things outside that must stay there."""
+    folder = tmp_path / "work"
+    shutil.copytree(kitchen / "videos", folder / "kitchen")
+    shutil.copytree(kitchen / "annotations", folder / "labels")
+    (folder / "kitchen" / "broken.mp4").write_bytes(b"no video")
+    first, second = sorted((folder / "kitchen").glob("k*.mp4"))
+    write_procedure(folder / "breakfast.proc", {"one": str(first), "two": str(second)})
+    (tmp_path / "secret").mkdir()
+    shutil.copy(first, tmp_path / "secret" / "private.mp4")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "kitchen" / "link.mp4").symlink_to(tmp_path / "secret" / "private.mp4")
+    return folder
+
+
+@pytest.fixture
+def app(root: Path) -> Iterator[Served]:
+    with Served(Running(partial(make_app, Workspace(root)))) as served:
+        yield served
+
+
+def videos(app: Served, path: str = "kitchen") -> list[str]:
+    found = app.get(f"api/folder?path={path}").json()["videos"]
+    return [video["path"] for video in found if video["name"] != "broken.mp4"]
+
+
+def test_the_start_page_shows_procedures_with_pictures(app: Served) -> None:
+    assert app.get("").status == 200
+    (one,) = app.get("api/home").json()["procedures"]
+    assert (one["title"], one["steps"], one["videos"]) == ("breakfast", 3, 2)
+    assert (one["path"], one["thumbs"]) == ("breakfast.proc", ["0", "1"])
+    assert app.get(f"p/{one['id']}/poster/0").content.startswith(b"\xff\xd8")
+    assert app.get(f"p/{one['id']}/").status == 200
+    assert app.get(f"p/{one['id']}/api/state").json()["home"] is True
+    assert app.get("p/nothing/api/state").status == 404
+
+
+def test_a_damaged_procedure_is_listed_with_its_problem(app: Served, root: Path) -> None:
+    (root / "breakfast.proc" / "timelines.json").write_text("{")
+    (one,) = app.get("api/home").json()["procedures"]
+    assert "damaged" in one["error"]
+
+
+def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:
+    top = app.get("api/folder").json()
+    assert [folder["name"] for folder in top["folders"]] == ["kitchen", "labels"]  # no procedure
+    assert (top["path"], top["folders"][0]["videos"]) == ("", 4)
+    inside = app.get("api/folder?path=kitchen").json()
+    assert inside["videos"][0]["name"] == "broken.mp4"
+    assert (inside["path"], inside["parent"]) == ("kitchen", "")
+    assert app.get("api/folder?path=labels").json()["labels"]
+
+
+@pytest.mark.parametrize(
+    "path", ["..", "../secret", "/etc", "link", "kitchen/../..", "none", "%00", "~", "kitchen/link"]
+)
+def test_the_picker_never_leaves_its_folder(app: Served, path: str) -> None:
+    assert app.get(f"api/folder?path={path}").status == 422
+
+
+def test_links_that_lead_outside_are_neither_listed_nor_used(app: Served) -> None:
+    assert "link.mp4" not in json.dumps(app.get("api/folder?path=kitchen").json())
+    (answer,) = app.post("api/probe", {"videos": ["kitchen/link.mp4"]}).json()["videos"]
+    assert answer["duration"] is None
+    wish = {"videos": ["kitchen/link.mp4", *videos(app)]}
+    assert app.post("api/learn", wish).status == 422
+
+
+def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
+    asked = ["kitchen/broken.mp4", *videos(app)]
+    found = app.post("api/probe", {"videos": asked}).json()["videos"]
+    assert found[0]["duration"] is None
+    assert "broken.mp4" in found[0]["problem"]
+    assert all(one["duration"] > 5 and one["problem"] is None for one in found[1:])
+    assert app.post("api/probe", {"videos": ["x"] * 51}).status == 422
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"videos": []}, "at least two"),
+        ({"steps": "many"}, "steps='many'"),
+        ({"steps": "0"}, "steps"),
+        ({"name": "breakfast"}, "already"),
+        ({"labels": "../secret"}, "not a"),
+        ({"labels": "labels", "recipe": "stir\npour"}, "recipe"),
+        ({"videos": ["kitchen/none.mp4", "kitchen/broken.mp4"]}, "none.mp4"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_starts_nothing(
+    app: Served, wish: dict[str, Any], said: str
+) -> None:
+    answer = app.post("api/learn", {"videos": videos(app), "name": "tea", **wish})
+    assert answer.status == 422
+    assert said in answer.json()["error"]
+    assert app.get("api/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(("text", "steps"), [("7", 7), ("8-14", [8, 14]), ("", "auto"), (5, 5)])
+def test_the_number_of_steps_as_people_write_it(text: Any, steps: Any) -> None:
+    assert read_steps(text) == steps
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OptionError, match="no such folder"):
+        Workspace(tmp_path / "none")
+    assert main(["app", str(tmp_path / "none"), "--no-browser"]) == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_stepcut_alone_opens_the_app_on_a_desktop_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from stepcut.cli import main as module
+
+    asked: list[Any] = []
+    monkeypatch.setattr(module, "run_command", lambda *words: asked.append(words) or 0)
+    assert main([]) == 0
+    assert "commands:" in capsys.readouterr().out
+    monkeypatch.setattr(module, "on_desktop", lambda: True)
+    assert main([]) == 0
+    assert asked == [("app", [])]
+
+
+# ---------------------------------------------------------------------- jobs
+
+
+def test_a_job_outlives_the_server_that_started_it(root: Path) -> None:
+    def served() -> Served:
+        return Served(Running(partial(make_app, Workspace(root))))
+
+    with served() as app:
+        procedure = app.get("api/home").json()["procedures"][0]["id"]
+        wish = {"kind": "mp4", "codecs": []}
+        job = app.post(f"p/{procedure}/api/copies", wish).json()["job"]
+    with served() as app:
+        assert wait(app, job)["result"] == {}
+
+
+def test_a_worker_that_is_killed_is_started_again(app: Served) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    job = app.post(f"p/{procedure}/api/copies", {"kind": "webm", "codecs": []}).json()["job"]
+    folder = Path(os.environ["STEPCUT_CACHE"]) / "jobs" / job["id"]
+    deadline = time.monotonic() + 60
+    while not (folder / "state.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(json.loads((folder / "state.json").read_text())["pid"], signal.SIGKILL)
+    assert wait(app, job)["result"] == {}
+    assert json.loads((folder / "state.json").read_text())["starts"] == 2
+
+
+def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    job = app.post(f"p/{procedure}/api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
+    path = f"api/jobs/{job['id']}"
+    assert app.post(f"{path}/forget", {}).status == 422  # it runs
+    assert app.post(f"{path}/cancel", {}).json()["state"] == "cancelled"
+    assert app.post(f"{path}/cancel", {}).status == 422
+    assert app.post(f"{path}/resume", {}).json()["state"] in ("waiting", "running")
+    wait(app, job)
+    assert app.post(f"{path}/resume", {}).status == 422
+    assert app.post(f"{path}/explode", {}).status == 404
+    assert app.post(f"{path}/forget", {}).status == 200
+    assert app.get(path).status == 404
+
+
+def test_jobs_of_other_folders_are_not_shown(app: Served, tmp_path: Path) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    job = app.post(f"p/{procedure}/api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
+    wait(app, job)
+    (tmp_path / "other").mkdir()
+    assert Workspace(tmp_path / "other").jobs.all() == []
+
+
+# ---------------------------------------------------------------------- checking, comparing, exporting
+
+
+def test_a_dropped_video_is_kept_and_never_replaces_another(app: Served, root: Path) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    path = f"p/{procedure}/api/upload?name=new.mp4"
+    assert app.upload(path, b"one").json() == {"path": "uploads/new.mp4"}
+    assert app.upload(path, b"two").json() == {"path": "uploads/new-2.mp4"}
+    assert (root / "uploads" / "new.mp4").read_bytes() == b"one"
+    hostile = app.upload(f"p/{procedure}/api/upload?name=../../evil.mp4", b"x").json()
+    assert hostile["path"].startswith("uploads/")
+    assert not (root.parent / "evil.mp4").exists()
+    assert app.upload(f"p/{procedure}/api/upload?name=notes.txt", b"x").status == 422
+    assert app.upload(path, b"").status == 422
+
+
+def test_new_videos_in_a_watched_folder_are_checked(app: Served, root: Path) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    place = f"p/{procedure}/api/watch"
+    assert app.get(place).json() == {"folder": None}
+    assert app.post(place, {"folder": "../secret"}).status == 422
+    (root / "line").mkdir()
+    assert app.post(place, {"folder": "line"}).json() == {"folder": "line"}
+    watching = Watching(Workspace(root))
+    shutil.copy(root / "kitchen" / "broken.mp4", root / "line" / "new.mp4")
+    started = []
+    for _ in range(3):
+        watching._clock += 2.0
+        watching.look()
+        started.append(len([job for job in watching.workspace.jobs.all() if job.kind == "check"]))
+    assert started == [0, 0, 1]  # once it has stopped growing, and once
+    watching.look()
+    assert len(watching.workspace.jobs.all()) == 1
+    assert app.post(place, {"folder": None}).json() == {"folder": None}
+    watching.workspace.jobs.close()
+
+
+def test_two_groups_are_compared_in_words(app: Served) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    place = f"p/{procedure}/api/compare"
+    assert "group A" in app.post(place, {"a": ["0"], "b": ["1"]}).json()["error"]
+    assert app.post(place, {"a": ["0", "9"], "b": ["1", "0"]}).status == 422
+    answer = app.post(place, {"a": ["0", "1"], "b": ["1", "0"]}).json()
+    assert "A" in answer["words"]
+    assert {row[0] for row in answer["budget"]["rows"]} == {"A", "B"}
+
+
+def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Path) -> None:
+    root = app.workspace_root
+    shutil.copytree(learned, root / "toy.proc")
+    procedure = next(
+        one["id"] for one in app.get("api/home").json()["procedures"] if one["title"] == "toy"
+    )
+    place = f"p/{procedure}/api/export"
+    wish = {"what": ["labels", "budget-xlsx", "plan"], "formats": ["elan"]}
+    shown = app.post(place, {**wish, "preview": True}).json()
+    names = [file["path"] for file in shown["files"]]
+    assert {"time-budget.xlsx", "plan.json"} < set(names)
+    assert sum(name.endswith(".eaf") for name in names) == 2
+    assert shown["folder"] == "toy-export"
+    assert not (root / "toy-export").exists()
+    job = ask(app, place, wish)
+    written = root / "toy-export"
+    found = [path.relative_to(written).as_posix() for path in written.rglob("*") if path.is_file()]
+    assert sorted(found) == sorted(names) == sorted(job["result"]["files"])
+    packed = app.get(f"p/{procedure}/api/download/{job['id']}")
+    assert (packed.status, packed.content[:2]) == (200, b"PK")
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"what": []}, "nothing"),
+        ({"what": ["everything"]}, "everything"),
+        ({"what": ["labels"], "formats": ["elam"]}, "elan"),
+        ({"what": ["labels"], "formats": []}, "format"),
+        ({"what": ["plan"], "folder": "../up"}, "folder"),
+        ({"what": ["plan"], "folder": "breakfast.proc"}, "procedure"),
+        ({"what": ["labels"], "formats": ["mstcn"]}, "rate"),
+    ],
+)
+def test_an_export_that_cannot_be_says_why(app: Served, wish: dict[str, Any], said: str) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    answer = app.post(f"p/{procedure}/api/export", wish)
+    assert answer.status == 422
+    assert said in answer.json()["error"]
+
+
+def test_every_call_is_documented(root: Path) -> None:
+    from stepcut.show.app.routes import HomeRoutes
+    from stepcut.show.viewer.routes import viewer_routes
+    from stepcut.show.viewer.state import Viewer
+
+    page = (Path(__file__).parents[2] / "docs" / "app.md").read_text(encoding="utf-8")
+    routes = [
+        *HomeRoutes(Workspace(root)).routes(),
+        *viewer_routes(Viewer(root / "breakfast.proc")),
+    ]
+    missing = [route.path for route in routes if f"`{route.path}`" not in page]
+    assert missing == ["/", "/{file}"]
+
+
+def test_every_text_of_the_pages_is_in_one_file() -> None:
+    import re
+
+    from stepcut.show.viewer.answers import Pages
+
+    files = {name: data.decode() for name, data in Pages("home.html").files.items()}
+    known = set(re.findall(r"^  (\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
+    names = {name for pair in known for name in pair if name}
+    for file, text in files.items():
+        if file.endswith(".js"):
+            assert set(re.findall(r"\bS\.(\w+)", text)) <= names, file
+        spoken = re.findall(r"""(?:text|title|"aria-label"|placeholder): ["`][A-Z]""", text)
+        assert not spoken or file == "strings.js", (file, spoken)

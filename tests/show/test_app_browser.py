@@ -1,0 +1,171 @@
+"""The whole loop in a real browser, at the size of a desktop and of a phone: from videos to files, past a killed server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from show_browser_kit import Browser, launched, until
+
+from stepcut.features.video.sample import sample_frames
+from stepcut.formats import read
+from stepcut.procedure.edits import Edits
+from stepcut.show.film import write_film
+from stepcut.toy import make_kitchen
+
+pytestmark = pytest.mark.browser
+
+SIZES = [(1280, 800), (390, 844)]
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with launched() as opened:
+        yield Browser(opened)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three toy videos to learn from, a broken one, and one that ends after two seconds."""
+    folder = tmp_path_factory.mktemp("made")
+    kitchen = make_kitchen(folder / "toy", videos=3, duration=8).folder
+    (folder / "videos").mkdir()
+    for video in (kitchen / "videos").iterdir():
+        video.rename(folder / "videos" / video.name)
+    (folder / "videos" / "broken.mp4").write_bytes(b"no video")
+    (folder / "new").mkdir()
+    first = min((folder / "videos").glob("k*.mp4"))
+    frames = [picture for time, picture in sample_frames(first, fps=Fraction(10)) if time < 2]
+    write_film(frames, Fraction(10), folder / "new" / "flawed.mp4")
+    return folder
+
+
+class App:
+    """`stepcut app` in a process of its own."""
+
+    def __init__(self, root: Path) -> None:
+        words = ["app", str(root), "--no-browser"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "stepcut", *words], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        self.process.communicate()
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Iterator[Path]:
+    """A folder of its own for each run; what the jobs of a killed server still do ends with the test."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in ("videos", "new"):
+        (folder / name).mkdir()
+        for video in (made / name).iterdir():
+            os.link(video, folder / name / video.name)
+    yield folder
+    app = App(folder)  # takes the jobs over, and ends them with itself
+    app.end()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> None:
+    app = App(root)
+    tab = browser.open(app.address, size)
+
+    # New procedure: the picker, the videos with their problems, and the number of steps.
+    tab.locator("#new").click()
+    tab.get_by_role("button", name="videos/").click()
+    until(tab, "document.querySelectorAll('.wizard tbody .soft').length === 3")
+    assert tab.locator(".wizard tbody .bad").count() == 1
+    assert tab.get_by_label("Use broken.mp4").is_disabled()
+    tab.locator("[name=steps]").fill("3")
+    tab.locator("[name=name]").fill("tea")
+    tab.get_by_role("button", name="Learn", exact=True).click()
+
+    # Cancel and resume; then the server is killed in the middle, and a new one goes on.
+    tab.get_by_role("button", name="Cancel").click()
+    tab.wait_for_selector(".job.cancelled")
+    tab.get_by_role("button", name="Resume").click()
+    tab.wait_for_selector(".job.running")
+    app.end(signal.SIGKILL)
+    until(tab, "document.getElementById('status').textContent.includes('does not answer')")
+    browser.close(tab)
+    app = App(root)
+    tab = browser.open(app.address, size)
+    tab.wait_for_selector(".job.done", timeout=300_000)
+    assert "3 steps from 3 videos" in tab.locator(".job").inner_text()
+    tab.locator(".job a.button").click()
+    tab.wait_for_selector("body.ready")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+    # Tap three videos, and learn from the clicks.
+    tab.locator("#tap").click()
+    for video in range(3):
+        until(tab, "document.querySelector('#stage video').readyState >= 1")
+        for step in range(3):
+            for _ in range(2):
+                tab.keyboard.press("ArrowRight")
+            tab.locator("#taps .chip").nth(step).click()
+            until(tab, f"document.querySelectorAll('.track .pin').length === {step + 1}")
+        assert tab.locator("#taps .counter").inner_text() == f"{video + 1} of 3 videos clicked"
+        if video < 2:
+            tab.locator("#taps .next-video").click()
+            until(tab, "document.querySelectorAll('.track .pin').length === 0")
+            tab.keyboard.press("Space")
+    assert {len(clicks) for clicks in Edits(root / "tea.proc").document.clicks.values()} == {3}
+    tab.locator("#taps button.main").click()
+    tab.locator("dialog button.main").click()
+    tab.locator("dialog .changes").wait_for(timeout=300_000)
+    assert tab.locator("dialog .changes .strip").count() == 6  # before and after, of each video
+    tab.get_by_role("button", name="Keep").click()
+    tab.locator("#tap").click()
+
+    # A flawed video: every step is critical here, and it ends before most of them.
+    for step in range(3):
+        tab.locator(".severity").nth(step).select_option("critical")
+        until(tab, f"document.querySelectorAll('.severity.critical').length === {step + 1}")
+    tab.locator("#tabs a").nth(1).click()
+    tab.get_by_role("button", name="Choose videos").click()
+    tab.get_by_role("button", name="new/").click()
+    tab.get_by_label("flawed.mp4").check()
+    tab.locator("dialog button.main").click()
+    tab.locator("article.check.bad").wait_for(timeout=300_000)
+    assert tab.locator("article.check .verdict").inner_text() == "deviations"
+    assert tab.locator("article.check tbody tr").count() == 3
+
+    # It was fine: the findings are accepted, and count as such from then on.
+    while tab.locator("article.check li:not(.fine) .mark-fine").count():
+        left = tab.locator("article.check li:not(.fine)").count()
+        tab.locator("article.check li:not(.fine) .mark-fine").first.click()
+        until(tab, f"document.querySelectorAll('.check li:not(.fine)').length === {left - 1}")
+    assert tab.locator("article.check .verdict").inner_text() == "no deviation"
+    tab.get_by_role("button", name="Check again").click()
+    until(tab, "document.querySelector('.check progress, #check-view > progress').hidden")
+    assert tab.locator("article.check .verdict").inner_text() == "no deviation"
+
+    # Export to ELAN and XLSX.
+    tab.locator("#tabs a").nth(3).click()
+    tab.locator("#export-view [name=elan]").check()
+    tab.locator("#export-view [name='budget-xlsx']").check()
+    until(tab, "document.querySelector('.preview').textContent.includes('time-budget.xlsx')")
+    tab.get_by_role("button", name="Write the files").click()
+    tab.locator(".done .good").wait_for(timeout=300_000)
+    written = root / "tea-export"
+    assert (written / "time-budget.xlsx").read_bytes()[:2] == b"PK"
+    labels = sorted((written / "labels-elan").glob("*.eaf"))
+    assert len(labels) == 3
+    assert read(labels[0])
+    assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert browser.complaints == []
+    browser.close(tab)
+    app.end()

@@ -1,0 +1,59 @@
+"""Tables as files: the suffix decides, Excel reads names and numbers as they are."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.tables import SUFFIXES, Spread, Table
+
+TABLE = Table(["row", "F1"], [["=1+1", Spread(41.5, 0.25)], ["Öl", None]], "strict", ["a note"])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_suffix_is_written(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t{suffix.upper()}"
+    TABLE.save(path)
+    assert path.stat().st_size > 10
+
+
+def test_excel_gets_numbers_and_no_formula(tmp_path: Path) -> None:
+    TABLE.save(tmp_path / "t.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "t.xlsx")
+    rows = [[cell.value for cell in row] for row in book["table"].rows]
+    assert rows == [["row", "F1", "F1 sd"], ["=1+1", 41.5, 0.25], ["Öl", None, None]]
+    assert book["table"]["A2"].data_type == "s"
+    assert [row[0].value for row in book["about"].rows] == ["strict", "a note"]
+
+
+def test_csv_has_the_mark_of_utf_8(tmp_path: Path) -> None:
+    TABLE.save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_bytes() == b"\xef\xbb\xbf" + TABLE.csv().encode()
+
+
+def test_another_suffix_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError) as caught:
+        TABLE.save(tmp_path / "t.ods")
+    assert caught.value.value == ".ods"
+    assert caught.value.allowed == list(SUFFIXES)
+
+
+def test_without_openpyxl_the_pip_line_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("openpyxl"):
+            raise ModuleNotFoundError(name="openpyxl")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(ExtraNeeded, match="pip install .*xlsx"):
+        TABLE.save(tmp_path / "t.xlsx")
+    assert not list(tmp_path.iterdir())
