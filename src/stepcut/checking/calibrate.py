@@ -27,7 +27,7 @@ from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.methods.learned import LeftOut
-from stepcut.methods.stepcut.found import FOLDS
+from stepcut.methods.stepcut.method import FOLDS
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND, runs

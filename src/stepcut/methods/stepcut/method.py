@@ -96,6 +96,8 @@ class StepCut(Method):
     background: float | None = limited(None, 0, 0.95)
     restarts: int = limited(24, 1, 10_000, whole=True)
 
+    width_: float = field(default=0.0, init=False)
+    """Width of the Gaussian with which steps were discovered, in rows."""
     _right: float | None = field(default=None, init=False)
     _choice: Choice | None = field(default=None, init=False)
     _start: "StepCut | None" = field(default=None, init=False)

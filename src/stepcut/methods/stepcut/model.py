@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 from stepcut.methods.inputs import Array, Labels, as_learned
@@ -37,7 +36,7 @@ class Scales:
     lag: int
     """Rows before and after between which motion is measured."""
 
-    def view(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:  # type: ignore[type-arg]
+    def view(self, rows: Floats) -> Floats:
         """(T, 3 p) of one centred video (T, p)."""
         fine, coarse = (smooth(rows, float(sigma)) for sigma in self.sigmas)
         return np.column_stack([fine, coarse, motion(fine, self.lag)])

@@ -9,12 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS
-from stepcut.methods.arithmetic import Floats, one_hot, squared_distances
+from stepcut.methods.arithmetic import Floats, normalised_times, one_hot, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.consensus import common_energy, consensus, majority
+from stepcut.methods.stepcut.consensus import (
+    come_again,
+    common_energy,
+    consensus,
+    first_times,
+    majority,
+)
 from stepcut.methods.stepcut.em import EM, Joined
 from stepcut.methods.stepcut.slow_features import noise_ratio, project, slow_axes, smooth
 
@@ -66,10 +72,25 @@ def discover(
         found.append(majority(run(views, start, PRIOR, ITERATIONS)))
         advance()
     together = views.joined.split(majority(consensus(found, count)))
+    number = np.append(np.argsort(usual_times(together, count, views.shortest).argsort()), -1)
     return [
-        np.repeat(labels, views.stride)[: len(rows)]
+        np.repeat(number[labels], views.stride)[: len(rows)]
         for labels, rows in zip(together, videos, strict=True)
     ]
+
+
+def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats:
+    """When each step usually comes, (K,): the mean over videos of its normalised time, or where most steps repeat, the
+    median of when it first comes, since all of them have the same mean then."""
+    if come_again([labels], count, shortest):
+        return first_times(labels, count)
+    times = np.full((len(labels), count), np.nan)
+    for place, cut in enumerate(labels):
+        clock = normalised_times(len(cut))
+        for step in np.unique(cut[cut >= 0]):
+            times[place, step] = clock[cut == step].mean()
+    shown = (~np.isnan(times)).sum(axis=0)
+    return np.where(shown > 0, np.nansum(times, axis=0) / np.maximum(shown, 1), 1.0)
 
 
 def choose_width(videos: Sequence[Floats], count: int) -> float:
