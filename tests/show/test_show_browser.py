@@ -606,7 +606,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         tab.wait_for_selector("body.ready")
         tab.locator("#grid .card").nth(2).locator("button").click()
         assert tab.locator("#stage .track .findings .finding").count() == 2
-        assert tab.locator(".found p").inner_text() == "new: 1 missed, 1 unknown."
+        assert tab.locator(".found p").first.inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
         assert (
             "not seen: spread butter (found in 100 %" in tab.locator(".found .unseen").inner_text()

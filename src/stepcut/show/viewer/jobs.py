@@ -164,8 +164,13 @@ class Jobs:
 
     def forget(self, job: Job) -> None:
         """Remove a finished job from the list."""
-        if job.state["state"] not in FINISHED or self._is_alive(job):
+        if job.state["state"] not in FINISHED:
             raise OptionError(f"this job is {job.state['state']}. Cancel it first.")
+        until = time.monotonic() + GRACE  # its process says that it is done just before it ends
+        while self._is_alive(job) and time.monotonic() < until:
+            time.sleep(TICK)
+        if self._is_alive(job):
+            raise OptionError("this job is just ending. Try again in a moment.")
         shutil.rmtree(job.folder, ignore_errors=True)
 
     # ------------------------------------------------------------------ the processes
