@@ -608,9 +608,8 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator("#stage .track .findings .finding").count() == 2
         assert tab.locator(".found p").first.inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
-        assert (
-            "not seen: spread butter (found in 100 %" in tab.locator(".found .unseen").inner_text()
-        )
+        unseen = tab.locator(".found .unseen").inner_text()
+        assert unseen == "not seen: spread butter (done with a probability of 2 %)"
         assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
@@ -744,11 +743,7 @@ def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     page.get_by_label("Severity of pour tea in a check").select_option("critical")
     wait_saved(page, "Saved: what a check makes")
-    assert json.loads((place / "severity.json").read_text()) == {
-        "optional": [],
-        "critical": [2],
-        "free": [],
-    }
+    assert Edits(place).severity == {2: "critical"}
     page.reload()
     page.wait_for_selector("body.ready")
     assert page.get_by_label("Severity of pour tea in a check").input_value() == "critical"
@@ -760,7 +755,7 @@ def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> Non
         button = page.get_by_role("button", name="Contains a mistake", exact=True)
         name = page.locator("#stage h2").text_content()
         button.click()
-        wait_saved(page, f"{name} holds a mistake")
+        wait_saved(page, f"{name} contains a mistake")
         assert button.get_attribute("aria-pressed") == "true"
         assert page.locator(".card .badge.wrong").all_text_contents() == ["contains a mistake"]
         assert page.locator(".card .badge:text-is('most unusual')").count() == 3
