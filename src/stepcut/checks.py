@@ -49,7 +49,7 @@ def check_number(
     above: bool = False,
     whole: bool = False,
 ) -> None:
-    """Refuse a setting that is no number between `low` and `high`; `above`: `low` itself is refused too."""
+    """Refuse a setting that is not a number between `low` and `high`; with `above`, also `low` itself."""
     kinds: Any = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
     numeric = (
         isinstance(value, kinds)

@@ -73,7 +73,7 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
         record = read_json(path)
     except (ValueError, OSError) as error:
         raise OptionError(
-            f"{path}: it is no JSON that can be read ({error}). Mend it, or delete it."
+            f"{path}: not readable as JSON ({error}). Repair it, or delete it."
         ) from error
     return parse_severity(record, names, str(path), learned)
 
