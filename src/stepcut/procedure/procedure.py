@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +22,7 @@ from stepcut.checking.report import Report
 from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
-from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
+from stepcut.errors import NotLearned, OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.find import as_list
@@ -713,7 +714,8 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
     procedure.learned_expectations = replace(procedure.learned_expectations, severity=severity)
-    with damaged(path):
+    # The model of an old version can be looked at, corrected and learned again, not used.
+    with damaged(path), suppress(NotLearned):
         _try(procedure)
     return procedure
 

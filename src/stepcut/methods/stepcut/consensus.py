@@ -56,35 +56,6 @@ def majority(votes: Floats, voters: float = 1.0) -> Labels:
     return np.where(votes.max(axis=1) >= voters - votes.sum(axis=1), best, -1).astype(np.int64)
 
 
-def silhouette(
-    videos: Sequence[Floats], labels: Sequence[Labels], steps: int, shortest: float
-) -> float:
-    """How distinct the steps are, -1 to 1: the silhouette of their means, one per video and step.
-
-    (b - a) / max(a, b)  with a = |m_vk - c_k|^2 and b the same to the nearest other centre. Each step of each video
-    counts once, however long it lasts, so splitting a long step to win a little does not look better. A step that a
-    video shows for fewer than `shortest` rows counts 0 there.
-    """
-    dim = videos[0].shape[1]
-    means = np.zeros((len(videos), steps, dim))
-    seen = np.zeros((len(videos), steps), dtype=bool)
-    for i, (rows, cut) in enumerate(zip(videos, labels, strict=True)):
-        for step in range(steps):
-            inside = cut == step
-            if inside.sum() >= shortest:
-                means[i, step], seen[i, step] = rows[inside].mean(axis=0), True
-    found = np.flatnonzero(seen.any(axis=0))
-    if len(found) < 2:
-        return -1.0
-    centres = means.sum(axis=0)[found] / seen.sum(axis=0)[found, None]
-    away = ((means[:, found, None] - centres) ** 2).sum(axis=3)  # (N, K, K)
-    own = np.einsum("nkk->nk", away).copy()
-    np.einsum("nkk->nk", away)[:] = np.inf
-    other = away.min(axis=2)
-    score = (other - own) / np.maximum(np.maximum(other, own), 1e-12)
-    return float(np.where(seen[:, found], score, 0.0).sum() / (len(videos) * steps))
-
-
 def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> float:
     """1 when every step comes at one time in all videos, 0 when the step says nothing about the time.
 
@@ -115,22 +86,6 @@ def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: 
         lasts = np.bincount(cut[cut >= 0], minlength=steps)
         again += (np.bincount(done, minlength=steps)[lasts >= shortest] > 1).tolist()
     return sum(again) > len(again) / 2
-
-
-def common_energy(videos: Sequence[Floats], labels: Sequence[Labels], steps: int) -> float:
-    """The share of the energy of centred videos (T, d) that is common to their steps:
-
-    sum over rows of  x_t . c_k / sum |x_t|^2,   c_k the mean of the step of row t over the *other* videos,
-
-    so that noise, of which no two videos have the same, adds nothing.
-    """
-    owns = [(cut[:, None] == np.arange(steps)).astype(np.float64) for cut in labels]
-    shown = np.array([own.sum(axis=0) for own in owns])  # (N, K)
-    sums = np.array([own.T @ rows for own, rows in zip(owns, videos, strict=True)])  # (N, K, d)
-    others = (sums.sum(axis=0) - sums) / np.maximum(shown.sum(axis=0) - shown, 1)[..., None]
-    return float((sums * others).sum()) / max(
-        sum(float((rows**2).sum()) for rows in videos), 1e-300
-    )
 
 
 def first_times(labels: Sequence[Labels], steps: int) -> Floats:

@@ -1,4 +1,12 @@
-"""EM: a centre and a usual time for each step, estimated in turn with where the steps are in every video."""
+"""EM: what the steps look like and when they come, estimated in turn with where they are in every video.
+
+The emission of a state k is a Gaussian with mean m_k and a covariance C that all states share, times a density of the
+normalised time of the video:
+
+    log p(x_t, t | k)  =  (w_k . x_t + b_k + prior log p(t | k)) / n,    w_k = C^-1 m_k,   b_k = -m_k' C^-1 m_k / 2
+
+(up to what is the same for all states), n the number of rows that count as one independent observation.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,83 +15,40 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
-from stepcut.methods.stepcut.forward_backward import forward_backward
+from stepcut.methods.arithmetic import Floats, normalised_times
+from stepcut.methods.stepcut.chain import Chain
 
 WIDTH = 0.15
-"""Standard deviation of a step's time around its usual time, as a share of the video."""
+"""Standard deviation of the kernel of the time density, as a share of the video."""
 ANYTIME = 0.05
-"""The least the time prior leaves to a step at any time: one far from its usual time costs this much and no more."""
+"""Share of the time density that is uniform: a step far from its usual time costs this much and no more."""
 BALANCE = 0.2
-"""How quickly a step that is hardly seen in a video is made more likely there (learning only)."""
+"""How quickly a state that is rarer in a video than usual is made more likely there, while learning."""
 MOST = 3.0
-"""The most that balance adds to the log-likelihood of a frame."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What steps look like and when they come."""
-
-    centres: Floats
-    """(K, p)"""
-    times: Floats
-    """(K,), the usual normalised time"""
-    spread: float
-    """Variance of a row around its step's centre, per dimension."""
-
-    def __len__(self) -> int:
-        return len(self.centres)
-
-    @property
-    def shown(self) -> Floats:
-        """The centres of the steps that some row shows. Rows are shorter than 1, so their means are; that of a step
-        which no row shows lies beyond (`NOWHERE`)."""
-        return np.asarray(self.centres[(self.centres**2).sum(axis=1) < 1])
-
-
-def time_prior(times: Floats, steps: Steps) -> Floats:
-    """log( (1 - a) exp(-(t - t_k)^2 / 2 w^2) + a ) for frames at normalised `times`: (T, K)."""
-    near = np.exp(-((times[:, None] - steps.times) ** 2) / (2 * WIDTH**2))
-    return np.asarray(np.log((1 - ANYTIME) * near + ANYTIME))
-
-
-def log_likelihood(
-    rows: Floats, times: Floats, steps: Steps, prior: float, background: float
-) -> Floats:
-    """log p(x_t | k) of `rows` (T, p) at normalised `times` (T,), up to a constant: (T, K), and one more column for
-    background where `background` is not 0; towards 1 more and more rows are.
-
-    -|x - c_k|^2 / 2v  + prior x time_prior   and   -(|x|^2 + m) / 2v   with  m = (1 - 1.5 background) mean |c|^2
-    over the steps that are shown.
-
-    The origin is the mean of the video, where nothing is going on in particular: where m is 0, at background = 2/3, a
-    frame that lies closer to it than to any step is background.
-    """
-    seen = -squared_distances(rows, steps.centres) / (2 * steps.spread)
-    if background > 0:
-        shown = steps.shown
-        margin = (1 - 1.5 * background) * (shown**2).sum(axis=1).mean() if len(shown) else 0.0
-        nothing = -((rows**2).sum(axis=1) + margin) / (2 * steps.spread)
-    if prior > 0:
-        seen += prior * time_prior(times, steps)
-    return np.column_stack([seen, nothing]) if background > 0 else seen
+"""The most that balance adds to the evidence of a row."""
+SHRINK = 0.5
+"""Share of the mean variance within states that is added to the covariance."""
+BINS = 50
+"""Bins of the normalised time."""
+NEVER = -1e6
+"""Evidence of a state that no row shows."""
 
 
 @dataclass(frozen=True)
 class Joined:
     """Videos put end to end, so that numpy works on all rows at once."""
 
-    rows: Floats
-    """(N, p)"""
+    rows: NDArray[Any]
+    """(R, p)"""
     times: Floats
-    """(N,), normalised"""
+    """(R,), normalised"""
     video: NDArray[np.int64]
-    """(N,), the number of each row's video"""
+    """(R,), the number of each row's video"""
     starts: NDArray[np.int64]
     """Where each video begins."""
 
     @classmethod
-    def of(cls, videos: Sequence[Floats]) -> Self:
+    def of(cls, videos: Sequence[NDArray[Any]]) -> Self:
         """`videos` (T, p) of at least a row each."""
         lengths = [len(rows) for rows in videos]
         times = np.concatenate([normalised_times(length) for length in lengths])
@@ -93,56 +58,135 @@ class Joined:
         )
 
     def total(self, rows: Floats) -> Floats:
-        """The sum (V, K) over each video of `rows` (N, K)."""
+        """The sum (V, K) over each video of `rows` (R, K)."""
         return np.asarray(np.add.reduceat(rows, self.starts, axis=0))
 
     def split(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
-        """`rows` (N, ...), per video again."""
+        """`rows` (R, ...), per video again."""
         return np.split(rows, self.starts[1:])
 
 
-def estimate(videos: Joined, share: Floats, shortest: float) -> Steps:
-    """The M-step: centres, times and spread of steps from the probabilities `share` (N, K) of the rows of all videos.
+@dataclass(frozen=True)
+class Emission:
+    """What rows say about states, as estimated by the M-step."""
 
-    Every video counts once in the centre of a step that it shows, so that a long recording is no more a model of the
-    step than a short one; one that shows it for fewer than `shortest` rows counts less.
-    """
-    once = share / np.maximum(videos.total(share), shortest)[videos.video]
-    weight = np.maximum(once.sum(axis=0), 1e-9)
-    centres = once.T @ videos.rows / weight[:, None]
-    off = float((share * squared_distances(videos.rows, centres)).sum())
-    variance = off / max(float(share.sum()), 1e-9) / videos.rows.shape[1]
-    return Steps(centres, once.T @ videos.times / weight, max(variance, 1e-6))
+    weights: Floats
+    """(p, S)"""
+    bias: Floats
+    """(S,)"""
+    clock: Floats
+    """(bins, S): prior log p(t | k)"""
+
+    def evidence(self, rows: NDArray[Any], times: Floats, observation: float) -> Floats:
+        """(T, S) from rows (T, p) at normalised `times` (T,); `observation`: rows per independent observation."""
+        return np.asarray(
+            (rows @ self.weights + self.bias + self.clock[time_bins(times)]) / observation
+        )
 
 
-def run_em(
-    videos: Joined,
-    share: Floats,
-    iterations: int,
-    prior: float,
-    background: float,
-    shortest: float,
-    balance: float = BALANCE,
-) -> tuple[Steps, Floats]:
-    """Alternate between estimating the steps and finding them in every video by forward-backward.
+@dataclass
+class EM:
+    """Alternates between the M-step, `maximise`, and the E-step, `expect`."""
 
-    It starts from the probabilities `share` (N, K); `prior` and `background` as for `log_likelihood`, `shortest` as for
-    `estimate`. `balance` is how quickly to add, to the log-likelihood of a step in a video, what makes it last 1/K of
-    the video (at most `MOST`): steps are what videos share, and a cluster found in one kitchen gives way to one in all.
+    videos: Joined
+    chains: Sequence[Chain]
+    """Of every video."""
+    posterior: Floats
+    """(R, S): how likely each state is at each row; where EM starts"""
+    trust: Floats
+    """(R,): what each row counts"""
+    stay: float
+    """Probability that a state goes on in the next row."""
+    observation: float
+    """Rows that count as one independent observation."""
+    shortest: float
+    """Rows for which a video must show a state to count fully in its mean."""
+    share: Floats
+    """(S,): the part of a video that each state usually lasts; balance aims at it"""
+    prior: float
+    """Weight of the time density."""
+    isotropic: bool = False
+    """Whether C is a multiple of the identity, for rows that were whitened."""
+    origin: float = 0.0
+    """Videos' worth of background at the origin, the mean of a video, where nothing particular goes on."""
 
-    Returns the steps and the probabilities (N, K) that they were estimated from.
-    """
-    count = share.shape[1]
-    bonus = np.zeros((len(videos.starts), count))
-    for _ in range(iterations):
-        steps = estimate(videos, share, shortest)
-        seen = log_likelihood(videos.rows, videos.times, steps, prior, background)
-        seen[:, :count] += bonus[videos.video]
-        share = np.concatenate([forward_backward(evidence) for evidence in videos.split(seen)])[
-            :, :count
-        ]
-        mass = videos.total(share)
-        wanted = np.maximum(mass.sum(axis=1, keepdims=True), 1.0) / count
-        bonus += balance * np.log(wanted / (mass + 0.01 * wanted))
-        np.clip(bonus, -MOST, MOST, out=bonus)
-    return estimate(videos, share, shortest), share
+    def __post_init__(self) -> None:
+        rows = self.videos.rows
+        self.bonus = np.zeros((len(self.videos.starts), self.posterior.shape[1]))
+        self.bins = time_bins(self.videos.times)
+        self.scatter = rows.T @ (rows * self.trust[:, None].astype(rows.dtype))
+
+    def run(self, iterations: int) -> Emission:
+        """Alternate so often; give the last estimate."""
+        for _ in range(iterations):
+            self.expect(self.maximise())
+        return self.maximise()
+
+    def maximise(self, without: NDArray[np.bool_] | None = None) -> Emission:
+        """The M-step, from all rows or from all but those `without` (R,).
+
+        Every video counts once in the mean of a state that it shows, so that a long recording is no more a model of
+        the step than a short one. C is the scatter within states:
+
+            sum over rows and states of  p_k (x - m_k)(x - m_k)'  =  X - S' M - M' S + M' diag(n) M
+        """
+        rows, dim, kind = self.videos.rows, self.videos.rows.shape[1], self.videos.rows.dtype
+        trusted, scatter = self.posterior * self.trust[:, None], self.scatter
+        if without is not None:
+            trusted[without] = 0
+            gone = rows[without]
+            scatter = scatter - gone.T @ (gone * self.trust[without, None].astype(kind))
+        once = (
+            trusted
+            / np.maximum(self.videos.total(self.posterior), self.shortest)[self.videos.video]
+        )
+        weight, mass = once.sum(axis=0), trusted.sum(axis=0)
+        shown = weight > 1e-6
+        counts = np.maximum(weight, 1e-9)
+        counts[-1] += self.origin
+        means = (once.T.astype(kind) @ rows) / counts[:, None]
+        cross = (trusted.T.astype(kind) @ rows).T @ means
+        within = (scatter - cross - cross.T + (means.T * mass) @ means) / max(
+            float(mass.sum()), 1e-9
+        )
+        level = float(np.trace(within)) / dim or 1.0
+        covariance = (
+            level * np.eye(dim) if self.isotropic else within + SHRINK * level * np.eye(dim)
+        )
+        weights = np.linalg.solve(covariance, means.T)
+        bias = np.where(shown, -0.5 * (means.T * weights).sum(axis=0), NEVER)
+        if self.origin:
+            bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
+        clock = np.zeros((BINS, len(bias)))
+        np.add.at(clock, self.bins, once)
+        return Emission(weights, bias, self.prior * log_time_density(clock))
+
+    def expect(self, emission: Emission) -> None:
+        """The E-step: forward-backward in every video that leaves anything open.
+
+        Balance makes states last their usual share: a step is what videos have in common, and a cluster that one
+        kitchen shows gives way to one that all show.
+        """
+        evidence = emission.evidence(self.videos.rows, self.videos.times, self.observation)
+        evidence += self.prior / self.observation * self.bonus[self.videos.video]
+        pairs = zip(self.chains, self.videos.split(evidence), strict=True)
+        self.posterior = np.concatenate([chain.posterior(rows, self.stay) for chain, rows in pairs])
+        lengths = np.bincount(self.videos.video)[:, None]
+        lasts = self.videos.total(self.posterior) / lengths
+        free = np.array([not len(chain.edges) for chain in self.chains])[:, None]
+        rare = np.log((self.share + 1e-3) / (lasts + 0.1 * self.share + 1e-3))
+        self.bonus = np.clip(self.bonus + BALANCE * free * rare, -MOST, MOST)
+
+
+def time_bins(times: Floats) -> NDArray[np.int64]:
+    """The bin of the time density of each normalised time."""
+    return np.minimum((times * BINS).astype(np.int64), BINS - 1)
+
+
+def log_time_density(counts: Floats) -> Floats:
+    """log p(t | k), (bins, S): a kernel density of the bins at which each state was seen, (bins, S)."""
+    middles = normalised_times(BINS)
+    kernel = np.exp(-((middles[:, None] - middles) ** 2) / (2 * WIDTH**2))
+    dense = kernel @ counts
+    density = BINS * dense / np.maximum(dense.sum(axis=0), 1e-9)
+    return np.asarray(np.log((1 - ANYTIME) * density + ANYTIME))

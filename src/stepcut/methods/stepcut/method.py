@@ -1,4 +1,4 @@
-"""The default method: slow feature analysis, a consensus of restarts of EM, forward-backward in every video."""
+"""The default method: one hidden Markov model of all videos, with or without annotations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, limited
-from stepcut.errors import OptionError
+from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import Floats, as_vectors
-from stepcut.methods.constraints import OPEN, Constraints
+from stepcut.methods.constraints import OPEN, Constraint, Constraints
 from stepcut.methods.inputs import (
     Array,
     Labels,
@@ -23,69 +23,99 @@ from stepcut.methods.inputs import (
     fingerprint,
     part,
 )
-from stepcut.methods.learned import Choice, Curve, LeftOut
+from stepcut.methods.learned import Choice, LeftOut
 from stepcut.methods.method import Method, Online
-from stepcut.methods.stepcut import teaching
-from stepcut.methods.stepcut.found import Found, found_of_labels, leave_one_out
-from stepcut.methods.stepcut.restarts import Search, choose_sigma
-from stepcut.methods.stepcut.slow_features import DIRECTIONS, centre, principal_directions, smooth
-from stepcut.methods.stepcut.step_count import RESTARTS, choose_count, usual_count
-from stepcut.methods.stepcut.taught import Taught
+from stepcut.methods.stepcut.chain import build_chain, soften
+from stepcut.methods.stepcut.learning import (
+    Learned,
+    check_constraints,
+    learn_model,
+    named_steps,
+)
+from stepcut.methods.stepcut.model import (
+    Appearance,
+    Model,
+    learn_appearance,
+    make_model,
+    most_likely,
+)
+from stepcut.methods.stepcut.restarts import PER_STEP, choose_width, discover
+from stepcut.methods.stepcut.slow_features import centre, principal_directions, smooth
+from stepcut.methods.stepcut.step_count import choose_count
 from stepcut.progress import Hook, Stage, silent
-from stepcut.timeline import BACKGROUND
 
+DIRECTIONS, FEWER = 128, 64
+"""Principal directions on which the model is learned, and, of them, those on which steps are discovered."""
 LIGHT = 360
 """Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
+MANY = 64
+"""Of more videos than this, so many take part in discovery; the others join for EM."""
+FOLDS = 20
+"""Groups of videos that are left out in turn; with fewer videos each is left out alone."""
+TEMPERATURE = 8.0
+"""Of probabilities, where no labelled video can be left out to measure it."""
+TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
+"""Candidates for it where some can."""
 
 
 @dataclass(eq=False, repr=False)
 class StepCut(Method):
-    """Finds the steps that videos share, with or without labels and without training a network.
+    """Find the steps that videos share, from whatever people know about them: nothing, clicks, transcripts, labels.
 
-    steps       how many, "auto", or the fewest and the most: (8, 14)
-    rate        rows of features per second
-    seed        of the restarts
-    seconds     width of the Gaussian over time that smooths features; None is a quarter of what a step lasts when a
-                video of median length has `steps` of them, and less where features have little noise, or where steps
-                come again and again
-    prior       weight of a step's usual time; it is less by itself where steps come at any time; 0 is off
-    background  0 gives every frame a step, 1 gives frames that resemble no step much none (-1)
-    restarts    from how many starts EM is run
-    refine      learn the axes once more from the steps found
+    Parameters
+    ----------
+    steps
+        How many, "auto", or the fewest and the most: (8, 14).
+    rate
+        Rows of features per second.
+    seed
+        Of the restarts.
+    seconds
+        Width of the Gaussian over time that smooths features while steps are discovered; None derives it.
+    prior
+        Weight of when steps usually come; 0 ignores it, for tasks whose steps come in any order.
+    background
+        Expected share of time that belongs to no step; None learns it, 0 gives every frame a step.
+    restarts
+        From how many starts steps are discovered.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> looks = 3 * rng.normal(size=(2, 4))
+    >>> videos = [looks[np.repeat([0, 1], 10)] + rng.normal(size=(20, 4)) for _ in range(3)]
+    >>> len(StepCut(steps=2).fit(videos).labels_)
+    3
     """
 
     chooses_steps: ClassVar[bool] = True
-    learns_from: ClassVar[frozenset[str]] = frozenset({"labels"})
+    learns_from: ClassVar[frozenset[str]] = frozenset({"labels", "clicks", "transcript"})
 
     steps: StepCount = "auto"
     rate: float = limited(1.0, 0, above=True)
     seed: int = limited(0, 0, SEEDS, whole=True)
     seconds: float | None = limited(None, 0, 86_400, above=True)
-    prior: float = limited(2.0, 0)
-    background: float = limited(0.7, 0, 1)
-    restarts: int = limited(48, 1, 10_000, whole=True)
-    refine: bool = True
+    prior: float = limited(1.0, 0, 100)
+    background: float | None = limited(None, 0, 0.95)
+    restarts: int = limited(24, 1, 10_000, whole=True)
 
-    right_: float | None = field(default=None, init=False)
-    """The share of labelled rows that are found right where their video is left out; not kept on disk."""
-    choice_: Choice | None = field(default=None, init=False)
-    """How the number of steps was chosen, where it was not given."""
-    taught_: Taught | None = field(default=None, init=False)
-    """What was learned from labels, where a person gave some."""
-    curve_: Curve | None = field(default=None, init=False)
-    """There is no training, so no loss."""
-    start: Found | None = field(default=None, init=False)
-    shown: Sequence[Labels] | None = field(default=None, init=False)
-    _edges: float | None = field(default=None, init=False)
-    """The width of the Gaussian in rows, where it follows from edges of segments; see `Search.find_edges`."""
+    width_: float = field(default=0.0, init=False)
+    """Width of the Gaussian with which steps were discovered, in rows."""
+    _right: float | None = field(default=None, init=False)
+    _choice: Choice | None = field(default=None, init=False)
+    _start: "StepCut | None" = field(default=None, init=False)
+    _shown: Sequence[Labels] | None = field(default=None, init=False)
+    _old: dict[str, Array] | None = field(default=None, init=False)
+    """What a procedure of version 0.2.0 holds."""
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
 
     def start_from(self, other: "StepCut", shown: Sequence[Labels] | None = None) -> None:
-        """Teach what another method has found without labels in the same videos, instead of looking for it again; or
-        the steps (T,) of every video as they are `shown` by now, numbered as the labels will be: then a step that
-        nobody labelled stays where it is."""
-        self.start = other.found_ if other.taught_ is None else other.taught_.first
-        self.shown = shown
+        """Start from what another method has discovered in the same videos, instead of discovering it again.
+
+        `shown` are the steps (T,) of every video as a person sees them by now, in the numbers of the annotations: then
+        a step that nobody annotated stays where it is.
+        """
+        self._start, self._shown = other, shown
 
     # ------------------------------------------------------------------ learning
 
@@ -96,63 +126,239 @@ class StepCut(Method):
         progress: Hook = silent,
         checkpoint: Path | None = None,
     ) -> Self:
-        """Find the steps of all videos together.
-
-        features     (T, d) or (T, C, h, w) per video
-        constraints  None, or for every video None or its labels; the steps found keep the numbers of the labels
-        progress     is told how far this is
-        checkpoint   not needed: this takes seconds, not hours
-        """
-        del checkpoint
+        """Learn the steps of all videos together; see `Method.fit`. Annotated steps keep their numbers."""
+        del checkpoint  # this takes seconds, not hours
         self.check_settings(constraints)
-        labels = (
-            None
-            if constraints is None
-            else [None if one is None else one.labels for one in constraints]
-        )
-        rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
-        known = (
-            None
-            if labels is None
-            else teaching.check_labels(labels, [len(video) for video in rows])
-        )
+        given = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
+        lengths = [len(video) for video in given]
+        said = check_constraints(constraints or [None] * len(given), lengths)
         # In an order of their own, so that the order in which they come cannot matter.
-        ordered = sorted(rows, key=fingerprint)
-        median = float(np.median([len(video) for video in ordered]))
-        wide = principal_directions(map(centre, ordered), median / LIGHT, teaching.DIRECTIONS)
-        directions = wide[:, :DIRECTIONS]
-        short = [centre(video) @ directions for video in ordered]
-        count = self._count(short, known, progress)
-        self.taught_, self.right_ = None, None
-        found, shown = self.start, self.shown if known is not None else None
-        if found is not None and shown is not None:
-            slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
-            like = replace(found, centres=np.empty((count, 0)))
-            found = found_of_labels(slow, shown, like)
-            found = replace(found, plane=directions @ found.plane)
-        elif (
-            found is None
-            or known is None
-            or found.plane.shape[0] != len(wide)
-            or len(found) != count
-        ):
-            with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
-                if self.choice_ is None:
-                    self._find_edges(short, count)
-                found = self._search(short, count).run(short, stage.advance)
-            found = replace(found, plane=directions @ found.plane)
-        self._keep(found, rows)
-        self.labels_ = self.predict(rows) if shown is None else list(shown)
-        videos = [centre(video) @ directions for video in rows]
-        told, like = None, replace(found, background=self.background)
-        if known is not None:
-            told = self._teach(rows, known, wide, progress)
-            slow = [smooth(video, found.sigma) for video in videos]
-            described = found_of_labels(slow, self.labels_, like)
-            self._keep(replace(described, plane=directions @ described.plane), rows)
-        axes = None if self.refine else directions.T @ found.plane
-        self._left_out = partial(leave_one_out, videos, self.labels_, like, axes, self.scale_, told)
+        order = sorted(range(len(given)), key=lambda place: fingerprint(given[place]))
+        centred = [centre(given[place]) for place in order]
+        known = [said[place] for place in order]
+        light = float(np.median(lengths)) / LIGHT
+        directions = principal_directions(centred, light, DIRECTIONS)
+        videos = [rows @ directions for rows in centred]
+        count = self._count(lengths, known)
+        self._order = order
+        discovered = self._discover(videos, count, order, progress)
+        start, fixed = discovered, False
+        if self._shown is not None and any(known):
+            start, fixed = [self._shown[place] for place in order], True
+        with Stage(progress, "model", unit="models") as stage:
+            learned = self._learn(videos, start, count, known, fixed)
+            stage.advance()
+            self._keep(learned, directions, centred, known, count)
+            self._calibrate(learned, directions, videos, centred, known)
+            stage.advance()
+        back = np.argsort(order)
+        self.labels_ = [self.labels_[place] for place in back]
+        self.discovered_ = [discovered[place] for place in back]
+        self.mean_ = np.mean(
+            [np.asarray(rows, dtype=np.float64).mean(axis=0) for rows in given], axis=0
+        )
+        self.length_ = float(np.median(lengths))
         return self
+
+    def _count(self, lengths: Sequence[int], known: Sequence[Constraint | None]) -> int:
+        """The number of steps: given, or that of the annotations where a video is annotated whole, or usual."""
+        self._choice = None
+        annotated = 1 + max((max(named_steps(one), default=-1) for one in known), default=-1)
+        wanted = as_step_count(self.steps)
+        if isinstance(wanted, int):
+            if max(wanted, annotated) > sum(lengths):
+                raise OptionError(
+                    f"steps={wanted} is more than the {sum(lengths)} rows given; ask for fewer steps.",
+                )
+            return max(wanted, annotated)
+        if annotated > 0 and any(one is not None and _is_whole(one) for one in known):
+            return annotated
+        self._choice = choose_count(lengths, float(self.rate), None if wanted == "auto" else wanted)
+        return max(self._choice.count, annotated)
+
+    def _discover(
+        self, videos: Sequence[Floats], count: int, order: Sequence[int], progress: Hook
+    ) -> list[Labels]:
+        """The steps (T,) of every video without annotations: those of `start_from` where they fit, or new ones."""
+        before = self._start
+        if before is not None and before.steps_ <= count:
+            known = [before.discovered_[place] for place in order]
+            if [len(labels) for labels in known] == [len(rows) for rows in videos]:
+                self.width_ = before.width_
+                return known
+        short = [rows[:, :FEWER] for rows in videos]
+        some = short if len(short) <= MANY else [short[place] for place in _spread(short, MANY)]
+        if self.seconds is None:
+            self.width_ = choose_width(some, count)
+        else:
+            self.width_ = self.seconds * float(self.rate)
+            longest = max(map(len, videos))
+            if self.width_ > longest:
+                raise OptionError(
+                    f"seconds={self.seconds:g} smooths over more than the longest video, which has "
+                    f"{longest / float(self.rate):g} s; give less, or leave it out.",
+                    setting="seconds",
+                    value=self.seconds,
+                )
+        with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
+            found = discover(
+                some, count, self.width_, self.seed, self.restarts, self.prior, stage.advance
+            )
+        if len(some) < len(short):
+            found = self._join(videos, _spread(short, MANY), found, count)
+        return found
+
+    def _join(
+        self, videos: Sequence[Floats], places: Sequence[int], found: Sequence[Labels], count: int
+    ) -> list[Labels]:
+        """The steps of all videos, by a model of those at some `places`."""
+        part = [videos[place] for place in places]
+        learned = self._learn(part, found, count, [None] * len(places))
+        model = self._model(learned, np.eye(videos[0].shape[1]))
+        known = dict(zip(places, found, strict=True))
+        return [
+            known[place] if place in known else most_likely(model.posterior(rows))
+            for place, rows in enumerate(videos)
+        ]
+
+    def _learn(
+        self,
+        videos: Sequence[Floats],
+        start: Sequence[Labels],
+        count: int,
+        known: Constraints,
+        numbered: bool = False,
+    ) -> Learned:
+        lasts = max(1.0, PER_STEP * self.width_)
+        rate, settings = float(self.rate), (self.background, self.prior)
+        return learn_model(videos, rate, start, count, known, lasts, *settings, numbered)
+
+    def _model(
+        self, learned: Learned, directions: Floats, temperature: float = TEMPERATURE
+    ) -> Model:
+        return make_model(
+            learned.emission,
+            directions,
+            learned.scales,
+            learned.stay,
+            learned.observation,
+            temperature,
+        )
+
+    def _keep(
+        self,
+        learned: Learned,
+        directions: Floats,
+        centred: Sequence[Floats],
+        known: Sequence[Constraint | None],
+        count: int,
+    ) -> None:
+        """The model, the labels that it gives, and what the steps look like."""
+        self.model_, self.steps_ = self._model(learned, directions), count
+        self.labels_ = []
+        for rows, one in zip(centred, known, strict=True):
+            chain = None if one is None else build_chain(one, len(rows), count + 1)
+            self.labels_.append(most_likely(self.model_.posterior(rows, chain)))
+        plane = directions[:, :FEWER]
+        sigma = float(learned.scales.sigmas[1])
+        slow = [smooth(rows @ plane, sigma) for rows in centred]
+        look = learn_appearance(slow, self.labels_, count)
+        self.appearance_ = replace(look, axes=plane @ look.axes, sigma=sigma)
+        nearest = np.concatenate([self.appearance_.distance(rows) for rows in centred])
+        self.scale_ = float(np.median(nearest)) or 1.0
+        self.dimension_ = len(directions)
+
+    def _calibrate(
+        self,
+        learned: Learned,
+        directions: Floats,
+        videos: Sequence[Floats],
+        centred: Sequence[Floats],
+        known: Sequence[Constraint | None],
+    ) -> None:
+        """Measure on annotated videos, each left out, how sure the posterior may be and how much of it is right."""
+        places = [place for place, one in enumerate(known) if one is not None]
+        see = partial(_see_as_new, learned, videos, bool(places))
+        self._right = None
+        if len(places) > 1:
+            posteriors, _ = see()
+            rows = [annotated_rows(known[place], len(videos[place])) for place in places]
+            right = np.concatenate(
+                [
+                    most_likely(posteriors[p])[at] == step
+                    for p, (at, step) in zip(places, rows, strict=True)
+                ]
+            )
+            self._right = float(right.mean()) if len(right) else None
+            losses = [
+                -sum(
+                    float(np.log(soften(posteriors[p], heat)[at, step] + 1e-12).sum())
+                    for p, (at, step) in zip(places, rows, strict=True)
+                )
+                for heat in TEMPERATURES
+            ]
+            if len(right):
+                self.model_ = replace(self.model_, temperature=TEMPERATURES[int(np.argmin(losses))])
+        self._left_out = partial(self._leave_out, see, learned, directions, centred)
+
+    def _leave_out(
+        self,
+        see: Callable[[], tuple[list[Floats], list[int]]],
+        learned: Learned,
+        directions: Floats,
+        centred: Sequence[Floats],
+    ) -> LeftOut:
+        """Every video learned from, seen as if it were new; in the order in which they were given."""
+        posteriors, groups = see()
+        plane, sigma = directions[:, :FEWER], float(learned.scales.sigmas[1])
+        slow = [smooth(rows @ plane, sigma) for rows in centred]
+        labels = [self.labels_[place] for place in self._order]
+        looks = []
+        for group in range(max(groups) + 1):
+            others = [p for p in range(len(centred)) if groups[p] != group] or [0]
+            look = learn_appearance(
+                [slow[p] for p in others], [labels[p] for p in others], self.steps_
+            )
+            looks.append(replace(look, axes=plane @ look.axes, sigma=sigma))
+        place_of = {given: place for place, given in enumerate(self._order)}
+        turn = [place_of[given] for given in range(len(centred))]
+
+        def embed(without: int, given: int, kept: NDArray[np.int64] | None) -> Floats:
+            rows = centred[turn[given]]
+            return looks[without].view(rows if kept is None else centre(rows[kept]))
+
+        return LeftOut(
+            [most_likely(posteriors[p]) for p in turn],
+            [self.model_.probabilities(posteriors[p]) for p in turn],
+            [looks[groups[p]].distance(centred[p]) / self.scale_ for p in turn],
+            [(looks[groups[p]].view(centred[p]), looks[groups[p]].shown) for p in turn],
+            embed,
+            [groups[p] for p in turn],
+        )
+
+    # ------------------------------------------------------------------ using
+
+    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
+        """Each frame where the same step of different videos lies close, (T, p) per video."""
+        return [self.appearance_.view(rows).astype(np.float32) for rows in self._centred(features)]
+
+    def probabilities(self, features: Sequence[Array]) -> list[Floats]:
+        """How likely each frame shows each step, (T, K) per video."""
+        rows = self._centred(features)
+        return [self.model_.probabilities(self.model_.posterior(one)) for one in rows]
+
+    def predict(self, features: Sequence[Array]) -> list[Labels]:
+        """Segment videos, new ones too: (T,) per video, -1 is background."""
+        return [most_likely(self.model_.posterior(rows)) for rows in self._centred(features)]
+
+    def novelty(self, features: Sequence[Array]) -> list[Floats]:
+        """Distance to the nearest step, in units of what is usual in the videos learned from."""
+        return [self.appearance_.distance(rows) / self.scale_ for rows in self._centred(features)]
+
+    def online(self) -> Online:
+        """Step probabilities frame by frame, from the past alone."""
+        self._check_fitted()
+        return self.model_.online(self.mean_, self.length_)
 
     @property
     def left_out_(self) -> LeftOut | None:
@@ -161,148 +367,35 @@ class StepCut(Method):
             self._left_out = self._left_out()
         return self._left_out
 
-    def _count(
-        self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook
-    ) -> int:
-        """The number of steps: given, or that of the labels where a video is labelled whole, or chosen."""
-        self.choice_, self._edges = None, None
-        labelled = 1 + max((int(given.max()) for given in known or ()), default=-1)
-        given = as_step_count(self.steps)
-        if isinstance(given, int):
-            return max(given, labelled)
-        if labelled > 0 and any((given != OPEN).all() for given in known or ()):
-            return labelled
-        with Stage(progress, "count", unit="numbers") as stage:
-            make = partial(self._search, short, restarts=RESTARTS)
-            limits = None if given == "auto" else given
-            usual = usual_count(short, float(self.rate))
-            wanted = round(usual if limits is None else np.clip(usual, *limits))
-            if wanted <= sum(
-                map(len, short)
-            ):  # of fewer rows than steps only smaller numbers are tried
-                self._find_edges(short, wanted)
-            self.choice_ = choose_count(short, float(self.rate), make, limits, stage.advance)
-        return max(self.choice_.count, labelled)
+    @property
+    def right_(self) -> float | None:
+        """The share of annotated rows that are right where their video is left out; not kept on disk."""
+        return self._right
 
-    def _teach(
-        self, rows: Sequence[Array], known: Sequence[Labels], directions: Floats, progress: Hook
-    ) -> tuple[list[Labels], list[Floats]]:
-        """Learn from labels, starting from the steps found without them; what a person said stays.
-
-        Gives the steps and the probabilities of each video as if it were new, but of one that alone is labelled.
-        """
-        videos = [centre(video) @ directions for video in rows]
-        with Stage(progress, "labels", unit="models") as stage:
-            rate = float(self.rate)
-            learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
-            shares = self.probabilities(rows)
-            told = teaching.calibrate(
-                videos, rate, self.labels_, shares, known, self.steps_, stage.advance
-            )
-            doubt, self.right_, left_out = told
-        if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
-            learned = learned.without_background()
-        first = self.found_.renumbered(teaching.match_found(self.labels_, known, self.steps_))
-        surest = (
-            1.0
-            if self.right_ is not None
-            else teaching.share_right(self.labels_, known, self.steps_)
-        )
-        self.taught_ = Taught(
-            learned.on_features(directions, doubt), first, teaching.labelled_videos(known), surest
-        )
-        pairs = zip(known, self.predict(rows), strict=True)
-        self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
-        seen = {
-            place: (cut, self.taught_.temper(share)) for place, (cut, share) in left_out.items()
-        }
-        whole = list(zip(self.labels_, self.probabilities(rows), strict=True))
-        cuts, sure = zip(*(seen.get(place, one) for place, one in enumerate(whole)), strict=True)
-        return list(cuts), list(sure)
-
-    def _find_edges(self, short: Sequence[Floats], count: int) -> None:
-        """Where no width of the Gaussian is given: what follows from edges of segments, if they have any."""
-        if self.seconds is None:
-            self._edges = self._search(short, count).find_edges(short)
+    @property
+    def choice_(self) -> Choice | None:
+        """How the number of steps was chosen, where it was not given."""
+        return self._choice
 
     @property
     def chosen_(self) -> dict[str, Any]:
         """The width of the Gaussian, so that learning again need not look for it."""
-        seconds = self.found_.sigma / float(self.rate)
-        return {"seconds": seconds} if seconds > 0 else {}
-
-    def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
-        rows, given = sum(map(len, videos)), self.seconds
-        if count > rows:
-            raise OptionError(
-                f"steps={count} is more than the {rows} rows given; ask for fewer steps."
-            )
-        sigma = self._edges if given is None else given * float(self.rate)
-        sigma = choose_sigma(videos, count, self.background) if sigma is None else sigma
-        search = Search(
-            count,
-            sigma,
-            self.seed,
-            self.prior,
-            self.background,
-            restarts or self.restarts,
-            self.refine,
-        )
-        if count > sum(len(video[:: search.stride]) for video in videos):
-            raise OptionError(
-                f"seconds={given!r} smooths the videos until fewer than {count} rows differ; give less."
-            )
-        return search
-
-    def _keep(self, found: Found, rows: Sequence[Array]) -> None:
-        """The model of the steps, found or made of what was taught, and what is usual in the videos learned from."""
-        self.found_, self.steps_ = found, len(found)
-        self.mean_ = np.mean(
-            [np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0
-        )
-        self.length_ = float(np.median([len(video) for video in rows]))
-        nearest = [self.found_.distance(centre(video)) for video in rows]
-        self.scale_ = (
-            float(np.median(np.concatenate(nearest))) or 1.0
-        )  # the distance of a row to its step's centre
-
-    # ------------------------------------------------------------------ using
-
-    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
-        """Each frame on the slow axes, (T, p) per video, rows of length nearly 1."""
-        return [self.found_.view(video).astype(np.float32) for video in self._centred(features)]
-
-    def probabilities(self, features: Sequence[Array]) -> list[Floats]:
-        """How much each frame belongs to each step, (T, K) per video."""
-        return [self.model.probabilities(video) for video in self._centred(features)]
-
-    def predict(self, features: Sequence[Array]) -> list[Labels]:
-        """Find the steps in videos, new ones too: (T,) per video, -1 is background."""
-        return [self.model.predict(video) for video in self._centred(features)]
-
-    def novelty(self, features: Sequence[Array]) -> list[Floats]:
-        """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
-        return [self.found_.distance(video) / self.scale_ for video in self._centred(features)]
-
-    def online(self) -> Online:
-        """Memberships frame by frame, from the past alone."""
-        check_fitted(self, "found_")
-        return self.model.online(self.mean_, self.length_)
-
-    @property
-    def model(self) -> Taught | Found:
-        """What cuts videos: what was taught, otherwise what was found."""
-        return self.taught_ or self.found_
+        return {"seconds": self.width_ / float(self.rate)}
 
     def _centred(self, features: Sequence[Array]) -> list[Floats]:
-        check_fitted(self, "found_")
+        self._check_fitted()
         videos = check_videos(features, len(self.mean_), kinds=(2, 4))
         return [centre(as_vectors(video)) for video in videos]
 
-    # ------------------------------------------------------------------ keeping
+    def _check_fitted(self) -> None:
+        if self._old is not None:
+            raise NotLearned(
+                "this procedure was learned with stepcut 0.2.0, whose model this version does not use. Learn it again: "
+                "stepcut teach PROCEDURE with its annotations, or stepcut learn VIDEOS -o PROCEDURE without."
+            )
+        check_fitted(self, "model_")
 
-    NUMBERS = ("spread_", "norm_", "sigma_", "length_", "scale_", "prior_")
-    """Stored by name; version 0.1.0 stored them as one array `numbers`, in this order."""
+    # ------------------------------------------------------------------ keeping
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
@@ -311,29 +404,92 @@ class StepCut(Method):
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
-        check_fitted(self, "found_")
+        if self._old is not None:
+            return self._old
+        self._check_fitted()
         return {
-            **self.found_.state(),
-            **{name: np.asarray(getattr(self, name)) for name in ("mean_", "length_", "scale_")},
-            **(self.choice_.state() if self.choice_ else {}),
-            **(self.taught_.state() if self.taught_ else {}),
+            **self.model_.state(),
+            **self.appearance_.state(),
+            **{
+                name: np.asarray(getattr(self, name))
+                for name in ("mean_", "length_", "scale_", "width_")
+            },
+            **(self._choice.state() if self._choice else {}),
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
+            **{f"discovered.{number:05d}": one for number, one in enumerate(self.discovered_)},
         }
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """The method as it was when `settings` and `state` were taken."""
-        method = cls(**settings)
-        named = dict(state)
-        if "numbers" in state:
-            named |= zip(cls.NUMBERS, state["numbers"], strict=True)
-        method.found_ = Found.restore(named, method.background)
-        method.mean_ = np.asarray(named["mean_"], dtype=np.float64)
-        method.length_, method.scale_ = float(named["length_"]), float(named["scale_"])
-        method.steps_ = len(method.found_)
-        method.choice_ = Choice.restore(method.steps_, state)
-        method.taught_ = Taught.restore(state, method.background)
-        method.labels_ = [
-            labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())
+        """The method as it was when `settings` and `state` were taken.
+
+        The model of version 0.2.0 was another: its labels are kept, and it must be learned again.
+        """
+        steps = settings.get("steps", "auto")
+        known = {**settings, "steps": tuple(steps) if isinstance(steps, list) else steps}
+        labels = [each.astype(np.int64) for _, each in sorted(part(state, "labels.").items())]
+        if "model.weights" not in state:
+            kept = {name: known[name] for name in ("steps", "rate", "seed", "seconds", "restarts")}
+            method = cls(**kept)
+            method._old, method.steps_ = dict(state), len(state["centres_"])
+            method.labels_ = method.discovered_ = labels
+            method.dimension_, method.width_ = len(state["mean_"]), float(state["sigma_"])
+            return method
+        method = cls(**known)
+        method.model_, method.appearance_ = Model.restore(state), Appearance.restore(state)
+        method.mean_ = np.asarray(state["mean_"], dtype=np.float64)
+        method.length_, method.scale_ = float(state["length_"]), float(state["scale_"])
+        method.width_ = float(state["width_"])
+        method.steps_, method.dimension_ = len(method.model_), len(method.mean_)
+        method._choice = Choice.restore(method.steps_, state)
+        method.labels_ = labels
+        method.discovered_ = [
+            each.astype(np.int64) for _, each in sorted(part(state, "discovered.").items())
         ]
         return method
+
+
+def _see_as_new(
+    learned: Learned, videos: Sequence[Floats], annotated: bool
+) -> tuple[list[Floats], list[int]]:
+    """The posterior (T, S) of every video by what is learned without it, and the group it was left out with."""
+    groups = [place % min(FOLDS, len(videos)) for place in range(len(videos))]
+    seen: list[Floats] = [np.empty(0)] * len(videos)
+    for group in sorted(set(groups)):
+        places = [place for place in range(len(videos)) if groups[place] == group]
+        kept = places if len(places) < len(videos) else []  # a single video cannot be left out
+        emission = learned.without(kept, int(annotated)) if kept else learned.emission
+        model = make_model(
+            emission,
+            np.eye(videos[0].shape[1]),
+            learned.scales,
+            learned.stay,
+            learned.observation,
+            TEMPERATURE,
+        )
+        for place in places:
+            seen[place] = model.posterior(videos[place])
+    return seen, groups
+
+
+def annotated_rows(one: Constraint | None, length: int) -> tuple[NDArray[np.int64], Labels]:
+    """The rows at which a constraint says what the state is, and the states: a step, or -1."""
+    labels = np.full(length, OPEN)
+    if one is not None and one.labels is not None:
+        labels = np.array(one.labels)
+    for row, step in one.clicks if one is not None else ():
+        labels[row] = step
+    rows = np.flatnonzero(labels != OPEN)
+    return rows, labels[rows]
+
+
+def _is_whole(one: Constraint) -> bool:
+    """Whether a constraint says which steps a whole video has."""
+    labelled = one.labels is not None and bool((one.labels != OPEN).all())
+    return labelled or (bool(one.clicks) and one.complete) or one.transcript is not None
+
+
+def _spread(videos: Sequence[Floats], number: int) -> list[int]:
+    """The places of so many videos, evenly spread over their lengths."""
+    by_length = sorted(range(len(videos)), key=lambda place: len(videos[place]))
+    return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, number))

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepcut.methods.arithmetic import Floats, as_vectors
 from stepcut.methods.inputs import Array, check_videos
-from stepcut.methods.stepcut.forward_backward import forward
+from stepcut.methods.stepcut.chain import forward
 
 AGE = 0.5
 """Mean age of the rows in an exponential mean, in standard deviations of the Gaussian that it stands for. A mean of the

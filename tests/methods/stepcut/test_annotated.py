@@ -1,25 +1,16 @@
-"""The default method learns from the labels of some videos: their numbers, their frames, their background stay."""
+"""The default method learns from what people know: labels, partial labels, clicks, transcripts, recipes."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
+from stepcut.errors import AnnotationError, OptionError
 from stepcut.methods import BACKGROUND, OPEN, StepCut
-from stepcut.methods.constraints import as_constraints
-from stepcut.methods.stepcut import teaching
-from stepcut.methods.stepcut.slow_features import SHRINK, centre
-from stepcut.methods.stepcut.taught import cut_mixture, motion
-from stepcut.methods.stepcut.teaching import (
-    Piece,
-    check_labels,
-    estimate,
-    labelled_videos,
-    match_found,
-    read_lesson,
-)
+from stepcut.methods.constraints import Constraint, Transcript, as_constraints
 from stepcut.paper.cnc.method import CnC
 from stepcut.toy import STEPS, toy_features
 
@@ -71,22 +62,6 @@ def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -
     )
     assert learned.steps_ == 5
     assert (learned.labels_[0][:20] == 4).all()
-
-
-@pytest.mark.parametrize(
-    ("labels", "fact"),
-    [
-        ([None], "videos"),
-        ([np.zeros(3, dtype=np.int64), *[None] * 5], "shape"),
-        ([np.zeros(1, dtype=np.float64), *[None] * 5], "whole numbers"),
-        ([None] * 6, "open"),
-    ],
-)
-def test_labels_that_make_no_sense_are_told_so(
-    kitchen: Kitchen, labels: list[Labels | None], fact: str
-) -> None:
-    with pytest.raises(OptionError, match=fact):
-        StepCut(steps=6, rate=RATE).fit(kitchen[0], constraints=as_constraints(labels))
 
 
 def test_a_number_below_open_is_told_so(kitchen: Kitchen) -> None:
@@ -150,20 +125,6 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out() -> None:
     assert sure[0] < sure[1] - 0.05  # 0.78 and 0.88
 
 
-def test_a_video_without_labels_is_left_out_with_all_labels_kept(kitchen: Kitchen) -> None:
-    """So is a new video cut, and the limit of the check is set by videos that are cut like it."""
-    rows, true = kitchen
-    plain = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(rows)
-    shares, videos = plain.probabilities(rows), [centre(video) for video in rows]
-    labels = check_labels(some(true, 3), [len(video) for video in rows])
-    _, _, left_out = teaching.calibrate(videos, RATE, plain.labels_, shares, labels, len(STEPS))
-    others = [place for place in range(len(rows)) if place != 3]
-    start, known = [plain.labels_[place] for place in others], [labels[place] for place in others]
-    model = teaching.teach([videos[place] for place in others], RATE, start, known, len(STEPS))
-    seen = model.posterior(videos[3]), shares[3][:, match_found(start, known, len(STEPS))]
-    np.testing.assert_array_equal(left_out[3][0], cut_mixture(*seen, labelled_videos(known)))
-
-
 def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen: Kitchen) -> None:
     assert StepCut(rate=RATE, restarts=4).fit(
         kitchen[0], constraints=as_constraints(some(kitchen[1], 1))
@@ -194,66 +155,106 @@ def test_steps_that_differ_in_motion_alone_are_taught_apart() -> None:
     assert (found == true).mean() > 0.9
 
 
-def test_motion_is_the_difference_of_rows_around_each() -> None:
-    rows = np.array([[0.0], [1.0], [3.0], [6.0]])
-    np.testing.assert_array_equal(motion(rows, 1), [[1.0], [3.0], [5.0], [3.0]])
-    np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [None],
+        [np.zeros(3, dtype=np.int64), *[None] * 5],
+        [np.zeros(1, dtype=np.float64), *[None] * 5],
+    ],
+)
+def test_labels_that_make_no_sense_are_refused(
+    kitchen: Kitchen, labels: list[Labels | None]
+) -> None:
+    with pytest.raises(OptionError):
+        StepCut(steps=6, rate=RATE).fit(kitchen[0], constraints=as_constraints(labels))
 
 
-def test_what_lies_between_labels_counts_as_it_was_found_in_shares_and_durations() -> None:
-    """Three steps of ten rows; one row is labelled: by that no step is longer than the others."""
-    found = [np.repeat([0, 1, 2], 10)] * 2
-    part = np.where(np.arange(30) == 15, 1, OPEN)
-    for labels in ([part, part], [part, np.full(30, OPEN)]):
-        lesson = read_lesson(labels, 3, found)
-        assert lesson.lasts == pytest.approx(10)
-        np.testing.assert_allclose(lesson.share[:3], lesson.share[0])
-        assert lesson.trust == pytest.approx(
-            30 / sum(int((given == OPEN).sum()) for given in labels)
-        )
-    whole = read_lesson([found[0], np.full(30, OPEN)], 3, [found[0], np.zeros(30, dtype=np.int64)])
-    assert whole.lasts == pytest.approx(10)  # nobody said anything of the other
+def occurrences(labels: Labels) -> list[tuple[int, int]]:
+    """A click (row, step) in the middle of every segment of a step."""
+    edges = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
+    middles = [(a + b) // 2 for a, b in itertools.pairwise(edges)]
+    return [(row, int(labels[row])) for row in middles if labels[row] >= 0]
 
 
-def test_the_discriminant_is_that_of_a_plain_loop() -> None:
-    """Means of states with every video once, scatter within row by row; what was found counts less than labels."""
-    rng = np.random.default_rng(0)
-    labels = [
-        rng.integers(-1, 2, 12),
-        np.full(9, OPEN),
-        np.array([0, 1, OPEN, OPEN, -1, OPEN, OPEN, OPEN]),
-    ]
-    lesson = read_lesson(labels, 2, [np.zeros(len(known), dtype=np.int64) for known in labels])
-    pieces = []
-    for known in lesson.known:
-        piece = Piece(
-            rng.normal(size=(len(known), 3)), known, rng.integers(0, 2, len(known)), lesson
-        )
-        open_rows = rng.random((int(piece.open.sum()), 3))
-        piece.posterior[piece.open] = open_rows / open_rows.sum(axis=1, keepdims=True)
-        pieces.append(piece)
-    weights, bias, _ = estimate(
-        pieces, np.sum([piece.scatter for piece in pieces], axis=0), lesson, 1.0
-    )
+def right(method: StepCut, true: list[Labels], first: int) -> float:
+    """The share of rows of steps, in the videos from `first`, that have their own number."""
+    found, steps = np.concatenate(method.labels_[first:]), np.concatenate(true[first:])
+    return float((found == steps)[steps >= 0].mean())
 
-    means, counts, within, total = np.zeros((3, 3)), np.zeros(3), np.zeros((3, 3)), 0.0
-    for piece in pieces:
-        for part, trust in ((~piece.open, 1.0), (piece.open, lesson.trust)):
-            for state in range(3):
-                share = piece.posterior[part, state]
-                once = trust * share / max(share.sum(), 1.0)
-                means[state] += once @ piece.rows[part]
-                counts[state] += once.sum()
-    means /= counts[:, None]
-    for piece in pieces:
-        for row, shares, is_open in zip(piece.rows, piece.posterior, piece.open, strict=True):
-            trust = lesson.trust if is_open else 1.0
-            for share, mean in zip(shares, means, strict=True):
-                within += trust * share * np.outer(row - mean, row - mean)
-                total += trust * share
-    within /= total
-    inverse = np.linalg.inv(within + SHRINK * np.trace(within) / 3 * np.eye(3))
-    np.testing.assert_allclose(weights, inverse @ means.T, atol=1e-10)
-    np.testing.assert_allclose(
-        bias, -0.5 * np.einsum("kp,pq,kq->k", means, inverse, means), atol=1e-10
-    )
+
+def fit_toys(kitchen: Kitchen, constraints: list[Constraint | None]) -> StepCut:
+    method = StepCut(steps=len(STEPS), rate=RATE, restarts=6)
+    return method.fit(kitchen[0], constraints=constraints)
+
+
+def test_clicks_hold_and_name_the_steps_of_the_other_videos(kitchen: Kitchen) -> None:
+    clicks = [Constraint(clicks=tuple(occurrences(one))) for one in kitchen[1][:2]]
+    method = fit_toys(kitchen, [*clicks, *[None] * 4])
+    for labels, one in zip(method.labels_[:2], clicks, strict=True):
+        assert [labels[row] for row, _ in one.clicks] == [step for _, step in one.clicks]
+        steps = labels[labels >= 0]
+        order = [int(step) for step in steps[np.append(True, np.diff(steps) != 0)]]
+        merged = [step for _, step in one.clicks]
+        assert order == [s for n, s in enumerate(merged) if n == 0 or merged[n - 1] != s]
+    assert right(method, kitchen[1], 2) > 0.7
+
+
+def test_incomplete_clicks_say_no_more_than_their_instants(kitchen: Kitchen) -> None:
+    [first, *_] = occurrences(kitchen[1][0])
+    whole = fit_toys(kitchen, [Constraint(clicks=(first,)), *[None] * 5])
+    part = fit_toys(kitchen, [Constraint(clicks=(first,), complete=False), *[None] * 5])
+    assert set(whole.labels_[0]) <= {first[1], BACKGROUND}
+    assert len(set(part.labels_[0])) > 3
+    assert part.labels_[0][first[0]] == first[1]
+
+
+def test_transcripts_without_times_name_the_steps(kitchen: Kitchen) -> None:
+    scripts = [Transcript(tuple(step for _, step in occurrences(one))) for one in kitchen[1]]
+    method = fit_toys(kitchen, [Constraint(transcript=one) for one in scripts])
+    for labels, one in zip(method.labels_, scripts, strict=True):
+        steps = labels[labels >= 0]
+        done = [int(step) for step in steps[np.append(True, np.diff(steps) != 0)]]
+        assert set(done) == set(one.steps)
+    assert right(method, kitchen[1], 0) > 0.7
+
+
+def test_a_step_that_may_come_any_time_stands_outside_the_order(kitchen: Kitchen) -> None:
+    order = [step for _, step in occurrences(kitchen[1][0])]
+    free = order.pop(2)
+    recipe = Transcript(tuple(order), anytime=frozenset({free}))
+    method = fit_toys(kitchen, [Constraint(transcript=recipe)] * 6)
+    assert set(np.concatenate(method.labels_)) <= {*order, free, BACKGROUND}
+
+
+def test_a_few_labelled_rows_count_no_more_than_they_determine(kitchen: Kitchen) -> None:
+    """One second of one step is little evidence; it is used, and the other steps stay where they were."""
+    labels = np.full(len(kitchen[0][0]), OPEN)
+    there = np.flatnonzero(kitchen[1][0] == 3)[:2]
+    labels[there] = 3
+    method = fit_toys(kitchen, as_constraints([labels, *[None] * 5]))
+    assert (method.labels_[0][there] == 3).all()
+    assert len(set(np.concatenate(method.labels_)) - {BACKGROUND}) == len(STEPS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Constraint(clicks=((5, 0), (3, 1))),
+        Constraint(clicks=((3, 0), (3, 1))),
+        Constraint(clicks=((10**6, 0),)),
+        Constraint(transcript=Transcript(tuple([0, 1] * 10_000))),
+    ],
+)
+def test_clicks_and_transcripts_that_make_no_sense_are_refused(
+    kitchen: Kitchen, wrong: Constraint
+) -> None:
+    with pytest.raises((OptionError, AnnotationError)):
+        fit_toys(kitchen, [wrong, *[None] * 5])
+
+
+def test_an_open_constraint_is_none_at_all(kitchen: Kitchen) -> None:
+    nothing = fit_toys(kitchen, [None] * 6)
+    still = fit_toys(kitchen, as_constraints([np.full(len(kitchen[0][0]), OPEN), *[None] * 5]))
+    for a, b in zip(nothing.labels_, still.labels_, strict=True):
+        np.testing.assert_array_equal(a, b)

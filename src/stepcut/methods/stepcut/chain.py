@@ -1,0 +1,259 @@
+"""The chain of states of one video: which states may follow each other, and forward-backward along it.
+
+States are the K steps and, last, background. Without annotations any state may follow any other. A transcript, or one
+click in every occurrence of a step, makes a left-right chain instead:
+
+    background - step - background - step - ... - background      (every background may be skipped)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import AnnotationError
+from stepcut.jit import compiled_later
+from stepcut.methods.arithmetic import Floats
+from stepcut.methods.constraints import OPEN, Constraint
+from stepcut.methods.inputs import Labels
+from stepcut.timeline import BACKGROUND, runs
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Nodes, each one state, with the transitions between them and where each is allowed."""
+
+    states: Numbers
+    """(N,): the state of each node"""
+    allowed: NDArray[np.bool_]
+    """(T, N), or (0, N) where every node is allowed at every row"""
+    ends: tuple[Floats, Floats]
+    """(N,) each: probability to begin at each node; 1 where the video may end, otherwise 0"""
+    edges: Numbers
+    """(E, 2): transitions of a left-right chain; none where any state may follow any other"""
+
+    def posterior(self, evidence: Floats, stay: float) -> Floats:
+        """How likely each state is at each row, given the whole video: (T, S); see `run`."""
+        return self.run(evidence, stay)[0]
+
+    def run(self, evidence: Floats, stay: float) -> tuple[Floats, float]:
+        """Forward-backward: the posterior of each state at each row, (T, S), and the log-likelihood of the video.
+
+        Parameters
+        ----------
+        evidence
+            (T, S): log-likelihood of each row under each state.
+        stay
+            Probability that a state goes on in the next row.
+        """
+        jump = 0.0 if len(self.edges) else (1 - stay) / len(self.states)
+        leave = np.bincount(self.edges[:, 0], minlength=len(self.states))
+        weight = (1 - stay) / np.maximum(leave, 1)[self.edges[:, 0]]
+        rows = np.ascontiguousarray(evidence)
+        found, likelihood = _forward_backward(
+            rows, self.states, self.allowed, *self.ends, self.edges, weight, stay, jump
+        )
+        if likelihood == -np.inf:
+            raise AnnotationError(
+                "the annotations of a video contradict each other: no sequence of steps fits all of them. "
+                "Check its clicks and its transcript."
+            )
+        return np.asarray(found), float(likelihood)
+
+
+def build_chain(constraint: Constraint | None, rows: int, states: int, stride: int = 1) -> Chain:
+    """The chain of a video of `rows` rows, of which every `stride`-th is used.
+
+    Complete clicks and transcripts make a left-right chain; labels, and clicks that may be incomplete, only say which
+    states are allowed at their rows.
+    """
+    count = -(-rows // stride)
+    free = Chain(
+        np.arange(states),
+        np.ones((0, states), dtype=bool),
+        (np.full(states, 1 / states), np.ones(states)),
+        np.zeros((0, 2), dtype=np.int64),
+    )
+    if constraint is None:
+        return free
+    clicks = [(min(row // stride, count - 1), step) for row, step in constraint.clicks]
+    pinned = bool(clicks) and constraint.complete and constraint.transcript is None
+    chain = free
+    if pinned:
+        chain = _in_order([step for _, step in clicks], frozenset(), frozenset(), states)
+    elif constraint.transcript is not None:
+        script = constraint.transcript
+        chain = _in_order(list(script.steps), script.optional, script.anytime, states)
+    allowed = np.ones((count, len(chain.states)), dtype=bool)
+    if constraint.labels is not None:
+        known = stride_labels(constraint.labels, stride)
+        state = np.where(known == BACKGROUND, states - 1, known)
+        allowed &= (known == OPEN)[:, None] | (state[:, None] == chain.states)
+    for place, (row, step) in enumerate(_apart(clicks, count)):
+        if pinned:
+            node = 2 * place + 1
+            allowed[row] = False
+            allowed[row, node] = True
+            allowed[:row, node + 1 :] = False
+            allowed[row + 1 :, :node] = False
+        else:
+            allowed[row] &= chain.states == step
+    return Chain(chain.states, allowed, chain.ends, chain.edges)
+
+
+def stride_labels(labels: Labels, stride: int) -> Labels:
+    """Every `stride`-th label (T,); one that lasts less still gets the row it lies in."""
+    if stride == 1:
+        return labels
+    thin = labels[::stride].copy()
+    for _, first, last in runs(labels).tolist():
+        if -(-first // stride) == -(-last // stride) and labels[first] != OPEN:
+            thin[min(first // stride, len(thin) - 1)] = labels[first]
+    return thin
+
+
+def _apart(clicks: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """Clicks whose rows differ: those that fall on one row take the next ones."""
+    apart: list[tuple[int, int]] = []
+    for place, (row, step) in enumerate(clicks):
+        first = apart[-1][0] + 1 if apart else 0
+        apart.append((min(max(row, first), count - len(clicks) + place), step))
+    if apart and apart[0][0] < 0:
+        raise AnnotationError(
+            f"a video of {count} rows of features has {len(clicks)} clicks, more than it has rows. "
+            "Remove some, or extract features at a higher rate."
+        )
+    return apart
+
+
+def _in_order(
+    steps: list[int], optional: frozenset[int], anytime: frozenset[int], states: int
+) -> Chain:
+    """The left-right chain of `steps`; `anytime` steps may stand where background may."""
+    gap = [states - 1, *sorted(anytime)]
+    node_states = list(gap)
+    edges: list[tuple[int, int]] = []
+    gaps, places = [list(range(len(gap)))], []
+    for step in steps:
+        places.append(len(node_states))
+        gaps.append(list(range(len(node_states) + 1, len(node_states) + 1 + len(gap))))
+        node_states += [step, *gap]
+    starts = set(gaps[0]) | set(_next(0, places, optional))
+    stops = set(gaps[-1])
+    for place in range(len(steps) + 1):
+        following = _next(place, places, optional)
+        within = gaps[place]
+        edges += [(a, b) for a in within for b in within if a != b]
+        edges += [(a, b) for a in within for b in following]
+        if place:
+            edges += [(places[place - 1], b) for b in [*within, *following]]
+            skipped = all(later in optional for later in range(place, len(steps)))
+            stops |= {places[place - 1], *within} if skipped else set()
+        elif all(later in optional for later in range(len(steps))):
+            stops |= set(within)
+    begin, end = np.zeros(len(node_states)), np.zeros(len(node_states))
+    begin[sorted(starts)] = 1 / len(starts)
+    end[sorted(stops)] = 1
+    return Chain(
+        np.array(node_states),
+        np.ones((0, len(node_states)), dtype=bool),
+        (begin, end),
+        np.array(edges, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def _next(place: int, places: list[int], optional: frozenset[int]) -> list[int]:
+    """Nodes of the step at `place` and of those that may follow because the ones before are optional."""
+    found = []
+    for later in range(place, len(places)):
+        found.append(places[later])
+        if later not in optional:
+            break
+    return found
+
+
+def forward(belief: Floats | None, evidence: NDArray[Any], stay: float) -> Floats:
+    """The posterior (S,) from the rows so far alone, where any state may follow any other.
+
+    `evidence` (S,) is that of the new row, `belief` what the last call gave, None before the first.
+    """
+    states = len(evidence)
+    before = np.full(states, 1 / states) if belief is None else stay * belief + (1 - stay) / states
+    after = before * np.exp(evidence - evidence.max())
+    return np.asarray(after / after.sum())
+
+
+def soften(posterior: Floats, temperature: float) -> Floats:
+    """p^(1 / temperature), rows sum to 1: rows are not independent, so the posterior is too sure."""
+    power = np.maximum(posterior, 1e-300) ** (1 / temperature)
+    return np.asarray(power / power.sum(axis=1, keepdims=True))
+
+
+@compiled_later
+def _forward_backward(
+    evidence: Floats,
+    states: Numbers,
+    allowed: NDArray[np.bool_],
+    begin: Floats,
+    end: Floats,
+    edges: Numbers,
+    weight: Floats,
+    stay: float,
+    jump: float,
+) -> tuple[Floats, float]:
+    """a_t(n) = (stay a_{t-1}(n) + sum over edges m -> n of w a_{t-1}(m) + jump) L_t(n), and b_t backwards alike.
+
+    Every a_t sums to 1 over the nodes, so that the jump to any node has one probability.
+    """
+    rows, nodes = len(evidence), len(states)
+    masked = len(allowed) > 0
+    likelihood, ahead = np.zeros((rows, nodes)), np.zeros((rows, nodes))
+    found, log_likelihood = np.zeros(evidence.shape), 0.0
+    for t in range(rows):
+        top = -np.inf
+        for n in range(nodes):
+            if not masked or allowed[t, n]:
+                top = max(top, evidence[t, states[n]])
+        for n in range(nodes):
+            if not masked or allowed[t, n]:
+                likelihood[t, n] = np.exp(evidence[t, states[n]] - top)
+                if t == rows - 1:
+                    likelihood[t, n] *= end[n]
+            ahead[t, n] = begin[n] if t == 0 else stay * ahead[t - 1, n] + jump
+        if t > 0:
+            for k in range(len(edges)):
+                ahead[t, edges[k, 1]] += weight[k] * ahead[t - 1, edges[k, 0]]
+        total = 0.0
+        for n in range(nodes):
+            ahead[t, n] *= likelihood[t, n]
+            total += ahead[t, n]
+        if not total > 0.0:
+            return found, -np.inf
+        log_likelihood += np.log(total) + top
+        for n in range(nodes):
+            ahead[t, n] /= total
+    back, seen = np.ones(nodes), np.empty(nodes)
+    for n in range(nodes):
+        found[rows - 1, states[n]] += ahead[rows - 1, n]
+    for t in range(rows - 2, -1, -1):
+        total = 0.0
+        for n in range(nodes):
+            seen[n] = back[n] * likelihood[t + 1, n]
+            total += seen[n]
+        for n in range(nodes):
+            back[n] = stay * seen[n] + jump * total
+        for k in range(len(edges)):
+            back[edges[k, 0]] += weight[k] * seen[edges[k, 1]]
+        norm, most = 0.0, 0.0
+        for n in range(nodes):
+            norm += ahead[t, n] * back[n]
+            most = max(most, back[n])
+        if not norm > 0.0:
+            return found, -np.inf
+        for n in range(nodes):
+            found[t, states[n]] += ahead[t, n] * back[n] / norm
+            back[n] /= most
+    return found, log_likelihood

@@ -1,0 +1,339 @@
+"""Learning the model from all videos together, with whatever people know about some of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+from stepcut.methods.arithmetic import Floats
+from stepcut.methods.constraints import OPEN, Constraint
+from stepcut.methods.inputs import Labels
+from stepcut.methods.stepcut.chain import Chain, build_chain
+from stepcut.methods.stepcut.consensus import pair_steps
+from stepcut.methods.stepcut.em import EM, Emission, Joined
+from stepcut.methods.stepcut.model import Scales
+from stepcut.timeline import BACKGROUND, runs
+
+FINE, COARSE = 16.0, 4.0
+"""A step lasts this many times the widths of the two Gaussians that smooth features."""
+MOTION = 1.0
+"""Seconds before and after between which motion is measured."""
+PRIOR = 3.0
+"""Weight of the time density against one independent observation."""
+ITERATIONS = 10
+"""Iterations of EM."""
+TRANSLATIONS = 10
+"""Starts from which the discovered steps are translated into those of transcripts and clicks."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The outcome of EM."""
+
+    em: EM
+    emission: Emission
+    scales: Scales
+    stay: float
+    """Probability that a state goes on in the next row of features."""
+    observation: float
+    """Rows of features that count as one independent observation."""
+
+    def without(self, places: Sequence[int], iterations: int) -> Emission:
+        """What is learned without the videos at these `places`, after so many more iterations."""
+        gone = np.isin(self.em.videos.video, places)
+        if not iterations:
+            return self.em.maximise(gone)
+        kept = [place for place in range(len(self.em.chains)) if place not in places]
+        rows = self.em.videos.split(self.em.videos.rows)
+        return replace(
+            self.em,
+            videos=Joined.of([rows[place] for place in kept]),
+            chains=[self.em.chains[place] for place in kept],
+            posterior=self.em.posterior[~gone],
+            trust=self.em.trust[~gone],
+        ).run(iterations)
+
+
+def learn_model(
+    videos: Sequence[Floats],
+    rate: float,
+    start: Sequence[Labels],
+    count: int,
+    constraints: Sequence[Constraint | None],
+    lasts: float,
+    background: float | None = None,
+    prior: float = 1.0,
+    numbered: bool = False,
+) -> Learned:
+    """EM over all videos, which keeps to the constraints.
+
+    Parameters
+    ----------
+    videos
+        (T, p) each, centred, on principal directions.
+    rate
+        Rows per second.
+    start
+        The steps (T,) of every video as discovered without annotations, or as shown by now.
+    count
+        The number of steps, K.
+    constraints
+        What is known about each video, or None.
+    lasts
+        Rows that a step lasts where annotations do not say it.
+    background
+        Expected share of time that is background; None: not known; 0: there is none.
+    prior
+        Weight of when steps come, 1 as usual.
+    numbered
+        Whether `start` has the numbers of the constraints already.
+    """
+    states = count + 1
+    median = float(np.median([len(rows) for rows in videos]))
+    usual = max(1.0, median / count)
+    known = [place for place, one in enumerate(constraints) if one is not None]
+    chains = {place: build_chain(constraints[place], len(videos[place]), states) for place in known}
+    alone = {  # what the constraints say without any features
+        place: chain.posterior(np.zeros((len(videos[place]), states)), 1 - 1 / max(usual, 2.0))
+        for place, chain in chains.items()
+    }
+    begin = _begin(start, chains, alone, states, usual, numbered)
+    settled = [begin[place].argmax(axis=1) for place in known]
+    durations = _Durations.of(settled, count, lasts, usual) if known else None
+    lasts = durations.lasts if durations else lasts
+    stay = durations.stay if durations else 1 - min(0.5, 1 / lasts)
+    share = np.full(states, median / states)
+    for one in [begin[place] for place in known] or begin:
+        share += one.sum(axis=0)
+    share /= share.sum()
+    if background is not None:
+        share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
+    scales = Scales(np.array([lasts / FINE, lasts / COARSE]), max(1, round(MOTION * rate)))
+    stride = max(1, int(scales.sigmas[0] / 2))
+    observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
+    determined = [
+        _determined(alone[place]) if place in alone else np.zeros(len(rows))
+        for place, rows in enumerate(videos)
+    ]
+    unsaid = sum(float((1 - one).sum()) for one in determined)
+    # All that is open counts as one video: with one annotated video it has an equal say, with ten hardly any.
+    trust = 1 / max(1.0, unsaid / median)
+    em = EM(
+        Joined.of([scales.view(rows)[::stride].astype(np.float32) for rows in videos]),
+        [
+            build_chain(one, len(rows), states, stride)
+            for one, rows in zip(constraints, videos, strict=True)
+        ],
+        np.concatenate([one[::stride] for one in begin]),
+        np.concatenate([(one + (1 - one) * trust)[::stride] for one in determined]),
+        stay=max(0.5, 1 - stride * (1 - stay)),
+        observation=observation / stride,
+        shortest=scales.sigmas[1] / stride,
+        share=share,
+        prior=prior * PRIOR,
+        origin=0.0 if background == 0 else 1.0,
+    )
+    return Learned(em, em.run(ITERATIONS), scales, stay, observation)
+
+
+@dataclass(frozen=True)
+class _Durations:
+    lasts: float
+    """Rows that a step lasts."""
+    stay: float
+    """Probability that a state goes on in the next row."""
+
+    @classmethod
+    def of(
+        cls, settled: Sequence[NDArray[np.int64]], count: int, lasts: float, usual: float
+    ) -> "_Durations":
+        """From the states (T,) of some videos, with the pseudo-count of one step of usual length."""
+        states, first, last = np.concatenate([runs(one) for one in settled]).T
+        lengths, done = last - first, states < count
+        return cls(
+            float((lengths[done].sum() + lasts) / (done.sum() + 1)),
+            float(1 - min(0.5, (len(lengths) + 1) / (lengths.sum() + usual))),
+        )
+
+
+def _determined(posterior: Floats) -> Floats:
+    """(T,): 1 where constraints alone leave one state, 0 where they leave all: 1 - H(p) / log S."""
+    entropy = -(posterior * np.log(np.maximum(posterior, 1e-300))).sum(axis=1)
+    return np.asarray(1 - entropy / np.log(posterior.shape[1]))
+
+
+def correlated_rows(videos: Sequence[Floats], lag: float) -> float:
+    """Rows for which features stay correlated: where the structure function reaches half its value at `lag` rows.
+
+    D(l) = mean |x_(t+l) - x_t|^2, linear between whole l. Rows repeated n times give n times as much, so the model does
+    not depend on the rate of the features.
+    """
+    far = max(1, round(lag))
+
+    def structure(apart: int) -> float:
+        pairs = [rows[apart:] - rows[:-apart] for rows in videos if len(rows) > apart]
+        count = sum(map(len, pairs))
+        return sum(float((one**2).sum()) for one in pairs) / count if count else 0.0
+
+    half, before = structure(far) / 2, 0.0
+    for apart in range(1, far + 1):
+        now = structure(apart)
+        if now >= half:
+            return apart - 1 + (half - before) / (now - before) if now > before else 1.0
+        before = now
+    return float(far)
+
+
+def _begin(
+    start: Sequence[Labels],
+    chains: dict[int, Chain],
+    alone: dict[int, Floats],
+    states: int,
+    usual: float,
+    numbered: bool,
+) -> list[Floats]:
+    """Where EM starts: the discovered steps, in the numbers of the annotations, and within the constraints."""
+    count = states - 1
+    symbols = [np.where(labels == BACKGROUND, count, labels) for labels in start]
+    begin = [(one[:, None] == np.arange(states)).astype(np.float64) for one in symbols]
+    if not chains:
+        return begin
+    within = alone
+    if any(len(chain.edges) for chain in chains.values()):
+        within = _translate({place: symbols[place] for place in chains}, chains, alone, usual)
+    if not numbered:
+        gain = 1e-9 * np.eye(count) + _soft_overlap(within, begin)
+        _, columns = pair_steps(gain)
+        order = np.append(columns, count)
+        begin = [one[:, order] for one in begin]
+    for place, chain in chains.items():
+        if len(chain.edges):
+            begin[place] = within[place]
+        else:
+            begin[place] = chain.posterior(
+                np.log(0.5 * begin[place] + 0.5 / states), 1 - 1 / max(usual, 2.0)
+            )
+    return begin
+
+
+def _soft_overlap(within: dict[int, Floats], begin: Sequence[Floats]) -> Floats:
+    """F1 (K, K) between the annotated steps and the discovered ones, in the annotated videos."""
+    count = begin[0].shape[1] - 1
+    both, said, found = np.zeros((count, count)), np.zeros(count), np.zeros(count)
+    for place, posterior in within.items():
+        both += posterior[:, :count].T @ begin[place][:, :count]
+        said += posterior[:, :count].sum(axis=0)
+        found += begin[place][:, :count].sum(axis=0)
+    return np.asarray(2 * both / np.maximum(said[:, None] + found, 1e-9))
+
+
+def _translate(
+    symbols: dict[int, Labels], chains: dict[int, Chain], alone: dict[int, Floats], usual: float
+) -> dict[int, Floats]:
+    """The posterior (T, S) of each annotated video by a hidden Markov model whose symbols are the discovered steps.
+
+    A transcript says in which order steps come, the discovered steps say where something changes: together they settle
+    which discovered step is which. Baum-Welch from several starts; the likeliest is kept.
+    """
+    states = next(iter(alone.values())).shape[1]
+    stay, observation = 1 - 1 / max(usual, 2.0), max(1.0, usual / COARSE)
+    hot = {
+        place: (one[:, None] == np.arange(states)).astype(np.float64)
+        for place, one in symbols.items()
+    }
+    rng = np.random.default_rng(0)
+    best: tuple[float, dict[int, Floats]] = (-np.inf, alone)
+    for trial in range(TRANSLATIONS):
+        posterior = {
+            place: _shaken(chain, symbols[place], states, stay, usual, rng)
+            if trial
+            else alone[place]
+            for place, chain in chains.items()
+        }
+        for _ in range(2 * ITERATIONS):
+            table = np.ones((states, states))
+            for place, one in posterior.items():
+                table += one.T @ hot[place] * states / len(one)
+            table /= table.sum(axis=1, keepdims=True)
+            gain = np.log(table / table.mean(axis=0))
+            evidence = {place: gain[:, one].T / observation for place, one in symbols.items()}
+            ran = {place: chain.run(evidence[place], stay) for place, chain in chains.items()}
+            posterior = {place: one for place, (one, _) in ran.items()}
+        likelihood = sum(one for _, one in ran.values())
+        if likelihood > best[0]:
+            best = (likelihood, posterior)
+    return best[1]
+
+
+def _shaken(
+    chain: Chain, labels: Labels, states: int, stay: float, usual: float, rng: np.random.Generator
+) -> Floats:
+    """A random start that keeps to the constraints: evidence by chance, a quarter of a step at a time."""
+    block = max(1, int(usual / COARSE))
+    noise = 0.1 * rng.normal(size=(-(-len(labels) // block), states))
+    return chain.posterior(np.repeat(noise, block, axis=0)[: len(labels)], stay)
+
+
+def check_constraints(
+    constraints: Sequence[Constraint | None], lengths: Sequence[int]
+) -> list[Constraint | None]:
+    """One constraint or None per video of so many rows; a clear message for what makes no sense."""
+    if len(constraints) != len(lengths):
+        raise OptionError(
+            f"constraints must be a list of {len(lengths)}, one for each video; None stands for no annotation.",
+        )
+    for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
+        if one is not None:
+            _check(one, length, f"video {number}")
+    return [one if one is not None and _says_something(one) else None for one in constraints]
+
+
+def _says_something(one: Constraint) -> bool:
+    labelled = one.labels is not None and bool((one.labels != OPEN).any())
+    return labelled or bool(one.clicks) or one.transcript is not None
+
+
+def _check(one: Constraint, length: int, video: str) -> None:
+    if one.labels is not None:
+        labels = np.asarray(one.labels)
+        if labels.shape != (length,) or labels.dtype.kind not in "iu":
+            raise OptionError(
+                f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole numbers ({length},), "
+                "one per row of features: a step from 0, -1 for background, -2 for open."
+            )
+        if labels.size and labels.min() < OPEN:
+            raise OptionError(
+                f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for background and -2 for "
+                "open."
+            )
+    rows = [row for row, _ in one.clicks]
+    if rows != sorted(rows) or any(not 0 <= row < length for row in rows):
+        raise OptionError(f"the clicks of {video} must lie in its {length} rows, in order of time.")
+    if len(set(rows)) < len(rows):
+        twice = next(row for row in rows if rows.count(row) > 1)
+        if len({step for row, step in one.clicks if row == twice}) > 1:
+            raise OptionError(
+                f"two clicks of {video} at row {twice} name different steps; keep one of them."
+            )
+    if one.transcript is not None:
+        needed = len(one.transcript.steps) - len(one.transcript.optional)
+        if needed > length:
+            raise OptionError(
+                f"the transcript of {video} has {needed} steps, more than its {length} rows of features; extract "
+                "features at a higher rate, or shorten it."
+            )
+
+
+def named_steps(one: Constraint | None) -> set[int]:
+    """The numbers of the steps that a constraint speaks of."""
+    if one is None:
+        return set()
+    said = (
+        set() if one.labels is None else {int(step) for step in np.unique(one.labels) if step >= 0}
+    )
+    said |= {step for _, step in one.clicks}
+    if one.transcript is not None:
+        said |= {*one.transcript.steps, *one.transcript.anytime}
+    return said

@@ -1,0 +1,173 @@
+"""The chain of states: forward-backward equals the sum over all paths, with and without constraints."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stepcut.errors import AnnotationError
+from stepcut.methods.constraints import OPEN, Constraint, Transcript
+from stepcut.methods.stepcut.chain import build_chain, forward, stride_labels
+
+STAY = 0.7
+BACK = 2
+"""The state of background beside steps 0 and 1."""
+ROWS = 6
+
+
+def fits_transcript(path: tuple[int, ...], script: Transcript) -> bool:
+    """Whether the steps of a path, repeats of one state apart, are those of the transcript."""
+    done = [a for a, _ in zip(path, (*path[1:], -1), strict=True) if _ != a]
+    done = [state for state in done if state != BACK and state not in script.anytime]
+    kept = list(range(len(script.steps)))
+    skips = product([True, False], repeat=len(script.optional))
+    for skip in skips:
+        dropped = {place for place, gone in zip(sorted(script.optional), skip, strict=True) if gone}
+        if done == [script.steps[place] for place in kept if place not in dropped]:
+            return True
+    return False
+
+
+def fits(path: tuple[int, ...], one: Constraint) -> bool:
+    """Whether a path of states keeps to a constraint: read straight from its definition."""
+    if one.labels is not None:
+        for state, label in zip(path, one.labels, strict=True):
+            if label != OPEN and state != (BACK if label == -1 else label):
+                return False
+    if any(path[row] != step for row, step in one.clicks):
+        return False
+    if one.clicks and one.complete and one.transcript is None:
+        first, last = one.clicks[0], one.clicks[-1]
+        if not _in_order(path[: first[0] + 1], [BACK, first[1]]):
+            return False
+        if not _in_order(path[last[0] :], [last[1], BACK]):
+            return False
+        for (row, a), (later, b) in pairwise(one.clicks):
+            if not _in_order(path[row : later + 1], [a, BACK, b]):
+                return False
+    return one.transcript is None or fits_transcript(path, one.transcript)
+
+
+def _in_order(path: tuple[int, ...], states: list[int]) -> bool:
+    """Whether a path goes through these states in order; any but the last may be skipped."""
+    place = 0
+    for state in path:
+        while place < len(states) and states[place] != state:
+            place += 1
+        if place == len(states):
+            return False
+    return True
+
+
+CONSTRAINTS = {
+    "nothing": Constraint(),
+    "labels": Constraint(labels=np.array([0, 0, -1, -1, 1, 1])),
+    "partial labels": Constraint(labels=np.array([OPEN, 0, OPEN, OPEN, -1, OPEN])),
+    "incomplete clicks": Constraint(clicks=((1, 0), (4, 1)), complete=False),
+    "complete clicks": Constraint(clicks=((1, 0), (4, 1))),
+    "clicks at the ends": Constraint(clicks=((0, 1), (5, 0))),
+    "transcript": Constraint(transcript=Transcript((0, 1))),
+    "transcript and a click": Constraint(clicks=((3, 1),), transcript=Transcript((0, 1))),
+    "optional first step": Constraint(transcript=Transcript((0, 1), optional=frozenset({0}))),
+    "optional last step": Constraint(transcript=Transcript((0, 1), optional=frozenset({1}))),
+}
+
+
+def oracle(evidence: NDArray[np.float64], one: Constraint) -> NDArray[np.float64]:
+    """The share (T, S) of all paths that keep to the constraint, each of equal prior but for stays."""
+    total = np.zeros(evidence.shape)
+    for path in product(range(evidence.shape[1]), repeat=len(evidence)):
+        if fits(path, one):
+            weight = np.exp(sum(evidence[row, state] for row, state in enumerate(path)))
+            for a, b in pairwise(path):
+                weight *= STAY + (1 - STAY) / 3 if a == b else (1 - STAY) / 3
+            for row, state in enumerate(path):
+                total[row, state] += weight
+    return total / total.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["nothing", "labels", "partial labels", "incomplete clicks"])
+def test_where_any_state_may_follow_any_other_it_is_the_sum_over_paths(name: str) -> None:
+    evidence = np.random.default_rng(0).normal(size=(ROWS, 3))
+    chain = build_chain(CONSTRAINTS[name], ROWS, 3)
+    np.testing.assert_allclose(chain.posterior(evidence, STAY), oracle(evidence, CONSTRAINTS[name]))
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_a_state_is_possible_exactly_where_some_path_that_fits_has_it(name: str) -> None:
+    evidence = np.random.default_rng(1).normal(size=(ROWS, 3))
+    found = build_chain(CONSTRAINTS[name], ROWS, 3).posterior(evidence, STAY)
+    np.testing.assert_array_equal(found > 0, oracle(evidence, CONSTRAINTS[name]) > 0)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("name", ["complete clicks", "clicks at the ends", "transcript"])
+def test_a_left_right_chain_is_the_sum_over_paths_of_its_nodes(name: str) -> None:
+    evidence = np.random.default_rng(2).normal(size=(ROWS, 3))
+    chain = build_chain(CONSTRAINTS[name], ROWS, 3)
+    begin, end = chain.ends
+    leave = np.bincount(chain.edges[:, 0], minlength=len(chain.states))
+    step = {(a, b): (1 - STAY) / leave[a] for a, b in chain.edges.tolist()}
+    total = np.zeros((ROWS, 3))
+    for path in product(range(len(chain.states)), repeat=ROWS):
+        weight = begin[path[0]] * end[path[-1]]
+        for a, b in pairwise(path):
+            weight *= STAY if a == b else step.get((a, b), 0.0)
+        if weight and (not len(chain.allowed) or chain.allowed[range(ROWS), path].all()):
+            weight *= np.exp(sum(evidence[row, chain.states[n]] for row, n in enumerate(path)))
+            for row, node in enumerate(path):
+                total[row, chain.states[node]] += weight
+    found = chain.posterior(evidence, STAY)
+    np.testing.assert_allclose(found, total / total.sum(axis=1, keepdims=True))
+
+
+def test_a_step_of_any_time_may_stand_where_background_may() -> None:
+    chain = build_chain(Constraint(transcript=Transcript((0,), anytime=frozenset({1}))), 3, 3)
+    evidence = np.zeros((3, 3))
+    evidence[0, 1] = evidence[1, 0] = evidence[2, 1] = 50
+    assert chain.posterior(evidence, STAY).argmax(axis=1).tolist() == [1, 0, 1]
+    evidence[1, 0] = 0
+    assert chain.posterior(evidence, STAY)[:, 0].sum() >= 1  # step 0 is done somewhere
+
+
+def test_the_forward_pass_alone_ends_where_forward_backward_ends() -> None:
+    evidence = np.random.default_rng(2).normal(size=(9, 4)) * 3
+    free, belief = build_chain(None, 9, 4), None
+    for row in range(9):
+        belief = forward(belief, evidence[row], 0.9)
+        np.testing.assert_allclose(belief, free.posterior(evidence[: row + 1], 0.9)[-1])
+
+
+def test_evidence_of_any_size_leaves_finite_posteriors() -> None:
+    evidence = np.zeros((50, 3))
+    evidence[:25, 0], evidence[25:, 2] = 1e6, 1e6
+    found = build_chain(None, 50, 3).posterior(evidence, 0.9)
+    assert np.isfinite(found).all()
+    assert found.argmax(axis=1).tolist() == [0] * 25 + [2] * 25
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Constraint(clicks=((0, 1), (3, 0)), transcript=Transcript((0, 1))),
+        Constraint(labels=np.array([1, 1, 0, 0, 0, 0]), transcript=Transcript((0, 1))),
+        Constraint(labels=np.array([1, 1, 1, 0, 0, 0]), clicks=((1, 0),), complete=False),
+    ],
+)
+def test_annotations_that_contradict_each_other_are_refused(one: Constraint) -> None:
+    with pytest.raises(AnnotationError, match="contradict"):
+        build_chain(one, ROWS, 3).posterior(np.zeros((ROWS, 3)), STAY)
+
+
+def test_more_clicks_than_rows_are_refused() -> None:
+    with pytest.raises(AnnotationError, match="4 clicks"):
+        build_chain(Constraint(clicks=((0, 0), (1, 1), (2, 0), (2, 1))), 3, 3)
+
+
+def test_every_second_label_keeps_what_lasts_a_single_row() -> None:
+    labels = np.array([0, 0, 0, 1, 0, 0, OPEN, OPEN])
+    assert stride_labels(labels, 2).tolist() == [0, 1, 0, OPEN]
+    assert stride_labels(labels, 1).tolist() == labels.tolist()

@@ -1,0 +1,176 @@
+"""Discovery without labels: every part against a slow oracle that is plainly right."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise, permutations
+
+import numpy as np
+import pytest
+
+from stepcut.errors import OptionError
+from stepcut.methods.stepcut.change_points import find_change_points
+from stepcut.methods.stepcut.consensus import (
+    agreement,
+    come_again,
+    consensus,
+    first_times,
+    overlap,
+    time_regularity,
+)
+from stepcut.methods.stepcut.restarts import choose_width, usual_times
+from stepcut.methods.stepcut.slow_features import (
+    centre,
+    refined_axes,
+    slow_axes,
+    smooth,
+    soft_normalise,
+)
+from stepcut.methods.stepcut.step_count import choose_count
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_change_points_are_the_best_of_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(11, 2))
+    shortest, longest, count = 2, 6, 3
+
+    def cost(bounds: tuple[int, ...]) -> float:
+        return sum(((rows[a:b] - rows[a:b].mean(0)) ** 2).sum() for a, b in pairwise(bounds))
+
+    every = [
+        (0, *inner, 11)
+        for inner in combinations(range(1, 11), count - 1)
+        if all(shortest <= b - a <= longest for a, b in zip((0, *inner), (*inner, 11), strict=True))
+    ]
+    best = min(every, key=cost)
+    assert tuple(find_change_points(rows, count, shortest, longest)) == best
+
+
+def test_change_points_that_cannot_be_are_refused() -> None:
+    with pytest.raises(OptionError, match="3 rows cannot be cut into 4 segments"):
+        find_change_points(np.zeros((3, 1)), 4)
+
+
+def test_slow_axes_find_what_is_slow_under_strong_flicker() -> None:
+    rng = np.random.default_rng(3)
+    videos = []
+    for _ in range(3):
+        slow = np.repeat(rng.normal(size=8), 40)
+        rows = np.column_stack([slow, *(2 * rng.normal(size=(3, 320)))])
+        videos.append(centre(rows))
+    axis = slow_axes(videos, 10.0, 1)[:, 0]
+    assert abs(axis[0]) > 0.9 * np.linalg.norm(axis)
+    # The principal direction would be one of the three that flicker.
+    assert videos[0].std(axis=0).argmax() != 0
+
+
+def test_refined_axes_leave_out_what_differs_between_videos() -> None:
+    rng = np.random.default_rng(4)
+    labels = [np.repeat([0, 1, 2], 30) for _ in range(6)]
+    videos = []
+    for cut in labels:
+        particular = np.repeat(rng.normal(size=3), 30)  # as slow as a step, other in every video
+        videos.append(centre(np.column_stack([np.array([-1.0, 0.0, 1.0])[cut], particular])))
+    axis = refined_axes(videos, labels, 3, 1)[:, 0]
+    assert abs(axis[0]) > abs(axis[1])
+
+
+def test_overlap_and_agreement() -> None:
+    a, b = np.array([0, 0, 1, 1, -1]), np.array([1, 1, 1, 0, 0])
+    slow = [
+        [2 * sum((a == i) & (b == j)) / (sum(a == i) + sum(b == j)) for j in range(2)]
+        for i in range(2)
+    ]
+    assert np.allclose(overlap(a, b, 2), slow)
+    best = max(np.mean([slow[i][p[i]] for i in range(2)]) for p in permutations(range(2)))
+    assert agreement(a, b, 2) == pytest.approx(best)
+
+
+def test_consensus_whatever_their_numbers() -> None:
+    rng = np.random.default_rng(5)
+    true = np.repeat(np.arange(4), 25)
+    cuts = []
+    for _ in range(7):
+        noisy = np.where(rng.random(100) < 0.3, rng.integers(0, 4, 100), true)
+        cuts.append(rng.permutation(4)[noisy])
+    votes = consensus(cuts, 4)
+    assert agreement(votes.argmax(axis=1), true, 4) > max(agreement(cut, true, 4) for cut in cuts)
+
+
+def test_time_regularity_is_one_for_a_fixed_order_and_nothing_for_any_order() -> None:
+    fixed = [np.repeat([0, 1, 2, 3], length) for length in (3, 5, 9)]
+    assert time_regularity(fixed, 4, 1) == pytest.approx(1)
+    free = [np.repeat(order, 4) for order in permutations(range(4))]
+    assert time_regularity(free, 4, 1) == pytest.approx(0, abs=1e-9)
+    one_late = [*fixed, np.repeat([1, 2, 3, 0], 4)]
+    assert 0.2 < time_regularity(one_late, 4, 1) < 1
+
+
+def test_whether_most_steps_come_again() -> None:
+    rounds = [np.repeat([0, 1, 2, 1, 2, 3, 3], length) for length in (3, 5, 9)]
+    assert not come_again([rounds], 4, 1)  # two of four
+    assert come_again([rounds, [cut[len(cut) // 7 :] for cut in rounds]], 4, 1)  # and two of three
+    assert not come_again([[np.array([0, 0, -1, 0, 0])]], 1, 1)  # a pause is no end
+    assert come_again(
+        [[np.array([0, 0, 1, 0, 0])]], 2, 2
+    )  # what is hardly there does not count, but ends a step
+    assert not come_again([[np.array([-1])]], 2, 1)
+
+
+
+
+
+
+def test_when_steps_first_come() -> None:
+    cuts = [np.array([2, 0, 1, 0, 1]), np.array([-1, 0, 1, 0]), np.array([0, 2, 1, 0, 1])]
+    np.testing.assert_allclose(first_times(cuts, 4), [0.2, 0.4, 0.1, 1.0])
+
+
+def test_time_regularity_of_steps_that_no_two_videos_share_is_nothing() -> None:
+    assert time_regularity([np.array([0, 0]), np.array([1, 1])], 2, 1) == 0
+    assert time_regularity([np.array([-1, -1])], 2, 1) == 0
+    assert (
+        time_regularity([np.array([0, 0, 1]), np.array([0, 0, 0])], 2, 2) == 0
+    )  # a step of one row is not there
+
+
+def test_soft_normalise_keeps_short_rows_short() -> None:
+    rows = soft_normalise(np.array([[10.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), 1.0)
+    assert np.allclose(np.linalg.norm(rows, axis=1), [10 / 10.3, 1 / 1.3, 0])
+
+
+def test_smoothing_a_short_video_is_its_mean_at_most() -> None:
+    assert np.isfinite(smooth(np.ones((2, 1)), 1000.0)).all()
+
+
+def _made(noise: float, rows: int) -> list[np.ndarray]:
+    """Five steps of so many rows each, and noise on every row."""
+    rng = np.random.default_rng(7)
+    videos = [np.repeat(rng.normal(size=(5, 4)), rows, axis=0) for _ in range(4)]
+    return [centre(video + noise * rng.normal(size=video.shape)) for video in videos]
+
+
+def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_others_over_less() -> None:
+    assert choose_width(_made(3.0, 80), 5) == 20
+    little, less = choose_width(_made(0.7, 80), 5), choose_width(_made(0.3, 80), 5)
+    # Where smoothing takes n and leaves s, sqrt(n / s): the noise is 0.49, then 0.09, against steps of about 1.
+    assert 10 < little < 20
+    assert less == pytest.approx(little * 0.3 / 0.7, rel=0.25)
+    assert choose_width([np.zeros((400, 4))], 5) == 20
+
+
+def test_steps_that_come_once_are_ordered_by_their_mean_time_and_cycles_by_their_first() -> None:
+    once = [np.repeat([1, 0, 2], 10)] * 3
+    assert usual_times(once, 3, 1).argsort().tolist() == [1, 0, 2]
+    cycles = [np.array([2, 0, 1, 2, 0, 1, 2, 0])] * 3
+    assert usual_times(cycles, 3, 1).argsort().tolist() == [2, 0, 1]
+    assert usual_times([np.array([0, -1])], 2, 1)[1] == 1  # a step that nobody shows comes last
+
+
+def test_the_usual_number_of_steps_grows_slowly_with_the_length() -> None:
+    assert 5 <= choose_count([60] * 3, 1.0).count <= 7
+    assert 12 <= choose_count([900] * 3, 1.0).count <= 16
+    assert choose_count([60], 0.5).count == choose_count([120], 1.0).count
+    assert choose_count([5], 1.0).count == 3
+    assert choose_count([1, 1], 1.0).count == 2  # never more than there are rows
+    assert choose_count([60] * 3, 1.0, (8, 12)).count == 8
