@@ -117,10 +117,6 @@ def test_whether_most_steps_come_again() -> None:
     assert not come_again([[np.array([-1])]], 2, 1)
 
 
-
-
-
-
 def test_when_steps_first_come() -> None:
     cuts = [np.array([2, 0, 1, 0, 1]), np.array([-1, 0, 1, 0]), np.array([0, 2, 1, 0, 1])]
     np.testing.assert_allclose(first_times(cuts, 4), [0.2, 0.4, 0.1, 1.0])

@@ -14,14 +14,13 @@ from stepcut.methods.stepcut.chain import Chain, build_chain
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.methods.stepcut.em import EM, Emission, Joined
 from stepcut.methods.stepcut.model import Scales
+from stepcut.methods.stepcut.slow_features import PER_STEP
 from stepcut.timeline import BACKGROUND, runs
 
-FINE, COARSE = 16.0, 4.0
-"""A step lasts this many times the widths of the two Gaussians that smooth features."""
+FINE = 16.0
+"""A step lasts this many times the width of the finer of two Gaussians that smooth features."""
 MOTION = 1.0
 """Seconds before and after between which motion is measured."""
-PRIOR = 3.0
-"""Weight of the time density against one independent observation."""
 ITERATIONS = 10
 """Iterations of EM."""
 TRANSLATIONS = 10
@@ -110,7 +109,7 @@ def learn_model(
     share /= share.sum()
     if background is not None:
         share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
-    scales = Scales(np.array([lasts / FINE, lasts / COARSE]), max(1, round(MOTION * rate)))
+    scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
     stride = max(1, int(scales.sigmas[0] / 2))
     observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
     determined = [
@@ -132,7 +131,7 @@ def learn_model(
         observation=observation / stride,
         shortest=scales.sigmas[1] / stride,
         share=share,
-        prior=prior * PRIOR,
+        prior=prior,
         origin=0.0 if background == 0 else 1.0,
     )
     return Learned(em, em.run(ITERATIONS), scales, stay, observation)
@@ -238,7 +237,7 @@ def _translate(
     which discovered step is which. Baum-Welch from several starts; the likeliest is kept.
     """
     states = next(iter(alone.values())).shape[1]
-    stay, observation = 1 - 1 / max(usual, 2.0), max(1.0, usual / COARSE)
+    stay, observation = 1 - 1 / max(usual, 2.0), max(1.0, usual / PER_STEP)
     hot = {
         place: (one[:, None] == np.arange(states)).astype(np.float64)
         for place, one in symbols.items()
@@ -271,7 +270,7 @@ def _shaken(
     chain: Chain, labels: Labels, states: int, stay: float, usual: float, rng: np.random.Generator
 ) -> Floats:
     """A random start that keeps to the constraints: evidence by chance, a quarter of a step at a time."""
-    block = max(1, int(usual / COARSE))
+    block = max(1, int(usual / PER_STEP))
     noise = 0.1 * rng.normal(size=(-(-len(labels) // block), states))
     return chain.posterior(np.repeat(noise, block, axis=0)[: len(labels)], stay)
 

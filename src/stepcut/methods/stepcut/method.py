@@ -39,8 +39,8 @@ from stepcut.methods.stepcut.model import (
     make_model,
     most_likely,
 )
-from stepcut.methods.stepcut.restarts import PER_STEP, choose_width, discover
-from stepcut.methods.stepcut.slow_features import centre, principal_directions, smooth
+from stepcut.methods.stepcut.restarts import choose_width, discover
+from stepcut.methods.stepcut.slow_features import PER_STEP, centre, principal_directions, smooth
 from stepcut.methods.stepcut.step_count import choose_count
 from stepcut.progress import Hook, Stage, silent
 

@@ -21,19 +21,21 @@ from stepcut.methods.stepcut.consensus import (
     majority,
 )
 from stepcut.methods.stepcut.em import EM, Joined
-from stepcut.methods.stepcut.slow_features import noise_ratio, project, slow_axes, smooth
+from stepcut.methods.stepcut.slow_features import (
+    PER_STEP,
+    noise_ratio,
+    project,
+    slow_axes,
+    smooth,
+)
 from stepcut.timeline import runs
 
-PER_STEP = 4
-"""A step lasts this many times the width of the Gaussian that smooths noisy features."""
 PER_WIDTH = 8
 """Independent observations within that width."""
 SEGMENTS = 1.5
 """Segments per step between the change points of a start."""
 ITERATIONS = 12
 """Iterations of EM from each start."""
-PRIOR = 2.0
-"""Weight of the time density: while steps are unknown, time says more than features."""
 PROBES = 6
 """Restarts, without any time, that measure how long segments are at a width."""
 
@@ -72,7 +74,7 @@ def discover(
     views = look(videos, count, sigma)
     found = []
     for start in draw_starts(views, count, seed, restarts, time=prior):
-        found.append(majority(run(views, start, prior * PRIOR, ITERATIONS)))
+        found.append(majority(run(views, start, prior, ITERATIONS)))
         advance()
     together = views.joined.split(majority(consensus(found, count)))
     number = np.append(np.argsort(usual_times(together, count, views.shortest).argsort()), -1)

@@ -8,16 +8,15 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import Floats, fix_signs, scatter, step_sums, strongest_directions
 
-DIRECTIONS = 64
-"""Principal directions kept before anything else is learned."""
+PER_STEP = 4
+"""A step lasts this many times the width of the Gaussian that smooths noisy features."""
 AXES = 32
 """Slow axes kept of them."""
-FLOOR = 0.5
-"""Share of the mean noise that is added to every direction, so that a still direction is not taken for a slow one."""
 WHITEN = 0.25
 """0 leaves every axis its own variance, 1 makes all variances equal."""
 SHRINK = 0.5
-"""Share of the mean scatter within steps that is added to every direction of the refined axes."""
+"""Share of the mean noise, or of the mean variance within steps, that is added to every direction, so that a still
+direction is not taken for a slow one."""
 SOFT = 0.3
 """Rows are divided by their norm plus this share of the median norm, so that rows near 0 stay short."""
 
@@ -50,7 +49,7 @@ def centre(rows: NDArray[Any]) -> Floats:
     return np.asarray(wide - wide.mean(axis=0))
 
 
-def principal_directions(videos: Iterable[Floats], sigma: float, count: int = DIRECTIONS) -> Floats:
+def principal_directions(videos: Iterable[Floats], sigma: float, count: int) -> Floats:
     """(d, count): the principal directions of the centred videos, smoothed over `sigma` rows."""
     return strongest_directions([smooth(rows, sigma) for rows in videos], count)[0]
 
@@ -63,7 +62,7 @@ def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floa
     """
     slow = [smooth(rows, sigma) for rows in videos]
     noise = [smooth(rows, sigma / 12) - low for rows, low in zip(videos, slow, strict=True)]
-    return _solve(scatter(slow), scatter(noise), FLOOR, WHITEN, count)
+    return _solve(scatter(slow), scatter(noise), WHITEN, count)
 
 
 def refined_axes(
@@ -77,16 +76,16 @@ def refined_axes(
     sums, shown = step_sums(slow, labels, steps)
     means = sums / np.maximum(shown, 1)[:, None]
     within = [rows[cut >= 0] - means[cut[cut >= 0]] for rows, cut in zip(slow, labels, strict=True)]
-    return _solve(scatter(slow), scatter(within), SHRINK, 0.0, count)
+    return _solve(scatter(slow), scatter(within), 0.0, count)
 
 
-def _solve(signal: Floats, noise: Floats, floor: float, whiten: float, count: int) -> Floats:
+def _solve(signal: Floats, noise: Floats, whiten: float, count: int) -> Floats:
     """The `count` strongest v of  signal v = w noise v, each of length w^(-whiten / 2)."""
     from scipy.linalg import eigh
 
     dim = len(noise)
     level = float(np.trace(noise)) / dim or 1.0
-    strength, axes = eigh(signal, noise + floor * level * np.eye(dim))
+    strength, axes = eigh(signal, noise + SHRINK * level * np.eye(dim))
     strength, axes = strength[::-1][:count], axes[:, ::-1][:, :count]
     kept = max(
         1, int((strength > 1e-9 * max(strength[0], 1e-300)).sum())
