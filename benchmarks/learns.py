@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import shlex
 import statistics
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,10 @@ CHOSE_SETTINGS = {"omnivore 1", "omnivore 8", "omnivore 12", "pe_core_b16 16"}
 
 REPORT = """# What the paper's embedder learns
 
-Made by `python benchmarks/learns.py {command}`, stepcut {version}, {date}, torch {torch} on a CPU. Data: CaptainCook4D,
-features at one row a second; K = the true number of steps; seeds 0 to {last}, mean ± standard deviation over seeds.
-Embeddings have 128 dimensions. Training takes ten passes over the rows, here {iterations} iterations of 5 x 32 frames.
+Made by `python benchmarks/learns.py {command}`, stepcut {version}, {date}, torch {torch}
+on a CPU. Data: CaptainCook4D, recipes {tasks}, features at one row a second. K = the true number of steps.
+Seeds 0 to {last}: mean ± standard deviation over seeds. Embeddings have 128 dimensions. Training takes ten
+passes over the rows, here {iterations} iterations of 5 x 32 frames.
 
 - *same step*: share of the frames of a step whose nearest neighbour in another video is of the same step, %
 - *tau*: Kendall's tau of the alignment; 1 when nearest neighbours come in the order of time
@@ -99,22 +101,18 @@ def measure(row: str, recipe: Recipe, seed: int) -> dict[str, Any]:
     return {**figures, "iterations": len(embedder.curve_.values)}
 
 
-def cells(row: str, keys: list[str], kept: Kept, seeds: int) -> list[str]:
-    """Mean and deviation over seeds of the mean over tasks, for every figure."""
-    found = []
-    for name in FIGURES:
-        each = np.mean(
-            [[kept.known[f"{row} {key} {s}"][name] for s in range(seeds)] for key in keys], axis=0
-        )
-        digits = 2 if name == "tau" else 1
-        found.append(f"{each.mean():.{digits}f} ± {each.std():.{digits}f}")
-    return found
+def average(row: str, keys: list[str], name: str, kept: Kept, seeds: int) -> str:
+    """Mean and deviation over seeds of the mean over tasks."""
+    each = np.mean(
+        [[kept.known[f"{row} {key} {s}"][name] for s in range(seeds)] for key in keys], axis=0
+    )
+    digits = 2 if name == "tau" else 1
+    return f"{each.mean():.{digits}f} ± {each.std():.{digits}f}"
 
 
-def table(rows: list[str], keys: list[str], kept: Kept, seeds: int) -> str:
-    lines = [f"| | {' | '.join(FIGURES)} |", "|---|" + "--:|" * len(FIGURES)]
-    lines += [f"| {row} | {' | '.join(cells(row, keys, kept, seeds))} |" for row in rows]
-    return "\n".join(lines)
+def markdown(title: str, columns: list[str], rows: dict[str, list[str]]) -> str:
+    lines = [f"## {title}", "", f"| | {' | '.join(columns)} |", "|---|" + "--:|" * len(columns)]
+    return "\n".join([*lines, *(f"| {row} | {' | '.join(cells)} |" for row, cells in rows.items())])
 
 
 def main() -> None:
@@ -139,27 +137,37 @@ def main() -> None:
     groups = {
         "Tasks that chose settings": [key for key in keys if key in CHOSE_SETTINGS],
         "Other tasks": [key for key in keys if key not in CHOSE_SETTINGS],
-        **{f"{key.replace('_', ' ')}": [key] for key in keys},
     }
-    used = [kept.known[f"{row} {keys[0]} 0"].get("iterations") for row in given.rows]
-    all_used = [
-        each["iterations"] for each in kept.known.values() if each.get("iterations") is not None
-    ]
     parts = [
-        f"## {title}\n\n{table(list(given.rows), some, kept, given.seeds)}"
+        markdown(
+            title,
+            list(FIGURES),
+            {
+                row: [average(row, some, name, kept, given.seeds) for name in FIGURES]
+                for row in given.rows
+            },
+        )
         for title, some in groups.items()
         if some
     ]
+    for cut in FIGURES[2:]:
+        each = {
+            key: [average(row, [key], cut, kept, given.seeds) for row in given.rows] for key in keys
+        }
+        parts.append(markdown(f"By task, F1 after {cut}", list(given.rows), each))
+    trained = [kept.known[f"{row} {key} 0"] for row in given.rows for key in keys]
+    used = [each["iterations"] for each in trained if "iterations" in each]
     write_text(
         given.output,
         REPORT.format(
-            command=f"DATA --seeds {given.seeds} --rows {' '.join(map(repr, given.rows))}",
+            command=f"DATA --seeds {given.seeds} --rows {shlex.join(given.rows)}",
             version=__version__,
             date=datetime.datetime.now(tz=datetime.UTC).date(),
             torch=torch.__version__,
             last=given.seeds - 1,
-            iterations=f"{min(all_used)} to {max(all_used)}" if any(used) else "no",
+            iterations=f"{min(used)} to {max(used)}" if used else "no",
             chosen=", ".join(sorted(CHOSE_SETTINGS)),
+            tasks=", ".join(keys),
             tables="\n\n".join(parts),
         ),
     )

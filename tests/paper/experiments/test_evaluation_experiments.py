@@ -16,6 +16,7 @@ from typing import Any
 import datasets_trees as trees
 import numpy as np
 import pytest
+from openpyxl import load_workbook
 from resnet_weights import resnet_file
 from safetensors.numpy import load_file, save_file
 
@@ -561,8 +562,12 @@ def test_the_command_runs_keeps_and_makes_again(
     assert main([*source, "--plot", str(tmp_path / "steps.png")]) == 0
     assert capsys.readouterr().out == first.out
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
-    assert main([*source, "--format", "csv"]) == 0
+    sheet = tmp_path / "steps.xlsx"
+    assert main([*source, "--format", "csv", "-o", str(sheet)]) == 0
     assert capsys.readouterr().out.startswith("row,K,tea F1,tea IoU\nrandom,7,")
+    written = list(load_workbook(sheet)["table"].values)
+    assert written[0] == ("row", "K", "tea F1", "tea IoU")
+    assert written[1][:2] == ("random", 7)
     assert main(["experiment", "main", *source[2:]]) == 2
     assert "holds 'steps', not 'main'" in capsys.readouterr().err
     assert main(["experiment", "main"]) == 2
