@@ -548,8 +548,9 @@ def test_the_command_runs_keeps_and_makes_again(
     first = capsys.readouterr()
     (kept,) = tmp_path.glob("steps-folder-*.json")
     assert f"results kept in {kept}" in first.err
-    assert main([*words, "--steps", "3", "--set", "cut.smoothness=9"]) == 0
-    capsys.readouterr()
+    assert main([*words, "--steps", "3", "--set", "cut.smoothness=9", "cut.m=1.2"]) == 0
+    told = capsys.readouterr().out
+    assert "cut cut.smoothness=9, cut.m=1.2" in told  # every setting counts, not the last alone
     assert len(list(tmp_path.glob("steps-folder-*.json"))) == 2  # other settings, another file
     source = [
         "experiment",
