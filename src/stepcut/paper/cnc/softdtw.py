@@ -1,15 +1,16 @@
-"""Soft-DTW: the smooth cost of the best alignments of two sequences, with its exact gradient, batched.
+"""Soft-DTW: the smooth cost of the best alignments of two sequences, with its exact gradient,
+batched.
 
     R[i, j] = cost[i, j] + softmin(R[i-1, j], R[i, j-1], R[i-1, j-1]),   softmin(x) = -gamma log sum exp(-x / gamma)
 
-The gradient with respect to the cost is the share of the alignments that pass each cell. With w the weights of the
-three predecessors in the softmin of a cell, it is, from the last cell back,
+The gradient with respect to the cost is the share of the alignments that pass each cell. With w the
+weights of the three predecessors in the softmin of a cell, it is, from the last cell back,
 
     E[i, j] = E[i+1, j] w_up[i+1, j] + E[i, j+1] w_left[i, j+1] + E[i+1, j+1] w_cross[i+1, j+1],   E[n, m] = 1
 
-In float64 throughout. On a CPU one compiled loop does the work; on a GPU torch goes over the anti-diagonals, whose
-cells do not depend on one another, and reads nothing back, so that a training step can be recorded.
-"""
+In float64 throughout. On a CPU one compiled loop does the work; on a GPU torch goes over the
+anti-diagonals, whose cells do not depend on one another, and reads nothing back, so that a training
+step can be recorded."""
 
 from typing import Any
 
@@ -27,8 +28,8 @@ from stepcut.methods.arithmetic import Floats
 def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) -> Tensor:
     """The soft-DTW value of every cost matrix: `cost (B, N, M)` -> `(B,)`.
 
-    `gamma`: the smoothness; towards 0 it is the cost of the one best alignment. `lengths (B, 2)` counts the rows and
-    columns that are real, where sequences were padded at their end.
+    `gamma`: the smoothness; towards 0 it is the cost of the one best alignment. `lengths (B, 2)`
+    counts the rows and columns that are real, where sequences were padded at their end.
 
     >>> soft_dtw(torch.zeros(1, 1, 1))
     tensor([0.])
@@ -123,7 +124,8 @@ def _align(cost: Floats, gamma: float, ends: NDArray[np.int64]) -> tuple[Floats,
 
 
 def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same, a diagonal at a time. Cell (i, j) lies at place i of diagonal i + j, with A = -R / gamma there.
+    """The same, a diagonal at a time. Cell (i, j) lies at place i of diagonal i + j, with A = -R /
+    gamma there.
 
     Two diagonals, and one place, before the first hold log 0: no alignment comes from there.
     """

@@ -1,4 +1,5 @@
-"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their statistics."""
+"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their
+statistics."""
 
 import argparse
 

@@ -1,4 +1,5 @@
-"""`stepcut experiment`: a table of the paper on your data, ours beside the published one; or its figure."""
+"""`stepcut experiment`: a table of the paper on your data, ours beside the published one; or its
+figure."""
 
 import argparse
 import sys

@@ -1,4 +1,5 @@
-"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run stopped."""
+"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run
+stopped."""
 
 import logging
 import os
@@ -153,7 +154,8 @@ def run_experiment(
                 Work(cell, by_task[cell.view, cell.task], place, train, cut, where, as_published)
                 for cell in cells
             ]
-            # Trained embeddings first, each once: the cells that share one then find it on the disk.
+            # Trained embeddings first, each once: the cells that share one then find it on the
+            # disk.
             first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
             size = None if on_cluster else _jobs(jobs, ready)
             with open_engine(cluster, None if size == 1 else size) as workers:
@@ -205,7 +207,8 @@ def run_experiment(
 
 
 def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
-    """The encoder in words, with what changes its results most: iterations, frames, hidden width."""
+    """The encoder in words, with what changes its results most: iterations, frames, hidden
+    width."""
     on_maps = " maps of " in features
     chosen = {
         "iterations": "at most 10,000" if on_maps else "ten passes over the rows, at most 1,000",
@@ -229,7 +232,8 @@ def _device(device: str) -> str:
 
 
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
-    """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
+    """How many cells run at once: at most the cores, and what memory holds at six copies of the
+    rows each."""
     if jobs is not None:
         return jobs
     largest = max(
