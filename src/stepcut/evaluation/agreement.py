@@ -53,7 +53,8 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     """Compare two timelines of each video, as if all were one: times and boundaries are added up
     before any division.
 
-    pairs      two timelines for each video; steps are the same where their names are, what none covers is `(no step)`
+    pairs      two timelines for each video; steps are the same where their names are, and what
+               none covers is `(no step)`
     tolerance  seconds by which two boundaries may differ
 
     >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
@@ -227,7 +228,8 @@ def compare_annotations(
     """
     common = match_videos(first, second)
     if not common:
-        what = f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}"
+        some = " and ".join(", ".join(list(names)[:3]) for names in (first, second))
+        what = f"the two have no video in common: {some}"
         raise AnnotationError(f"{what}. They are matched by name.")
     both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
     ours, theirs, notes = match_steps(both)

@@ -73,7 +73,8 @@ def put_on_one_clock(
     sizes = sorted({len(found[ours].steps) for ours, _ in names})
     if sizes != [len(clusters)]:
         notes.append(
-            f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per video and "
+            f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per "
+            "video and "
             f"{len(clusters)} in all; K = {len(clusters)} is used."
         )
     pair = Pair([], [], [], clusters, steps, notes)
@@ -115,7 +116,8 @@ def match_names(
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
         raise AnnotationError(
-            f"no video has both a prediction and an annotation: predicted are {_some(found)}; annotated "
+            f"no video has both a prediction and an annotation: predicted are {_some(found)}; "
+            "annotated "
             f"are {_some(true)}. Name each label file after its video."
         )
     notes = []
@@ -139,12 +141,14 @@ def share_videos(
     in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
     if not in_all:
         raise AnnotationError(
-            "there is no video that all rows have; evaluate them separately, or give them the same videos."
+            "there is no video that all rows have; evaluate them separately, or give them the "
+            "same videos."
         )
     notes = [note for _, more in matched for note in more]
     if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
         notes.append(
-            f"{len(alone)} videos are not in every row and were left out of all: {_some(list(alone))}."
+            f"{len(alone)} videos are not in every row and were left out of all: "
+            f"{_some(list(alone))}."
         )
     shared = []
     for found, (names, _) in zip(rows, matched, strict=True):
@@ -162,7 +166,8 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
         spellings.setdefault(plain(name), []).append(name)
     notes = [
-        f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores and are taken "
+        f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores "
+        "and are taken "
         "as one."
         for same in spellings.values()
         if len(same) > 1

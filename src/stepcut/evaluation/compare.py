@@ -64,7 +64,8 @@ def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]])
         signs[0] = 1  # as the rows are is one of the ways, so p is never 0
     p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
     return (
-        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, better on "
+        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, "
+        "better on "
         f"{int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
     )
 

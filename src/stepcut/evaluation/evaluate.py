@@ -215,7 +215,8 @@ def evaluate(
     caption = (
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
         f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
-        f"seeds {' '.join(one.seed for one in opened[first])} (random: {random[0]} to {random[-1]}), "
+        f"seeds {' '.join(one.seed for one in opened[first])} (random: {random[0]} to "
+        f"{random[-1]}), "
         f"clock {clock:g} Hz, stepcut {__version__}"
     )
     named = chosen.name == "named"
@@ -373,7 +374,8 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     notes, videos = [], pairs[0].videos
     if said := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(
-            f"{len(said)} of the {len(videos)} videos are scored on their own training labels; exclude them for "
+            f"{len(said)} of the {len(videos)} videos are scored on their own training labels; "
+            "exclude them for "
             f"a fair score: {', '.join(said[:5])}{' ...' if len(said) > 5 else ''}."
         )
     return notes + [note for pair in pairs for note in pair.notes]

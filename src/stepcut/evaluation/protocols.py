@@ -52,12 +52,14 @@ class Protocol:
             k not in clusters or s not in steps for k, s in matching.items()
         ):
             raise OptionError(
-                f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column to row."
+                f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column "
+                "to row."
             )
         if len(set(matching.values())) < len(matching):
-            what = f"match gave two columns for one row, {matching!r}; a step is matched to one cluster"
+            what = f"match gave two columns for one row, {matching!r}; a step has one cluster"
             raise OptionError(
-                f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters beforehand."
+                f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters "
+                "beforehand."
             )
         return matching
 
@@ -78,13 +80,16 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     it is."""
     if protocol == "legacy":
         raise OptionError(
-            "protocol='legacy' is now two readings with names of their own: choose 'framewise' (background is a class "
-            "and is matched) or 'framewise-steps' (steps only, precision over every frame given to any cluster)."
+            "protocol='legacy' is now two readings with names of their own: choose 'framewise' "
+            "(background is a class "
+            "and is matched) or 'framewise-steps' (steps only, precision over every frame given "
+            "to any cluster)."
         )
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
         raise OptionError(
-            f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a {type(found).__name__}."
+            f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a "
+            f"{type(found).__name__}."
         )
     return found
 

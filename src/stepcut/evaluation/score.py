@@ -289,8 +289,10 @@ def score(
     for i, (p, t) in enumerate(zip(found, actual, strict=True)):
         if len(p) != len(t):
             raise OptionError(
-                f"video {i} has {len(p)} predicted and {len(t)} true labels; they must be one per frame of the same "
-                "video. Sample both at the same times, or hand timelines to stepcut.evaluate, which does."
+                f"video {i} has {len(p)} predicted and {len(t)} true labels; they must be one per "
+                "frame of the same "
+                "video. Sample both at the same times, or hand timelines to stepcut.evaluate, "
+                "which does."
             )
     if drop:
         kept = [t != BACKGROUND_ROW for t in actual]
@@ -307,7 +309,8 @@ def score(
         raise OptionError(f"{len(names)} names for true steps up to {last}; give one for each.")
     if not any(t.any() for t in actual):
         raise OptionError(
-            "true holds background only, so there is nothing to score; number the true steps from 1."
+            "true holds background only, so there is nothing to score; number the true steps from "
+            "1."
         )
     return Score(found, actual, chosen, names, rate, clusters)
 
@@ -327,7 +330,8 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
             )
             raise OptionError(
                 f"{what}[{i}] {held}; it must be one whole number per frame, the lowest {lowest} "
-                f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), leave empty videos out."
+                f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), "
+                "leave empty videos out."
             )
         if array.max() > LARGEST:
             told = f"{what}[{i}] holds {array.max()}"

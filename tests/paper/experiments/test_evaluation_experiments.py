@@ -377,7 +377,7 @@ def test_published_figures_of_the_other_tables() -> None:
         None,
     ]
     assert shown["tcc + procut (published)"][4:8] == [14.2, None, 14.9, 7.8]
-    assert any("conv4c maps of the videos; ours from no features" in note for note in cuts.notes)
+    assert any("conv4c maps; ours from no features" in note for note in cuts.notes)
 
 
 def test_what_every_seed_agrees_on_has_no_deviation() -> None:

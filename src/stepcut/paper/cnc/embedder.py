@@ -197,7 +197,8 @@ class Embedder:
         )
         if own:
             raise OptionError(
-                f"{own[0]} is of your own, which cannot be written down. To save the embedder, choose a loss from "
+                f"{own[0]} is of your own, which cannot be written down. To save the embedder, "
+                "choose a loss from "
                 f"{', '.join(LOSSES)}, and tune stepcut.paper.cnc.tune.TunableBackbone(graph)."
             )
         return {**given, "kind": self.kind_, "shape": self.shape_}
@@ -327,11 +328,12 @@ class Embedder:
         check_groups(self._groups())
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(
-                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} was given. Add "
+                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} "
+                "was given. Add "
                 "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
             )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            what = "1 video was given; at least 2 are needed, since steps are found by what videos have in common"
+            what = "1 video was given; steps are found by what at least 2 videos have in common"
             raise OptionError(f"{what}. Add another video of the same task.")
         return checked

@@ -50,7 +50,8 @@ def fuzzy_c_means(
     check_number("tolerance", tolerance, 0)
     if start is not None and np.shape(start) != (k, x.shape[1]):
         raise FeatureError(
-            f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per cluster."
+            f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per "
+            "cluster."
         )
     given = np.ones(len(x)) if weights is None else np.asarray(weights)
     if (
@@ -59,7 +60,7 @@ def fuzzy_c_means(
         or given.min() < 0
         or given.max() <= 0
     ):
-        what = f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0"
+        what = f"weights has shape {given.shape}; expected are {len(x)} of at least 0, not all 0"
         raise FeatureError(f"{what}. Leave it out to weigh all frames alike.")
     frames = _Frames(x, weights, overwrite)
     rng = np.random.default_rng(seed)
@@ -82,7 +83,8 @@ def memberships(
     check_number("m", m, 1, above=True)
     if centres.shape[1:] != x.shape[1:]:
         raise FeatureError(
-            f"centres has shape {centres.shape}; expected is (k, {x.shape[1]}), as wide as the frames."
+            f"centres has shape {centres.shape}; expected is (k, {x.shape[1]}), as wide as the "
+            "frames."
         )
     frames = _Frames(x, overwrite=overwrite)
     return frames.memberships(frames.inward(centres), m)

@@ -48,7 +48,7 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     costs, _, strength = _check(unary, weights)
     labels = _chain(costs, strength)
     if labels[0] < 0:
-        what = "unary holds NaN, minus infinity, or a frame without any finite cost; costs must be numbers"
+        what = "unary holds NaN, minus infinity, or a frame without any finite cost"
         raise FeatureError(f"{what}. Infinity may forbid some steps of a frame, not all.")
     return labels
 
@@ -246,14 +246,16 @@ def _check(
         raise FeatureError(f"{what}; expected is (E, 2), two frame numbers each.")
     if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
         raise FeatureError(
-            f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to {len(costs) - 1}."
+            f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to "
+            f"{len(costs) - 1}."
         )
     count = len(costs) - 1 if links is None else len(pairs)
     strength = np.asarray(weights, dtype=np.float64)
     strength = np.full(count, strength) if strength.ndim == 0 else np.ascontiguousarray(strength)
     if strength.shape != (count,):
         raise FeatureError(
-            f"weights has shape {strength.shape}; expected is one number or ({count},), one per link."
+            f"weights has shape {strength.shape}; expected is one number or ({count},), one per "
+            "link."
         )
     if count and not strength.min() >= 0:  # a Potts weight below 0 has no cut
         raise OptionError(

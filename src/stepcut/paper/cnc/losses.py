@@ -35,13 +35,15 @@ def tcc(
 
         alpha_j = softmax_j(-|u_i - v_j|^2 / (d temperature))     v~ = sum_j alpha_j v_j
         beta_k  = softmax_k(-|v~ - u_k|^2 / (d temperature))      mu = sum_k beta_k t_k
-        var     = sum_k beta_k (t_k - mu)^2                       L_i = (t_i - mu)^2 / var + variance_weight log var
+        var     = sum_k beta_k (t_k - mu)^2
+        L_i     = (t_i - mu)^2 / var + variance_weight log var
 
     `var` is never taken below `VARIANCE_FLOOR`.
     """
     if not temperature > 0:
         raise OptionError(
-            f"temperature={temperature} is not positive. Choose 0.1, or less for nearest frames alone."
+            f"temperature={temperature} is not positive. Choose 0.1, or less for nearest frames "
+            "alone."
         )
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, 2)
@@ -221,8 +223,10 @@ def _checked(
     gets through."""
     if embeddings.ndim != 3 or embeddings.shape[0] < least:
         raise OptionError(
-            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, dimensions) with at least "
-            f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the videos of one task."
+            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, "
+            "dimensions) with at least "
+            f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the "
+            "videos of one task."
         )
     videos, frames = tuple(embeddings.shape[:1]), tuple(embeddings.shape[:2])
     for name, given, shape, what in (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -30,12 +31,14 @@ from stepcut.methods.inputs import (
 )
 from stepcut.methods.learned import Curve
 from stepcut.methods.method import NEEDED, Method, adapt
-from stepcut.paper.cnc.settings import HOME, LOSSES, as_published, group_settings
+from stepcut.paper.cnc.settings import HOME, LOSSES, NOT_SET, as_published, group_settings
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
     from stepcut.paper.cnc.embedder import Embedder
+
+log = logging.getLogger("stepcut")
 
 EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.paper.cnc.embedder:Embedder"})
 """What is trained: it loads torch, so it is imported when it is asked for."""
@@ -76,6 +79,8 @@ class CnC(Method):
         if isinstance(self.segmenter_, Method):
             self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
+        if self.as_published:
+            log.warning("As published, but for: %s.", "; ".join(NOT_SET))
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)

@@ -151,9 +151,9 @@ def as_published(loss: str, settings: Mapping[str, Any], rate: float) -> tuple[d
 
 NOT_SET = (
     "frames of the videos at their own rate: use --fps, features are made at 2 a second",
-    "a backbone that learns: use --set train.tune_backbone=true with --backbone resnet50 --weights FILE",
+    "a backbone that learns: --set train.tune_backbone=true --backbone resnet50 --weights FILE",
     "pairs of videos: every ordered pair of 5 videos counts; --set train.videos=2 takes one pair",
-    "batch norm, hidden layers of 256 and dropout 0.1: as in the authors' code, the paper does not give them",
+    "batch norm, hidden layers of 256, dropout 0.1: from the authors' code, not in the paper",
     "when training ends: the paper does not say; --set train.iterations=N sets the limit",
     "states of subset selection: the paper does not give them; --set cut.states=N",
     "context of a frame: it looks back, in training and in use alike",

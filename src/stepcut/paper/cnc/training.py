@@ -126,7 +126,8 @@ def train(
                     what = (
                         f"iteration {number} of training: the loss is {row[0]}, not a finite number"
                     )
-                    rate = f"The learning rate is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}"
+                    lower = f"learning_rate={plan.learning_rate / 10:g}"
+                    rate = f"The learning rate is {plan.learning_rate:g}; try {lower}"
                     raise TrainingError(f"{what}. {rate}.")
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)

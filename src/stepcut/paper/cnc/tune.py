@@ -102,7 +102,8 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
     spec = as_spec(**settings)
     if spec.backbone != "resnet50" or spec.weights is None:
         raise OptionError(
-            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of weights can be tuned. "
+            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of "
+            "weights can be tuned. "
             "Give --backbone resnet50 --weights FILE."
         )
     arrays, metadata = read_weights(spec.weights)

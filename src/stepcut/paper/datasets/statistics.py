@@ -88,7 +88,8 @@ def statistics(
     unknown = sum(not timeline.duration for task in tasks for timeline in task.timelines.values())
     if unknown:
         notes.append(
-            f"{unknown} videos have no known length and are left out of the foreground and the hours."
+            f"{unknown} videos have no known length and are left out of the foreground and the "
+            "hours."
         )
     return Table(columns, rows, caption=title, notes=notes, digits=2)
 

@@ -52,12 +52,14 @@ def state_cost(
     place = next(each for each in (wanted, *wanted.absolute().parents) if each.exists())
     free = shutil.disk_usage(place).free
     words = (
-        f"maps of {sum(frames):,.0f} frames take up to {most / 1e9:.1f} GB below {place}, where {free / 1e9:.0f} GB "
+        f"maps of {sum(frames):,.0f} frames take up to {most / 1e9:.1f} GB below {place}, where "
+        f"{free / 1e9:.0f} GB "
         "are free; a GPU makes some 500 a second, two CPU cores some 10"
     )
     if most > free:
         raise DataError(
-            f"{words}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a quarter of the disk) or "
+            f"{words}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a "
+            "quarter of the disk) or "
             "--maps stream (one task at a time)."
         )
     return words

@@ -132,7 +132,8 @@ def _given(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -> Found:
         length, known = len(one.rows) / float(one.rate), video.duration
         if known is not None and abs(length - known) > max(SLACK, 0.05 * known):
             raise DataError(
-                f"{file}: {len(one.rows)} rows at {one.rate} a second are {length:.0f} s, but the video is {known:.0f} "
+                f"{file}: {len(one.rows)} rows at {one.rate} a second are {length:.0f} s, but the "
+                f"video is {known:.0f} "
                 f"s long. Say the rate of the features: --fps {len(one.rows) / known:.3g}"
             )
         if one.spec is None and video.rate is None and fps is None:
@@ -234,7 +235,8 @@ def _load(
     name, root = kinds[0]
     if {kind for kind, _ in kinds} != {name}:
         raise OptionError(
-            f"--data names several kinds of data set: {', '.join(kind for kind, _ in kinds)}. Use one."
+            f"--data names several kinds of data set: {', '.join(kind for kind, _ in kinds)}. Use "
+            "one."
         )
     if not views:
         return name, {"": [task for _, place in kinds for task in load(name, place)]}
@@ -251,7 +253,8 @@ def _load(
         video.path or video.features for found in cmu.values() for task in found for video in task
     ):
         raise DataError(
-            f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are needed."
+            f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are "
+            "needed."
         )
     return name, cmu
 

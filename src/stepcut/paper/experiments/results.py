@@ -57,7 +57,8 @@ class Results:
         self.experiment = choose("experiment", str(record.get("experiment")), EXPERIMENTS)
 
     def __repr__(self) -> str:
-        return f"<Results {self.experiment.name} on {self.record['data']}: {len(self.record['cells'])} cells>"
+        data, cells = self.record["data"], len(self.record["cells"])
+        return f"<Results {self.experiment.name} on {data}: {cells} cells>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the results file at `path`."""
@@ -284,10 +285,11 @@ class Results:
             return
         if "conv4c maps" not in str(self.record["features"]):
             ours = self.record["features"] or "no features"
-            yield f"Published rows were made from ResNet-50 conv4c maps of the videos; ours from {ours}."
+            yield f"Published rows were made from ResNet-50 conv4c maps; ours from {ours}."
         if self.experiment.also:
             yield (
-                "Which reading of the protocol made which published row cannot be settled without the videos: each "
+                "Which reading of the protocol made which published row cannot be settled without "
+                "the videos: each "
                 "stands under the one it is possible under and most likely of."
             )
 

@@ -61,29 +61,63 @@ def run_experiment(
     device: str = "auto",
     maps: str = "keep",
 ) -> Results:
-    """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
+    """Make a table of the paper on any data.
 
-    name          of the table
-    data          the folder of a data set (or several), NAME:DIR, or "toy"
-    features      given features by their name
-    tasks         only these
-    seeds, seed   how many seeds, and the first
-    steps         K, or "true" for the number of steps that each task truly has
-    rows          only these rows of the table; a method of your own, `package.module:Class`, is one more row, which
-                  `mine=package.module:Class` calls `mine`
-    folder        keeps finished cells and trained embeddings (default: in the cache): the same call goes on
-    jobs          how many cells run at once (default: as many as cores and memory allow)
-    fps           rows per second: of given features that do not say it (1), or made of videos (2)
-    train, cut    settings of the embedder and of the segmenters; those that a segmenter does not have are left out
-    toy           settings of the toy kitchen
-    progress      hears how far the work is
-    engine        where features are made and cells are filled: "local", or "ray" (a cluster, at `address`, which
-                  shares `folder`)
-    spec          how features are made of videos: backbone, weights, layer, family, rate
-    as_published  the published text of every loss where ours departs from it; `train` and `cut` come before it
-    device        where the backbone and the embedder run: auto, cpu or cuda
-    maps          of the paper's network: "keep" all, "half" their width and height (a quarter of the disk), "stream"
-                  those of one task at a time
+    Parameters
+    ----------
+    name
+        Of the table: a key of `EXPERIMENTS`.
+    data
+        The folder of a data set (or several), NAME:DIR, or "toy".
+    features, tasks
+        Given features by their name; only these tasks.
+    seeds, seed
+        How many seeds, and the first.
+    steps
+        K, or "true" for the number of steps that each task truly has.
+    rows
+        Only these rows of the table. A custom method, `package.module:Class`, is one more row,
+        which `mine=package.module:Class` calls `mine`.
+    folder
+        Keeps finished cells and trained embeddings (default: in the cache); the same call resumes.
+    jobs
+        How many cells run at once (default: as many as cores and memory allow).
+    fps
+        Rows per second: of given features that do not say it (1), or made of videos (2).
+    train, cut
+        Settings of the embedder and of the segmenters; each segmenter takes those it has.
+    toy
+        Settings of the toy kitchen.
+    progress
+        Hears how far the work is.
+    engine, address
+        Where features are made and cells are filled: "local", or "ray" (a cluster at `address`
+        that shares `folder`).
+    spec
+        How features are made of videos: backbone, weights, layer, family, rate.
+    as_published
+        The published settings of every loss where ours differ; `train` and `cut` come before it.
+    device
+        Where the backbone and the embedder run: auto, cpu or cuda.
+    maps
+        Of the paper's network: "keep" all, "half" their width and height (a quarter of the disk),
+        "stream" those of one task at a time.
+
+    Returns
+    -------
+    Results
+        Every cell with its settings; `.table()` is the table.
+
+    Raises
+    ------
+    OptionError
+        A wrong setting.
+    DataError
+        Data without a task that has what the rows need.
+
+    Examples
+    --------
+    ``run_experiment("main", "toy", seeds=1, rows=["uniform"]).table()``
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     check_number("seeds", seeds, 1, 10_000, whole=True)
@@ -131,7 +165,8 @@ def run_experiment(
         if None in kinds.values():
             chosen = {row: place for row, place in chosen.items() if row in NO_VIDEO}
             notes.append(
-                "This data has neither features nor videos here, so only the rows that need none are filled."
+                "This data has neither features nor videos here, so only the rows that need none "
+                "are filled."
             )
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
