@@ -334,6 +334,6 @@ class Embedder:
             )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            what = "1 video was given; steps are found by what at least 2 videos have in common"
+            what = "1 video was given; at least 2 are needed, to see what they have in common"
             raise OptionError(f"{what}. Add another video of the same task.")
         return checked
