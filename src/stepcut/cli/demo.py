@@ -19,7 +19,7 @@ from stepcut.files.atomic import write_text
 from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
-from stepcut.toy import EDGES, STEPS, make_kitchen
+from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 
 VIDEOS = 12
 SECONDS = 40.0
@@ -103,8 +103,15 @@ def run(args: argparse.Namespace) -> int:
 def draw_flaws(seed: int) -> list[str]:
     """A step that is missing, one that comes too early and one that is repeated, drawn by the seed."""
     random = np.random.default_rng(seed)
-    some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
+    # One mistake each: these steps can be repeated without another step changing its place.
+    again = [step for step in STEPS if first_order(f"repeat:{step}") == STEPS]
+    some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": again}
     return [f"{kind}:{random.choice(steps)}" for kind, steps in some.items()]
+
+
+def first_order(flaw: str) -> tuple[str, ...]:
+    """The steps of a video with a mistake, in the order in which each is first done."""
+    return tuple(dict.fromkeys(write_script(shuffle=0, flaw=flaw).timeline.sequence()))
 
 
 def sketch(timeline: Timeline, end: float) -> str:

@@ -5,9 +5,8 @@ import { Bar, listFindings } from "./bar.js";
 import { button, clock, el } from "./dom.js";
 import { pickFiles, pickFolder } from "./picker.js";
 import { choose } from "./stage.js";
-import { edit, load, say, store, take } from "./store.js";
+import { edit, load, say, showView, store, take } from "./store.js";
 import { S } from "./strings.js";
-import { showView } from "./views.js";
 
 const list = el("div", { class: "checks" });
 const note = el("p", { class: "soft", role: "status" });
@@ -29,7 +28,7 @@ export function buildChecks(section) {
     });
   }
   section.addEventListener("dragleave", () => chooser.classList.remove("over"));
-  setInterval(() => document.body.dataset.view === "check" && !document.hidden && refresh(), 3000);
+  setInterval(() => store.view === "check" && !document.hidden && refresh(), 3000);
 }
 
 export function drawChecks() {
