@@ -112,7 +112,7 @@ def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
     page.keyboard.press("ArrowUp")
     until(page, "document.querySelector('#stage video').currentTime === 2")
     # The grid: a click on the last block of the second card shows that video, there.
-    bar, place = pick(page, 1, 0.9)
+    bar, place = pick(page, 1, 0.6)
     bar.click(position=place)
     until(page, "document.querySelector('#stage h2').textContent === 'two'")
     assert page.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"

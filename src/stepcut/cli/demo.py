@@ -3,8 +3,6 @@
 import argparse
 import os
 import shlex
-import shutil
-import sys
 import webbrowser
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import stepcut as sc
-from stepcut.cli.common import progress_hook
+from stepcut.cli.common import progress_hook, this_program
 from stepcut.files.atomic import write_text
 from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
@@ -82,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
     for made in (each.result() for each in new):
         checks.append(taught.check(made.videos[0], progress=hook))
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
-        said = "no alarm" if checks[-1].ok else f"alarm: {checks[-1].findings[0].reason}"
+        found = checks[-1].findings
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        said = "no alarm" if checks[-1].ok else f"alarm: {found[0].reason}{more}"
         print(f"   {' '.join(wrong) or 'nothing is wrong':<38} → {said}")
         alarm = alarm or (None if checks[-1].ok else made.videos[0])
 
@@ -141,16 +141,3 @@ def offers(procedure: Path, video: Path) -> list[str]:
         f"{program} check {kept} {new}",
         f"{program} segment {kept} {new} -o {labels}    # labels to correct in ELAN",
     ]
-
-
-def this_program() -> str:
-    """What to type to start stepcut again from this folder, as it was started now."""
-    started = Path(sys.argv[0])
-    if started.stem != "stepcut":
-        return f"{shlex.quote(sys.executable)} -m stepcut"
-    found = shutil.which("stepcut")
-    if found and os.path.samefile(found, started):
-        return "stepcut"
-    return shlex.quote(
-        os.path.relpath(started) if started.is_relative_to(Path.cwd()) else str(started)
-    )
