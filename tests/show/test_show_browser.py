@@ -94,6 +94,21 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
     assert page.locator("[data-key=name0] + .facts span").inner_text() == "2 of 2 · 2 s"
 
 
+def test_a_screen_reader_hears_steps_segments_and_boundaries(page: Any) -> None:
+    page.locator("#grid .card .bar").nth(1).wait_for(state="attached")
+    heard = page.locator("body").aria_snapshot()
+    for words in (
+        'navigation "What to do"',
+        'textbox "Name of step 1": slice bread',
+        'button "slice bread 0:00.0 – 0:02.0"',
+        'slider "end of slice bread"',
+        'img "two: slice bread, pour tea"',
+        'timer "Time"',  # a status would be read aloud with every frame
+    ):
+        assert words in heard, words
+    assert page.locator("[role=status]").count() >= 1
+
+
 def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.keyboard.press("Space")

@@ -90,11 +90,11 @@ try {
   buildStage();
   buildTaps();
   await load();
-  store.addEventListener("change", draw); // from here on: the first draw is that of choose
   drawSteps();
+  buildViews();
+  store.addEventListener("change", draw); // the first draw is that of choose
   const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // the place to begin at
   choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
-  buildViews();
   listen();
   document.body.classList.add("ready");
   prepareCopies(say);

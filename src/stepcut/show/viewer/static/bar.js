@@ -7,6 +7,7 @@ import { S } from "./strings.js";
 export class Bar {
   constructor({ names = false, onpick }) {
     this.names = names;
+    this.duration = 1;
     this.blocks = el("div", { class: "blocks" });
     this.findings = el("div", { class: "findings" });
     this.cursor = el("div", { class: "cursor" });

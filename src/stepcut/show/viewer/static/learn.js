@@ -22,7 +22,7 @@ export function newProcedure(say) {
     without.hidden = path === null;
   };
   const without = button(S.noLabelsAnyMore, () => setLabels(null), { class: "quiet", hidden: true });
-  const choosing = el("span", { class: "row" }, labels, button(S.chooseLabels, async () => {
+  const choosing = el("div", { class: "row" }, labels, button(S.chooseLabels, async () => {
     const path = await pickLabels(S.chooseLabels);
     if (path !== null) setLabels(path);
   }), without);

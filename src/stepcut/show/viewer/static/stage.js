@@ -13,7 +13,7 @@ const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
 const player = new Player(S.theVideo, { muted: false });
 const track = new Track({ onpick: (time) => choose(store.video, time), onseek: (time) => seek(time) });
 const name = el("h2", {});
-const now = el("output", { class: "now", "aria-label": S.time });
+const now = el("output", { class: "now", role: "timer", "aria-label": S.time }); // not read aloud while it runs
 const list = el("ol", { class: "segments", "aria-label": S.segmentsLabel });
 const found = el("div", { class: "found" });
 const apart = el("div", { class: "found apart" });
