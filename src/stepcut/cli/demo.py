@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
     for made in (each.result() for each in new):
         checks.append(taught.check(made.videos[0], progress=hook))
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
-        found = checks[-1].findings
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        said = "no alarm" if checks[-1].ok else f"alarm: {found[0].reason}{more}"
+        reasons = [finding.reason for finding in checks[-1].findings]
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        said = "no alarm" if checks[-1].ok else f"alarm: {reasons[0]}{more}"
         print(f"   {' '.join(wrong) or 'nothing is wrong':<38} → {said}")
         alarm = alarm or (None if checks[-1].ok else made.videos[0])
 
