@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import stat
@@ -40,8 +41,11 @@ def test_the_page_and_its_files_come_with_safety_headers(page: Page) -> None:
     assert "frame-ancestors 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
-    for file in ("app.js", "style.css", "icon.svg"):
+    files = re.findall(r'(?:href|src)="(files/[^"]+)"', answer.text)
+    assert {Path(file).name for file in files} >= {"app.js", "strings.js", "style.css", "icon.svg"}
+    for file in files:
         assert page.get(file).status == 200
+        assert "immutable" in page.get(file).headers["cache-control"]
     assert "http" not in page.get("").text.replace("http-equiv", "")  # nothing from elsewhere
 
 
@@ -284,12 +288,13 @@ def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
         assert job["result"] == {"checked": 1, "failed": {}}
         report = page.get("api/state").json()["videos"][-1]["check"]
         assert {"ok", "summary", "missed", "unknown", "accepted"} <= report.keys()
-        assert report["steps"][0]["name"] == "the first thing"
+        assert {step["step"]: step["name"] for step in report["steps"]}[0] == "the first thing"
         page.edit({"do": "rename", "step": 0, "name": "the very first thing"})
         ask(page, "api/check", {"keys": ["0"]})
         videos = page.get("api/state").json()["videos"]
         assert len(videos) == 3
-        assert videos[-1]["check"]["steps"][0]["name"] == "the very first thing"
+        names = {step["step"]: step["name"] for step in videos[-1]["check"]["steps"]}
+        assert names[0] == "the very first thing"
 
 
 def test_a_page_that_is_made_while_another_window_changes_it_is_behind(

@@ -1,4 +1,5 @@
-"""Embedder: learn, from features alone, an embedding in which the same step of different videos lies close together."""
+"""Embedder: learn, from features alone, an embedding in which the same step of different videos
+lies close together."""
 
 import copy
 import hashlib
@@ -44,7 +45,8 @@ from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
+"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask
+(B, T)."""
 
 PAPERS: dict[str, Any] = {
     "learning_rate": 1e-4,
@@ -53,7 +55,8 @@ PAPERS: dict[str, Any] = {
     "patience": 500,
     "hidden": 256,
 }
-"""What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone that learns."""
+"""What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone
+that learns."""
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
 """The same for vectors; docs/cnc.md says which data chose them."""
 
@@ -63,7 +66,8 @@ FILMED = 30.0
 
 @dataclass
 class Embedder:
-    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos, `transform`.
+    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos,
+    `transform`.
 
     No label is read. Same seed, same numbers on one machine.
 
@@ -82,8 +86,9 @@ class Embedder:
     training: Training = field(default_factory=Training)
     losses: Losses = field(default_factory=Losses)
     backbone: nn.Module | Mapping[str, Any] | None = None
-    """With `network.tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`; a module, such as
-    `tune.TunableBackbone`, or the settings of one of stepcut's networks, {"backbone": "resnet50", "weights": FILE}."""
+    """With `network.tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`; a module,
+    such as `tune.TunableBackbone`, or the settings of one of stepcut's networks, {"backbone":
+    "resnet50", "weights": FILE}."""
     device: str | None = None
     """`cpu` or `cuda`; None takes the GPU if there is one."""
 
@@ -110,6 +115,7 @@ class Embedder:
         device = find_device(self.device)
         tuned = self.network.tune_backbone
         self.kind_ = "frames" if tuned else "maps" if features[0].ndim == 4 else "vectors"
+        self._known: dict[Any, NDArray[np.float32]] = {}
         self.shape_: dict[str, int] = {"row": features[0].shape[1]}
         if isinstance(self.backbone, Mapping):
             self.backbone_: nn.Module | None = load_tunable(self.backbone)
@@ -128,7 +134,8 @@ class Embedder:
             rows = put_together([network.store(video, device) for video in features], device)
             lengths = [len(video) for video in features]
             embed = partial(self._embed, network, rows, device)
-            # In a video of one minute ten seconds hold more than one step, and C-IDM would join them.
+            # In a video of one minute ten seconds hold more than one step, and C-IDM would join
+            # them.
             rate = float(self.rate)
             window = self.losses.window or max(
                 min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate
@@ -148,27 +155,34 @@ class Embedder:
                 network, sample, measure, plan, self.seed, run, progress, checkpoint
             )
         self.network_ = network
+        if (
+            self.kind_ == "frames"
+        ):  # learning asks for them several times, and a backbone takes long
+            self._known = {fingerprint(video): self._embed_video(video) for video in features}
         return self
 
     def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
         """Embed every row of every video: a list of `(T, dim)`."""
+        self._learned()
+        kinds = (2 if self.kind_ == "vectors" else 4,)
+        videos = check_videos(features, self.shape_["row"], kinds)
+        names = [fingerprint(video) if self._known else None for video in videos]
+        return [
+            self._known[name] if name in self._known else self._embed_video(video)
+            for name, video in zip(names, videos, strict=True)
+        ]
+
+    def _embed_video(self, video: NDArray[Any]) -> NDArray[np.float32]:
         network = self._learned()
         device = next(network.parameters()).device
-        out = []
-        for video in check_videos(
-            features, self.shape_["row"], (2 if self.kind_ == "vectors" else 4,)
-        ):
-            rows = network.store(video, device).to(device)
-            places = torch.from_numpy(
-                context_rows(np.arange(len(video)), len(video), network.offsets, self.rate)
-            )
-            with torch.inference_mode(), half_precision(device, self.kind_):
-                parts = [
-                    network(network.gather(rows, part))
-                    for part in torch.split(places.to(device), 512)
-                ]
-            out.append(torch.cat(parts).float().cpu().numpy())
-        return out
+        rows = network.store(video, device).to(device)
+        places = torch.from_numpy(
+            context_rows(np.arange(len(video)), len(video), network.offsets, self.rate)
+        )
+        with torch.inference_mode(), half_precision(device, self.kind_):
+            parts = [network.embed(rows, part, device) for part in torch.split(places, 512)]
+        embedded: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
+        return embedded
 
     def settings(self) -> dict[str, Any]:
         """All settings, and what shape of features was learned, ready for JSON."""
@@ -183,7 +197,8 @@ class Embedder:
         )
         if own:
             raise OptionError(
-                f"{own[0]} is of your own, which cannot be written down. To save the embedder, choose a loss from "
+                f"{own[0]} is of your own, which cannot be written down. To save the embedder, "
+                "choose a loss from "
                 f"{', '.join(LOSSES)}, and tune stepcut.paper.cnc.tune.TunableBackbone(graph)."
             )
         return {**given, "kind": self.kind_, "shape": self.shape_}
@@ -204,7 +219,7 @@ class Embedder:
         network.load_state_dict(
             {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
         )
-        self.network_ = network.to(find_device(self.device)).eval()
+        self.network_, self._known = network.to(find_device(self.device)).eval(), {}
         return self
 
     def _groups(self) -> tuple[Network, Training, Losses]:
@@ -247,24 +262,24 @@ class Embedder:
             patience=self._setting("patience"),
             tolerance=chosen.tolerance,
             read_every=1 if device.type == "cpu" else 25,
-            # A loss of one's own may read values back, and frames are too much to hold still for a recording.
+            # A loss of one's own may read values back, and frames are too much to hold still for a
+            # recording.
             record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames",
         )
 
     def _embed(self, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:
         """The embeddings of a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
-        places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
         with half_precision(device, self.kind_):
-            embedded: Tensor = network(network.gather(rows, places).to(device, non_blocking=True))
+            embedded = network.embed(rows, batch.context.reshape(-1, context), device)
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
         """The loss of a batch and its parts, soft-DTW per frame, as TCC is.
 
-        The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5 on T^2 pairs beside
-        a path of T frames, so half the frames (with 0.5 on means the embeddings collapse).
-        """
+        The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5
+        on T^2 pairs beside a path of T frames, so half the frames (with 0.5 on means the embeddings
+        collapse)."""
         u = embed(batch)
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
@@ -293,7 +308,8 @@ class Embedder:
         return network
 
     def _run(self, features: Sequence[NDArray[Any]]) -> str:
-        """A fingerprint of the settings and the features: two runs with the same give the same weights."""
+        """A fingerprint of the settings and the features: two runs with the same give the same
+        weights."""
         seen = {
             each.name: str(getattr(self, each.name))
             for each in fields(self)
@@ -312,11 +328,12 @@ class Embedder:
         check_groups(self._groups())
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(
-                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} was given. Add "
+                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} "
+                "was given. Add "
                 "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
             )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            what = "1 video was given; at least 2 are needed, since steps are found by what videos have in common"
+            what = "1 video was given; at least 2 are needed, to see what they have in common"
             raise OptionError(f"{what}. Add another video of the same task.")
         return checked

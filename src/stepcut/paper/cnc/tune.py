@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,8 @@ FORWARDS: dict[str, Callable[..., Any]] = {
 
 
 class TunableBackbone(nn.Module):
-    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the convolutions.
+    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the
+    convolutions.
 
     Frames `(n, H, W, 3)`, RGB of 0 to 255, become maps `(n, C, h, w)`.
     """
@@ -54,7 +56,8 @@ class TunableBackbone(nn.Module):
         return maps
 
     def settings(self) -> dict[str, Any]:
-        """The network without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
+        """The network without its weights, ready for JSON; `restore` builds it again, to be filled
+        from a state."""
         shapes = {
             name: list(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)
         }
@@ -77,7 +80,8 @@ class TunableBackbone(nn.Module):
 
 
 class Frames:
-    """The frames themselves as features, `(n, 3, 224, 224)`: what a backbone that learns is trained on."""
+    """The frames themselves as features, `(n, 3, 224, 224)`: what a backbone that learns is trained
+    on."""
 
     name, dim, size, fingerprint = "frames", 3, resnet50.SIZE, "frames 1"
 
@@ -93,11 +97,13 @@ def as_pictures(rows: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
-    """One of stepcut's networks with its weights as parameters: `backbone`, and `weights`, `layer`, `family`."""
+    """One of stepcut's networks with its weights as parameters: `backbone`, and `weights`, `layer`,
+    `family`."""
     spec = as_spec(**settings)
     if spec.backbone != "resnet50" or spec.weights is None:
         raise OptionError(
-            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of weights can be tuned. "
+            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of "
+            "weights can be tuned. "
             "Give --backbone resnet50 --weights FILE."
         )
     arrays, metadata = read_weights(spec.weights)
@@ -108,10 +114,10 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
 class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames with their context.
 
-    The losses compare all frames of a step with one another, so they need all embeddings at once. The backbone does
-    not: its frames go through it in parts of `chunk`, whose inner values are let go and computed again in the backward
-    pass, where the gradients of the parts add up. The gradient is exact, and the memory that of one part.
-    """
+    The losses compare all frames of a step with one another, so they need all embeddings at once.
+    The backbone does not: its frames go through it in parts of `chunk`, whose inner values are let
+    go and computed again in the backward pass, where the gradients of the parts add up. The
+    gradient is exact, and the memory that of one part."""
 
     def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:
         super().__init__()
@@ -122,19 +128,14 @@ class FrameEncoder(Encoder):
         """The frames of a video, `(T, H, W, 3)`."""
         return torch.from_numpy(as_pictures(rows))
 
-    def forward(self, frames: Tensor) -> Tensor:
-        """Frames `(N, c, H, W, 3)` -> `(N, dim)`."""
-        count, context = frames.shape[:2]
-        parts = torch.split(frames.flatten(0, 1), self.chunk)
-        again = self.training and torch.is_grad_enabled()
-        maps = torch.cat(
-            [
-                checkpoint(self.backbone, part, use_reentrant=False)
-                if again
-                else self.backbone(part)
-                for part in parts
-            ]
-        )
-        stacked = maps.view(count, context, *maps.shape[1:]).transpose(1, 2)  # (N, C, c, h, w)
+    def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
+        """The embeddings `(N, dim)`; a frame that is context of others goes through the backbone
+        once."""
+        once, where = torch.unique(places, return_inverse=True)
+        parts = torch.split(once.to(rows.device), self.chunk)
+        again = self.training and torch.is_grad_enabled() and len(parts) > 1
+        look = partial(checkpoint, self.backbone, use_reentrant=False) if again else self.backbone
+        maps = torch.cat([look(rows[part].to(device, non_blocking=True)) for part in parts])
+        stacked = maps[where.to(device)].transpose(1, 2)  # (N, C, c, h, w)
         embedded: Tensor = self.embedder(stacked)
         return embedded

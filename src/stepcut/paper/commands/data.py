@@ -1,9 +1,10 @@
-"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their statistics."""
+"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their
+statistics."""
 
 import argparse
 
 from stepcut.cli import say
-from stepcut.cli.common import said
+from stepcut.cli.common import said, show_table
 from stepcut.errors import DataError, OptionError
 from stepcut.paper.datasets import DATASETS, DataSet, Loaded, all_datasets, find_dataset
 from stepcut.paper.datasets.statistics import plot_statistics, statistics
@@ -12,15 +13,22 @@ from stepcut.tables import Cell, Table
 
 def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
+    if args.output and args.action not in ("list", "stats"):
+        raise OptionError(
+            f"-o {args.output}: data {args.action} makes no table; use -o with list or stats.",
+            setting="output",
+            value=args.output,
+        )
     if args.action == "list":
         rows: list[list[Cell]] = [
             [d.name, d.title, len(d.tasks) or None, d.licence] for d in all_datasets().values()
         ]
-        print(Table(["name", "title", "tasks", "licence"], rows).format(args.format).rstrip("\n"))
+        show_table(Table(["name", "title", "tasks", "licence"], rows), args.format, args.output)
         return 0
     if args.name is None:
         raise OptionError(
-            f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}."
+            f"data {args.action}: the name of a data set is needed. Choose from "
+            f"{', '.join(DATASETS)}."
         )
     data_set = find_dataset(args.name)
     if args.action == "info":
@@ -72,7 +80,8 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     )
     seen = sum(bool(video.features) for video in videos)
     print(
-        f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, {len(videos)} recordings:"
+        f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, "
+        f"{len(videos)} recordings:"
     )
     print(f"  {timed} with a timeline, {filmed} with a video, {seen} with features")
     for task in loaded.tasks:
@@ -91,10 +100,11 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     if not any(task.timelines for task in loaded.tasks):
         absent = " ".join(loaded.missing[:3]) or "It has no timelines."
         raise DataError(
-            f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} --root {args.root}"
+            f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} "
+            f"--root {args.root}"
         )
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
-    print(table.format(args.format).rstrip("\n"))
+    show_table(table, args.format, args.output)
     if args.format == "csv":  # it has no place for notes
         for note in table.notes:
             say(note)
