@@ -1,4 +1,4 @@
-"""What the embedder learns, the table of docs/cnc.md: four losses beside the untrained features and `uniform`.
+"""What the embedder learns, the table of reports/embedder.md: four losses beside the untrained features and `uniform`.
 
     python benchmarks/learns.py [--data DIR/captaincook4d] [--seeds 3] [--only NAME ...] [--rows ROW ...] [--csv FILE]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import pages
 from stepcut.evaluation.score import score
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import strongest_directions
@@ -44,6 +45,8 @@ PEERS = (
 
 REPORT = """# stepcut beside its peers
 
+{provenance}
+
 CaptainCook4D, `strict` F1 in percent, one matching per recipe, K = the true number of steps. Features:
 {directions} principal directions of
 `pe_core_b16` (image) and `omnivore` (clip), one row a second. Means over test recipes: image {image}; clip {clip}.
@@ -58,7 +61,7 @@ Presets were chosen on recipes 1, 8, 9, 12 and 16. One seed for peers, two for s
 |---|---|--:|--:|--:|
 {peers}
 
-TW-FINCH with a matching of its own for every video, as in its paper, reads 50.3 / 49.5: per-video matching is a
+TW-FINCH matched separately in every video, as in its paper, reads 50.3 / 49.5: per-video matching is a
 different and much easier task.
 
 **Caveats.** The peers were built for other data sets, and their presets were taken as they are: tuned for this
@@ -144,6 +147,11 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(
         REPORT.format(
+            provenance=pages.provenance(
+                "python benchmarks/peers.py DATA...",
+                f"0 to {options.seeds - 1}; peers 0",
+                "CaptainCook4D features, test recipes",
+            ),
             directions=DIRECTIONS,
             image=listed["pe_core_b16"],
             clip=listed["omnivore"],

@@ -1,4 +1,4 @@
-"""docs/parallel.md: its tables are what the script prints, and its commands are ones that stepcut understands."""
+"""The tables of the report on scale are what the script prints; the commands of docs/parallel.md are understood."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_tables_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     script = importlib.import_module("scale_tables")
     costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())
-    text = (ROOT / "docs" / "parallel.md").read_text()
+    text = (ROOT / "benchmarks" / "reports" / "scale.md").read_text()
     assert script.fill(text, costs) == text
     assert script.fill(text, {**costs, "cpu_frame": 1.0}) != text
     with pytest.raises(SystemExit, match="no place for plan"):
