@@ -149,7 +149,7 @@ def main() -> None:
         REPORT.format(
             provenance=pages.provenance(
                 "python benchmarks/peers.py DATA...",
-                f"0 to {options.seeds - 1}; peers 0",
+                f"0 to {options.seeds - 1}; one for peers",
                 "CaptainCook4D features, test recipes",
             ),
             directions=DIRECTIONS,

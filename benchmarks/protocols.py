@@ -1,4 +1,4 @@
-"""The tables of benchmarks/reports/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
+"""The tables of reports/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
 
     python benchmarks/protocols.py EGOPROCEL_DIR [--write benchmarks/reports/protocols.md] [--quick]
 
