@@ -161,7 +161,11 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         ("What must precede what", "graph.svg", "plots.graph(proc)"),
         ("Orders, the most followed first", "orders.svg", "plots.orders(proc)"),
         ("Which steps join when fewer are wanted", "hierarchy.svg", "plots.hierarchy(proc)"),
-        ("Discovered and true steps", "confusion.svg", 'plots.confusion(proc, truth="annotations/")'),
+        (
+            "Discovered and true steps",
+            "confusion.svg",
+            'plots.confusion(proc, truth="annotations/")',
+        ),
         ("Training loss (method cnc)", "loss.svg", "plots.loss(proc)"),
     ]
     lines = [
@@ -174,7 +178,7 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         'proc = sc.load("sandwich.proc")',
         'plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")',
         "```",
-        "Each function returns a matplotlib figure; `plots.save` writes PNG, SVG or PDF. A step has the same colour everywhere.",
+        "Each function returns a matplotlib figure; `plots.save` writes PNG, SVG or PDF.",
         "",
         f"The pictures show a toy kitchen (8 videos, 6 steps; {what}), so they say nothing about quality on real videos.",
     ]
