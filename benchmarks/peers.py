@@ -7,6 +7,7 @@ package can run, on the same recipes, features, K and scoring, are made anew.
 from __future__ import annotations
 
 import argparse
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,39 +49,35 @@ REPORT = """# stepcut beside its peers
 {provenance}
 
 CaptainCook4D, `strict` F1 in percent, one matching per recipe, K = the true number of steps. Features:
-{directions} principal directions of
-`pe_core_b16` (image) and `omnivore` (clip), one row a second. Means over test recipes: image {image}; clip {clip}.
+{directions} principal directions of `pe_core_b16` (image) and `omnivore` (clip), one row per second.
 
 ## Measured with the authors' code, outside this repository
 
-November 2026. Each system ran with the core algorithm of its released code; loaders and scoring were ours. No
-system saw a label.
-Presets were chosen on recipes 1, 8, 9, 12 and 16. One seed for peers, two for stepcut 0.2.0.
+Means over recipes on which no preset was chosen: image {image}; clip {clip}.
+November 2026. Each peer's released code ran with its own core algorithm; loaders and scoring were ours. No peer
+saw a label. Presets were chosen on recipes 1, 8, 9, 12, 16. One seed for peers, two for stepcut 0.2.0.
 
 | method | code | image | clip | MoF over steps, image / clip |
 |---|---|--:|--:|--:|
 {peers}
 
-TW-FINCH matched separately in every video, as in its paper, reads 50.3 / 49.5: per-video matching is a
-different and much easier task.
+TW-FINCH matched to the labels separately in every video, as its paper does, reads 50.3 / 49.5: per-video
+matching is a different and much easier task.
 
-**Caveats.** The peers were built for other data sets, and their presets were taken as they are: tuned for this
-data they may do better. They ran
-once. Not runnable from public code: CLOT (no training loop), HiERO (weights not released with the code), OPEL,
-RGWOT, GPL, STEPs (no code found).
-Not run for lack of time: VASOT, UFSA.
+**Caveats.** The peers were built for other data sets, and their presets were taken as they are. They ran once.
+Not runnable from public code: CLOT (no training loop), HiERO (weights not released with the code), OPEL, RGWOT,
+GPL, STEPs (no code found). Not run for lack of time: VASOT, UFSA.
 
 ## Run by this package
 
-`python benchmarks/peers.py DATA...`, stepcut {version}, seeds {seeds} (mean and standard deviation over seeds).
-`asot` is the decoding of ASOT around k-means centres
-on untrained features, without the network that its authors train, so it is not their row above.
+`python benchmarks/peers.py DATA...`, stepcut {version}, {date}, seeds {seeds}, mean ± standard deviation over seeds.
+Same features, K and scoring, but only the recipes whose features were at hand: image {found_image}; clip {found_clip}.
+So these rows compare with one another, and not with the table above. `asot` is the decoding of ASOT around k-means
+centres on untrained features, without the network that its authors train.
 
 | method | image | clip |
 |---|--:|--:|
 {ours}
-
-Recipes found: image {found_image}; clip {found_clip}.
 """
 
 
@@ -157,6 +154,7 @@ def main() -> None:
             clip=listed["omnivore"],
             peers="\n".join(f"| {' | '.join(row)} |" for row in PEERS),
             version=__version__,
+            date=datetime.datetime.now(tz=datetime.UTC).date(),
             seeds=f"0 to {options.seeds - 1}",
             ours="\n".join(lines),
             found_image=here["pe_core_b16"],

@@ -349,3 +349,15 @@ def test_time_in_frames_counts_those_of_the_papers_videos() -> None:
     # Of four ordered pairs two are a frame and itself, at distance 0.
     far = (a_second**2 + 1) * (2.0 - 0.5)
     assert float(terms["cidm"]) == pytest.approx(2 * far / 4, rel=1e-5)
+
+
+def test_vectors_are_smoothed_over_two_seconds() -> None:
+    features = make_vectors()
+    quick: dict[str, Any] = {"dim": 4, "iterations": 1, "rate": 2.0}
+    usual = Embedder.of(**quick).fit(features).transform(features)[0]
+    same, other = (
+        Embedder.of(**quick, smooth=seconds).fit(features).transform(features)[0]
+        for seconds in (2.0, 2.2)
+    )
+    np.testing.assert_array_equal(usual, same)
+    assert np.abs(usual - other).max() > 1e-4

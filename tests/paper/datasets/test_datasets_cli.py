@@ -6,6 +6,7 @@ from pathlib import Path
 
 import datasets_trees as trees
 import pytest
+from openpyxl import load_workbook
 
 from stepcut.cli.main import main
 from stepcut.paper.datasets import DATASETS
@@ -85,6 +86,20 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert code == 2
     assert "Choose from .png, .svg, .pdf" in err
     assert "\\toprule" in run(capsys, "stats", "egoprocel", "--root", root, "--format", "latex")[1]
+
+
+def test_tables_are_written_by_suffix(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    root = str(trees.egoprocel_json(tmp_path))
+    sheet, text = tmp_path / "stats.xlsx", tmp_path / "list.csv"
+    assert run(capsys, "stats", "egoprocel", "--root", root, "-o", str(sheet))[0] == 0
+    written = list(load_workbook(sheet)["table"].values)
+    assert written[0] == ("task", "videos", "steps", "foreground", "missing", "repeated")
+    assert written[2][:3] == ("Eggs", 2, 2)
+    code, out, _ = run(capsys, "list", "--format", "csv", "-o", str(text))
+    assert (code, text.read_text(encoding="utf-8-sig")) == (0, out)
+    code, _, err = run(capsys, "check", "egoprocel", "--root", root, "-o", str(tmp_path / "c.csv"))
+    assert code == 2
+    assert "use -o with list or stats" in err
 
 
 def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

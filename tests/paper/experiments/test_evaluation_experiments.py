@@ -9,12 +9,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import datasets_trees as trees
 import numpy as np
 import pytest
+from openpyxl import load_workbook
 from resnet_weights import resnet_file
 from safetensors.numpy import load_file, save_file
 
@@ -32,6 +34,7 @@ from stepcut.paper.datasets import egoprocel
 from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
 from stepcut.paper.experiments.cells import Cell, choose_rows, plan
 from stepcut.paper.experiments.results import read_published
+from stepcut.toy import toy_features
 
 TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
@@ -559,8 +562,12 @@ def test_the_command_runs_keeps_and_makes_again(
     assert main([*source, "--plot", str(tmp_path / "steps.png")]) == 0
     assert capsys.readouterr().out == first.out
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
-    assert main([*source, "--format", "csv"]) == 0
+    sheet = tmp_path / "steps.xlsx"
+    assert main([*source, "--format", "csv", "-o", str(sheet)]) == 0
     assert capsys.readouterr().out.startswith("row,K,tea F1,tea IoU\nrandom,7,")
+    written = list(load_workbook(sheet)["table"].values)
+    assert written[0] == ("row", "K", "tea F1", "tea IoU")
+    assert written[1][:2] == ("random", 7)
     assert main(["experiment", "main", *source[2:]]) == 2
     assert "holds 'steps', not 'main'" in capsys.readouterr().err
     assert main(["experiment", "main"]) == 2
@@ -852,7 +859,38 @@ def test_third_person_trains_both_columns_on_small_data(tmp_path: Path) -> None:
     assert shown["tc3i + procut (published)", "framewise"] == [20.7, 22.6, 21.6, 22.8, 22.5, 22.6]
 
 
+@pytest.mark.slow
+def test_as_published_every_loss_has_a_row_of_its_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "tea" / "features" / "eyes"
+    folder.mkdir(parents=True)
+    rows, timelines = toy_features(videos=4, seed=0)
+    for video, timeline in zip(rows, timelines, strict=True):
+        noisy = video + video.std() * rng.normal(size=video.shape)
+        np.save(folder / f"{timeline.video}.npy", noisy.astype(np.float16))
+    named = {str(timeline.video): timeline for timeline in timelines}
+    write_folder(tmp_path / "tea" / "annotations", named, "json")
+    results = run_experiment(
+        "losses",
+        tmp_path,
+        seeds=2,
+        steps="true",
+        folder=tmp_path / "out",
+        jobs=1,
+        train={"iterations": 40, "dim": 8, "components": 8},
+        as_published=True,
+    )
+    table = results.table("strict")
+    assert "cut as published" in table.caption
+    shown = {str(row[0]): [table.show(cell) for cell in row[1:]] for row in table.rows}
+    trained = [row for row in shown if " + " in row]
+    assert trained == ["tcc + procut", "lav+tcc + procut", "lav + procut", "tc3i + procut"]
+    for one, other in combinations(trained, 2):
+        assert all(a != b for a, b in zip(shown[one], shown[other], strict=True)), (one, other)
+
+
 TOYS = {"videos": 2, "duration": 8.0}
+SMALL = ("train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4")
 
 
 @pytest.mark.slow
@@ -860,10 +898,9 @@ TOYS = {"videos": 2, "duration": 8.0}
 def test_every_table_runs_on_conv4c_maps_of_toy_videos(
     conv4c: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    small = ["train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4"]
     toy = [f"{key}={value}" for key, value in TOYS.items()]
     words = ["experiment", name, "--data", "toy", "--seeds", "1", "--steps", "3", "--quiet"]
-    words += ["--toy", *toy, "--set", *small, "--jobs", "1", "--out", str(tmp_path), *conv4c]
+    words += ["--toy", *toy, "--set", *SMALL, "--jobs", "1", "--out", str(tmp_path), *conv4c]
     if name in ("cuts", "main"):
         words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
     assert main([*words, "--plot", str(tmp_path / "table.svg")]) == 0
@@ -873,6 +910,18 @@ def test_every_table_runs_on_conv4c_maps_of_toy_videos(
     for row in (*NO_VIDEO, "tc3i + procut"):
         assert f"\n{row} " in told
     assert (tmp_path / "table.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.slow
+def test_the_figure_of_a_toy_video_on_conv4c_maps(
+    conv4c: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment", "figure", "--data", "toy", "--steps", "3", "--out", str(tmp_path)]
+    words += ["--toy", *(f"{key}={value}" for key, value in TOYS.items()), "--set", *SMALL]
+    picture = tmp_path / "figure.svg"
+    assert main([*words, "--plot", str(picture), "--quiet", *conv4c]) == 0
+    assert "features resnet50 conv4c maps of 14 x 14" in capsys.readouterr().out
+    assert "ProCut (PCM)" in picture.read_text()
 
 
 @pytest.mark.slow

@@ -110,6 +110,7 @@ class Embedder:
         device = find_device(self.device)
         tuned = self.network.tune_backbone
         self.kind_ = "frames" if tuned else "maps" if features[0].ndim == 4 else "vectors"
+        self._known: dict[Any, NDArray[np.float32]] = {}
         self.shape_: dict[str, int] = {"row": features[0].shape[1]}
         if isinstance(self.backbone, Mapping):
             self.backbone_: nn.Module | None = load_tunable(self.backbone)
@@ -148,27 +149,34 @@ class Embedder:
                 network, sample, measure, plan, self.seed, run, progress, checkpoint
             )
         self.network_ = network
+        if (
+            self.kind_ == "frames"
+        ):  # learning asks for them several times, and a backbone takes long
+            self._known = {fingerprint(video): self._embed_video(video) for video in features}
         return self
 
     def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
         """Embed every row of every video: a list of `(T, dim)`."""
+        self._learned()
+        kinds = (2 if self.kind_ == "vectors" else 4,)
+        videos = check_videos(features, self.shape_["row"], kinds)
+        names = [fingerprint(video) if self._known else None for video in videos]
+        return [
+            self._known[name] if name in self._known else self._embed_video(video)
+            for name, video in zip(names, videos, strict=True)
+        ]
+
+    def _embed_video(self, video: NDArray[Any]) -> NDArray[np.float32]:
         network = self._learned()
         device = next(network.parameters()).device
-        out = []
-        for video in check_videos(
-            features, self.shape_["row"], (2 if self.kind_ == "vectors" else 4,)
-        ):
-            rows = network.store(video, device).to(device)
-            places = torch.from_numpy(
-                context_rows(np.arange(len(video)), len(video), network.offsets, self.rate)
-            )
-            with torch.inference_mode(), half_precision(device, self.kind_):
-                parts = [
-                    network(network.gather(rows, part))
-                    for part in torch.split(places.to(device), 512)
-                ]
-            out.append(torch.cat(parts).float().cpu().numpy())
-        return out
+        rows = network.store(video, device).to(device)
+        places = torch.from_numpy(
+            context_rows(np.arange(len(video)), len(video), network.offsets, self.rate)
+        )
+        with torch.inference_mode(), half_precision(device, self.kind_):
+            parts = [network.embed(rows, part, device) for part in torch.split(places, 512)]
+        embedded: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
+        return embedded
 
     def settings(self) -> dict[str, Any]:
         """All settings, and what shape of features was learned, ready for JSON."""
@@ -204,7 +212,7 @@ class Embedder:
         network.load_state_dict(
             {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
         )
-        self.network_ = network.to(find_device(self.device)).eval()
+        self.network_, self._known = network.to(find_device(self.device)).eval(), {}
         return self
 
     def _groups(self) -> tuple[Network, Training, Losses]:
@@ -254,9 +262,8 @@ class Embedder:
     def _embed(self, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:
         """The embeddings of a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
-        places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
         with half_precision(device, self.kind_):
-            embedded: Tensor = network(network.gather(rows, places).to(device, non_blocking=True))
+            embedded = network.embed(rows, batch.context.reshape(-1, context), device)
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:

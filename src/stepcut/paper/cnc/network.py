@@ -32,6 +32,11 @@ class Encoder(nn.Module):
         """What the network sees of frames with their context at `places (N, c)` of stored `rows`."""
         return rows[places]
 
+    def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
+        """The embeddings `(N, dim)` of frames with their context at `places (N, c)` of stored `rows`."""
+        seen = self.gather(rows, places.to(rows.device, non_blocking=True))
+        return cast(Tensor, self(seen.to(device, non_blocking=True)))
+
 
 class MapEncoder(Encoder):
     """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected layers, a projection.

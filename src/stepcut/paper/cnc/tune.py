@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -122,19 +123,13 @@ class FrameEncoder(Encoder):
         """The frames of a video, `(T, H, W, 3)`."""
         return torch.from_numpy(as_pictures(rows))
 
-    def forward(self, frames: Tensor) -> Tensor:
-        """Frames `(N, c, H, W, 3)` -> `(N, dim)`."""
-        count, context = frames.shape[:2]
-        parts = torch.split(frames.flatten(0, 1), self.chunk)
-        again = self.training and torch.is_grad_enabled()
-        maps = torch.cat(
-            [
-                checkpoint(self.backbone, part, use_reentrant=False)
-                if again
-                else self.backbone(part)
-                for part in parts
-            ]
-        )
-        stacked = maps.view(count, context, *maps.shape[1:]).transpose(1, 2)  # (N, C, c, h, w)
+    def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
+        """The embeddings `(N, dim)`; a frame that is context of others goes through the backbone once."""
+        once, where = torch.unique(places, return_inverse=True)
+        parts = torch.split(once.to(rows.device), self.chunk)
+        again = self.training and torch.is_grad_enabled() and len(parts) > 1
+        look = partial(checkpoint, self.backbone, use_reentrant=False) if again else self.backbone
+        maps = torch.cat([look(rows[part].to(device, non_blocking=True)) for part in parts])
+        stacked = maps[where.to(device)].transpose(1, 2)  # (N, C, c, h, w)
         embedded: Tensor = self.embedder(stacked)
         return embedded

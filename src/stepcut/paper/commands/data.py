@@ -3,7 +3,7 @@
 import argparse
 
 from stepcut.cli import say
-from stepcut.cli.common import said
+from stepcut.cli.common import said, show_table
 from stepcut.errors import DataError, OptionError
 from stepcut.paper.datasets import DATASETS, DataSet, Loaded, all_datasets, find_dataset
 from stepcut.paper.datasets.statistics import plot_statistics, statistics
@@ -12,11 +12,17 @@ from stepcut.tables import Cell, Table
 
 def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
+    if args.output and args.action not in ("list", "stats"):
+        raise OptionError(
+            f"-o {args.output}: data {args.action} makes no table; use -o with list or stats.",
+            setting="output",
+            value=args.output,
+        )
     if args.action == "list":
         rows: list[list[Cell]] = [
             [d.name, d.title, len(d.tasks) or None, d.licence] for d in all_datasets().values()
         ]
-        print(Table(["name", "title", "tasks", "licence"], rows).format(args.format).rstrip("\n"))
+        show_table(Table(["name", "title", "tasks", "licence"], rows), args.format, args.output)
         return 0
     if args.name is None:
         raise OptionError(
@@ -94,7 +100,7 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
             f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} --root {args.root}"
         )
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
-    print(table.format(args.format).rstrip("\n"))
+    show_table(table, args.format, args.output)
     if args.format == "csv":  # it has no place for notes
         for note in table.notes:
             say(note)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import progress_hook, read_settings, read_value, said, spec_of
+from stepcut.cli.common import progress_hook, read_settings, read_value, said, show_table, spec_of
 from stepcut.errors import OptionError, choose
 from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.method import cut_settings, tune_backbone
@@ -37,15 +37,16 @@ def run(args: argparse.Namespace) -> int:
             print(f"results kept in {path}", file=sys.stderr)
     if args.plot:
         results.plot(args.plot, args.protocol)
-    print(results.table(args.protocol).format(args.format).rstrip("\n"))
+    show_table(results.table(args.protocol), args.format, args.output)
     return 0
 
 
 def _figure(args: argparse.Namespace) -> int:
     """Draw the figure of one video."""
-    if not args.plot or len(args.data) != 1:
+    if not args.plot or len(args.data) != 1 or args.output:
         raise OptionError(
-            "the figure needs one --data and --plot FILE, for example --data mine/ --plot figure.svg."
+            "the figure needs one --data and --plot FILE and has no table for -o, for example "
+            "--data mine/ --plot figure.svg."
         )
     print(draw_figure(args.plot, args.data[0], args.video, **_settings(args)))
     print(f"drawn to {args.plot}")

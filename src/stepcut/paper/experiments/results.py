@@ -106,7 +106,7 @@ class Results:
         kept = {
             name: value
             for name, value in self.record.items()
-            if name not in ("cells", "notes", "made", "device", "format")
+            if name not in ("cells", "notes", "made", "format")
         }
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
         return str(safe_name(f"{self.experiment.name}-{self.record['data']}-{digest[:8]}.json"))
@@ -259,12 +259,13 @@ class Results:
         videos = sum(task["videos"] for task in tasks)
         seeds = record["seeds"]
         cut = ", ".join(f"cut.{name}={value}" for name, value in record.get("cut", {}).items())
+        usual = "as published" if record.get("as_published") else "at its defaults"
         published = ", as published" if record.get("as_published") else ""
         return (
             f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
             f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
             f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
-            f"encoder {record.get('encoder', 'none')}{published}, cut {cut or 'at its defaults'}, "
+            f"encoder {record.get('encoder', 'none')}{published}, cut {cut or usual}, "
             f"device {record.get('device', 'CPU')}, seeds {seeds[0]} to {seeds[-1]}, "
             f"stepcut {record['versions']['stepcut']}"
         )
