@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,24 +131,25 @@ def draw(axes: Any, row: int, timeline: Timeline, paint: dict[str, str]) -> None
 
 
 def screencast(folder: Path) -> None:
-    """The viewer in use, as an animated WebP: play, jump to a step, look at all videos."""
+    """The viewer in use, as an animated WebP: play, jump to a step, tap a step; a copy is changed."""
     import io
 
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
     pictures: list[Image.Image] = []
-    running = sc.view(folder, browser=False, block=False)
-    with closing(running), sync_playwright() as driver:
+    with tempfile.TemporaryDirectory() as safe, sync_playwright() as driver:
+        copy = shutil.copytree(folder, Path(safe) / folder.name)
+        running = sc.view(copy, browser=False, block=False)
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1100, "height": 700})
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
         page.goto(running.address)
         page.wait_for_load_state("networkidle")
 
         def film(count: int) -> None:
             for _ in range(count):
                 shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-                pictures.append(shot.resize((880, 560), Image.Resampling.LANCZOS))
+                pictures.append(shot.resize((896, 602), Image.Resampling.LANCZOS))
                 page.wait_for_timeout(250)
 
         film(3)
@@ -158,7 +159,12 @@ def screencast(folder: Path) -> None:
         for _ in range(3):
             page.keyboard.press("ArrowDown")
             film(3)
+        page.keyboard.press("p")
+        film(3)
+        page.keyboard.press("4")
+        film(4)
         browser.close()
+        running.close()
     first, *others = pictures
     first.save(
         IMAGES / "view.webp", save_all=True, append_images=others, duration=350, loop=0, quality=60

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stepcut.cli.demo import draw_flaws, offers, this_program
+from stepcut.cli.common import this_program
+from stepcut.cli.demo import draw_flaws, offers
 from stepcut.toy import write_script
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"

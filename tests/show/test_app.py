@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -18,6 +19,7 @@ from show_kit import Served, ask, wait
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
+from stepcut.procedure.corrections.operations import VERBS
 from stepcut.show.app.routes import make_app
 from stepcut.show.app.watching import Watching
 from stepcut.show.app.workspace import Workspace, read_steps
@@ -287,6 +289,10 @@ def test_an_export_that_cannot_be_says_why(app: Served, wish: dict[str, Any], sa
     assert said in answer.json()["error"]
 
 
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")]
+
+
 def test_every_call_is_documented(root: Path) -> None:
     from stepcut.show.app.routes import HomeRoutes
     from stepcut.show.viewer.routes import viewer_routes
@@ -298,15 +304,27 @@ def test_every_call_is_documented(root: Path) -> None:
         *viewer_routes(Viewer(root / "breakfast.proc")),
     ]
     missing = [route.path for route in routes if f"`{route.path}`" not in page]
-    assert missing == ["/", "/{file}"]
+    assert missing == ["/"]
+    documented = set(re.findall(r"`(/[^`]*)`", page))
+    assert documented <= {route.path for route in routes}
+    table = page.split("| `do` |")[1].splitlines()[2:]
+    edits = {verb: set(re.findall(r"`(\w+)`", values)) for _, verb, values, *_ in map(cells, table)}
+    assert edits.keys() == {f"`{verb}`" for verb in VERBS}
+    assert all(edits[f"`{verb}`"] <= set(values.split()) for verb, (_, values) in VERBS.items())
+
+
+def test_no_script_imports_itself_through_others() -> None:
+    from stepcut.show.viewer.answers import imports, static_files
+
+    for script in (name for name in static_files() if name.endswith(".js")):
+        direct = re.findall(r'from "\./(\w+\.js)"', static_files()[script].decode())
+        assert all(script not in imports(other) for other in direct), script
 
 
 def test_every_text_of_the_pages_is_in_one_file() -> None:
-    import re
+    from stepcut.show.viewer.answers import static_files
 
-    from stepcut.show.viewer.answers import Pages
-
-    files = {name: data.decode() for name, data in Pages("home.html").files.items()}
+    files = {name: data.decode() for name, data in static_files().items()}
     known = set(re.findall(r"^  (\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
     names = {name for pair in known for name in pair if name}
     for file, text in files.items():

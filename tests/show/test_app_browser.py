@@ -142,6 +142,11 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     tab.locator("article.check.bad").wait_for(timeout=300_000)
     assert tab.locator("article.check .verdict").inner_text() == "deviations"
     assert tab.locator("article.check tbody tr").count() == 3
+    tab.locator("article.check summary").click()
+    heard = tab.locator("#check-view").aria_snapshot()
+    assert "deviations" in heard
+    assert 'button "missing step ' in heard
+    assert 'row "step 1 ' in heard
 
     # It was fine: the findings are accepted, and count as such from then on.
     while tab.locator("article.check li:not(.fine) .mark-fine").count():

@@ -62,6 +62,22 @@ def wait_saved(page: Any, words: str) -> None:
     until(page, f"document.getElementById('status').textContent.includes({json.dumps(words)})")
 
 
+def colours_of(card: Any, dim: bool = False) -> list[str]:
+    """The colours of the timeline on a card, in order; those of dimmed steps alone on demand."""
+    card.locator(".blocks").first.wait_for(state="attached")
+    drawn = card.locator(".blocks").first.evaluate("one => one.style.getPropertyValue('--steps')")
+    mixed = re.findall(r"color-mix\(in srgb, (#\w+) 16%", drawn)
+    return mixed if dim else re.findall(r"#\w+", drawn)
+
+
+def pick(page: Any, card: int, share: float) -> Any:
+    """The pointer on the timeline of a card, at a share of its length."""
+    box = page.locator("#grid .card").nth(card).locator(".blocks").first
+    box.scroll_into_view_if_needed()
+    size = box.bounding_box()
+    return box, {"x": share * size["width"], "y": size["height"] / 2}
+
+
 def name_of(page: Any, number: int) -> Any:
     return page.locator(f"[data-key=name{number}]")
 
@@ -73,16 +89,31 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
         "pour tea",
     ]
     assert page.locator("#grid .card").count() == 2
-    assert page.locator("#grid .card").first.locator(".block").count() == 3
+    assert len(colours_of(page.locator("#grid .card").first)) == 3
     assert page.locator("#summary").inner_text() == "3 steps · 2 videos · 0:12"
     assert page.locator("[data-key=name0] + .facts span").inner_text() == "2 of 2 · 2 s"
+
+
+def test_a_screen_reader_hears_steps_segments_and_boundaries(page: Any) -> None:
+    page.locator("#grid .card .bar").nth(1).wait_for(state="attached")
+    heard = page.locator("body").aria_snapshot()
+    for words in (
+        'navigation "What to do"',
+        'textbox "Name of step 1": slice bread',
+        'button "slice bread 0:00.0 – 0:02.0"',
+        'slider "end of slice bread"',
+        'img "two: slice bread, pour tea"',
+        'timer "Time"',  # a status would be read aloud with every frame
+    ):
+        assert words in heard, words
+    assert page.locator("[role=status]").count() >= 1
 
 
 def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.keyboard.press("Space")
     until(page, "document.querySelector('#stage video').currentTime > 0.3")
-    until(page, "parseFloat(document.querySelector('#grid .card .cursor').style.left) > 3")
+    until(page, "parseFloat(document.querySelector('#grid .card .cursor').style.translate) > 3")
     page.keyboard.press("Space")
     until(page, "document.querySelector('#stage video').paused")
 
@@ -96,7 +127,8 @@ def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
     page.keyboard.press("ArrowUp")
     until(page, "document.querySelector('#stage video').currentTime === 2")
     # The grid: a click on the last block of the second card shows that video, there.
-    page.locator("#grid .card").nth(1).locator(".block").nth(1).click()
+    bar, place = pick(page, 1, 0.6)
+    bar.click(position=place)
     until(page, "document.querySelector('#stage h2').textContent === 'two'")
     assert page.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
 
@@ -404,7 +436,7 @@ def test_merge_and_colour(page: Any, place: Path) -> None:
 def test_filter_and_search(page: Any) -> None:
     page.locator("[data-key=only1]").click()
     assert page.locator("#grid .card:visible").count() == 1  # the second video does not do it
-    assert page.locator("#grid .card").first.locator(".block.dim").count() == 2
+    assert len(colours_of(page.locator("#grid .card").first, dim=True)) == 2
     page.keyboard.press("Escape")
     assert page.locator("#grid .card:visible").count() == 2
     page.keyboard.press("/")
@@ -987,7 +1019,8 @@ def test_the_full_name_of_a_narrow_block_is_shown(page: Any) -> None:
         word = block.locator(part)
         assert word.bounding_box()["y"] + 10 < box["y"] + box["height"]
         assert word.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
-    page.locator("#grid .card .block").nth(1).hover()
+    bar, place = pick(page, 0, 0.5)
+    bar.hover(position=place)
     assert page.locator(".tip").inner_text().startswith("Nadel greifen")
 
 

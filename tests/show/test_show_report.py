@@ -105,7 +105,7 @@ def test_the_summary_says_what_is_wrong_where(procedure: Procedure) -> None:
     gone = Finding("missed", 65.0, 70.0, 0, step, 0.9, "it was not done; 2 of 2 videos do it")
     checks = [Report(f"v{n}", 90.0, [gone], 1.5, [], 0.1, 0.05) for n in range(5)]
     checks += [
-        Report("good", 90.0, [], 0.5, [], 0.1, 0.05),
+        Report("good", 90.0, [], 0.5, [], 0.1, 0.05, detection={"missing step": 0.9}),
         Report("else", 90.0, [], 0.5, [], 2.0, 0.05),
     ]
     page = make_report(procedure, checks=checks, pictures=0)
@@ -114,7 +114,7 @@ def test_the_summary_says_what_is_wrong_where(procedure: Procedure) -> None:
     assert "and 3 more" in top
     assert "good" not in top
     assert "<b>1:05</b> it was not done" in page
-    assert page.count("Nothing unusual.") == 1
+    assert page.count("✓ No deviation found. A missing step would be found in") == 1
     assert "✗ it shows another task" in page
     fine = make_report(procedure, checks=checks[5:6], pictures=0)
     assert "1 video checked: no deviation found." in fine

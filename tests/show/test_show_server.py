@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import stat
@@ -40,8 +41,11 @@ def test_the_page_and_its_files_come_with_safety_headers(page: Page) -> None:
     assert "frame-ancestors 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
-    for file in ("app.js", "style.css", "icon.svg"):
+    files = re.findall(r'(?:href|src)="(files/[^"]+)"', answer.text)
+    assert {Path(file).name for file in files} >= {"app.js", "strings.js", "style.css", "icon.svg"}
+    for file in files:
         assert page.get(file).status == 200
+        assert "immutable" in page.get(file).headers["cache-control"]
     assert "http" not in page.get("").text.replace("http-equiv", "")  # nothing from elsewhere
 
 

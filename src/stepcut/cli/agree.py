@@ -4,7 +4,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from stepcut.cli.common import label_options, read_timelines, show_table
+from stepcut.cli.common import label_options, read_timelines, show_table, this_program
 from stepcut.evaluation.agreement import compare_annotations
 from stepcut.formats import format_to_write, write
 from stepcut.timeline import clock
@@ -46,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
             ]
             words += ["--annotators", *args.annotators] if args.annotators else []
             words += [word for name, given in how.items() for word in (f"--{name}", given)]
-            print(f"look at them:  stepcut view {shlex.join(words)}")
+            print(f"look at them:  {this_program()} view {shlex.join(words)}")
     return 0

@@ -2,6 +2,10 @@
 
 import argparse
 import json
+import os
+import shlex
+import shutil
+import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -227,3 +231,16 @@ def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[s
             for name, each in outline.timelines.items()
         }
     return read_folder(source, format, **how)
+
+
+def this_program() -> str:
+    """What to type to start stepcut again from this folder, as it was started now."""
+    started = Path(sys.argv[0])
+    if started.stem != "stepcut":
+        return f"{shlex.quote(sys.executable)} -m stepcut"
+    found = shutil.which("stepcut")
+    if found and os.path.samefile(found, started):
+        return "stepcut"
+    return shlex.quote(
+        os.path.relpath(started) if started.is_relative_to(Path.cwd()) else str(started)
+    )

@@ -3,8 +3,6 @@
 import argparse
 import os
 import shlex
-import shutil
-import sys
 import webbrowser
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +12,15 @@ from pathlib import Path
 import numpy as np
 
 import stepcut as sc
-from stepcut.cli.common import progress_hook
+from stepcut.cli.common import progress_hook, this_program
 from stepcut.files.atomic import write_text
 from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
-from stepcut.toy import EDGES, STEPS, make_kitchen
+from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 
 VIDEOS = 12
-SECONDS = 40.0
+SECONDS = 36.0
 WIDTH = 60
 """Characters of a timeline on the screen."""
 
@@ -82,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
     for made in (each.result() for each in new):
         checks.append(taught.check(made.videos[0], progress=hook))
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
-        said = "no alarm" if checks[-1].ok else f"alarm: {checks[-1].findings[0].reason}"
+        reasons = [finding.reason for finding in checks[-1].findings]
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        said = "no alarm" if checks[-1].ok else f"alarm: {reasons[0]}{more}"
         print(f"   {' '.join(wrong) or 'nothing is wrong':<38} → {said}")
         alarm = alarm or (None if checks[-1].ok else made.videos[0])
 
@@ -103,8 +103,15 @@ def run(args: argparse.Namespace) -> int:
 def draw_flaws(seed: int) -> list[str]:
     """A step that is missing, one that comes too early and one that is repeated, drawn by the seed."""
     random = np.random.default_rng(seed)
-    some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
+    # One mistake each: these steps can be repeated without another step changing its place.
+    again = [step for step in STEPS if first_order(f"repeat:{step}") == STEPS]
+    some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": again}
     return [f"{kind}:{random.choice(steps)}" for kind, steps in some.items()]
+
+
+def first_order(flaw: str) -> tuple[str, ...]:
+    """The steps of a video with a mistake, in the order in which each is first done."""
+    return tuple(dict.fromkeys(write_script(shuffle=0, flaw=flaw).timeline.sequence()))
 
 
 def sketch(timeline: Timeline, end: float) -> str:
@@ -134,16 +141,3 @@ def offers(procedure: Path, video: Path) -> list[str]:
         f"{program} check {kept} {new}",
         f"{program} segment {kept} {new} -o {labels}    # labels to correct in ELAN",
     ]
-
-
-def this_program() -> str:
-    """What to type to start stepcut again from this folder, as it was started now."""
-    started = Path(sys.argv[0])
-    if started.stem != "stepcut":
-        return f"{shlex.quote(sys.executable)} -m stepcut"
-    found = shutil.which("stepcut")
-    if found and os.path.samefile(found, started):
-        return "stepcut"
-    return shlex.quote(
-        os.path.relpath(started) if started.is_relative_to(Path.cwd()) else str(started)
-    )

@@ -15,6 +15,7 @@ from stepcut.cli.common import (
     read_value,
     said,
     spec_of,
+    this_program,
 )
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.files import load_features
@@ -66,15 +67,15 @@ def run_task(args: argparse.Namespace) -> int:
         scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
         print(f"\n{choice.reason}")
         print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
-    place, expected = shlex.quote(output), procedure.expectations
+    place, expected, program = shlex.quote(output), procedure.expectations, this_program()
     print(f"\n{describe_trust(procedure)}")
     if expected.advice:
         print(
-            f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}"
+            f"{expected.advice}\n  {program} teach {place} --mistakes {shlex.quote(expected.oddest[0])}"
         )
-    look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
+    look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  {program} view {place}"
     print(f"\nkept in {output}{look}")
-    print(f"check a new video:  stepcut check {place} NEW.mp4")
+    print(f"check a new video:  {program} check {place} NEW.mp4")
     for name, reason in skipped.items():
         print(f"left out: {name}: {reason}")
     return 2 if skipped else 0

@@ -3,7 +3,7 @@
 import argparse
 import shlex
 
-from stepcut.cli.common import describe_trust, label_options, progress_hook, said
+from stepcut.cli.common import describe_trust, label_options, progress_hook, said, this_program
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     kept = args.output or args.procedure
     print(f"\nkept in {kept}")
     if not isinstance(as_path(kept), Address):
-        print(f"look at it:  stepcut view {shlex.quote(kept)}")
+        print(f"look at it:  {this_program()} view {shlex.quote(kept)}")
         if not args.output:
-            print(f"take it back:  stepcut teach {shlex.quote(kept)} --back")
+            print(f"take it back:  {this_program()} teach {shlex.quote(kept)} --back")
     return 0

@@ -255,7 +255,7 @@ def _checked(procedure: Procedure, check: Report) -> str:
         red = dict.fromkeys(marks.steps, FINDING_COLOUR)
         drawn += draw_bar(marks, red, height=6, label=f"findings in {check.video}")
     if check.ok:
-        said = '<p class="fine">✓ Nothing unusual.</p>'
+        said = f'<p class="fine">✓ No deviation found. {escape(check.power)}</p>'
     else:
         found = [f"<b>{_minutes(f.start)}</b> {escape(f.reason)}" for f in check.findings]
         said = f'<ul class="wrong">{"".join(f"<li>✗ {each}</li>" for each in found)}</ul>'

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
-EDITION = 2
+EDITION = 3
 """Raised when the same settings give other videos than before."""
 MOST_VIDEOS = 100_000
 """More would be filmed for months."""

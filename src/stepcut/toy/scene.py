@@ -93,7 +93,7 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
         things.draw(c, thing, colours, *at)
     for thing, place, dx, y in KITCHEN["counter"]:
         things.draw(c, thing, look.ware, look.places[place] + dx, y)
-    return c.done().convert("RGB")
+    return c.done()
 
 
 def settle(kitchen: Image.Image, look: Look, step: str) -> None:

@@ -94,7 +94,7 @@ def write_script(
 ) -> Script:
     """Decide what happens in video number `video` of the kitchen `seed`.
 
-    duration: seconds of a video, give or take 15 %. background: share of the time in which no step is done.
+    duration: seconds of a video without a mistake, give or take 15 %. background: share of the time without a step.
     skip, repeat: how often a step is left out, or done once more later. shuffle: from 0, always the same order, to 1,
     any order that the task allows. flaw: one mistake: "skip:add jam", "swap:add jam" (done before what it needs) or
     "repeat:add jam" (done three times); the other steps are then neither left out nor repeated.
@@ -111,8 +111,11 @@ def write_script(
     kind, wrong = _parse(flaw)
     rng = np.random.default_rng([seed, video, 1])
     sequence = _order(_choose(0.0 if kind else skip, rng), shuffle, rng)
-    sequence = _spoil(sequence, kind, wrong) if kind else _repeat(sequence, repeat, rng)
-    shots = _fill(sequence, duration * rng.uniform(0.85, 1.15), background, rng)
+    done = _spoil(sequence, kind, wrong) if kind else _repeat(sequence, repeat, rng)
+    length = duration * rng.uniform(0.85, 1.15)
+    if kind:  # a mistake changes the length of the video, not the pace of the other steps
+        length *= _usual_seconds(done) / _usual_seconds(sequence)
+    shots = _fill(done, length, background, rng)
     script = Script(f"kitchen-{seed}-{video:02d}", (seed, video), shots)
     return replace(script, flaws=_describe(script.timeline, kind, wrong)) if kind else script
 
@@ -186,6 +189,10 @@ def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
         return [*rest[:first], step, *rest[first:]]
     others = [other for other in rest if other not in needs]
     return [*needs, step, others[0], step, others[1], step, *others[2:]]
+
+
+def _usual_seconds(sequence: list[str]) -> int:
+    return sum(_SECONDS[step] for step in sequence)
 
 
 def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:

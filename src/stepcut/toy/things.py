@@ -39,8 +39,8 @@ class Canvas:
 
     def __init__(self, width: int, height: int, paint: Colour | None = None, fine: int = 3) -> None:
         self.size, self.fine = (width, height), fine
-        fill = (0, 0, 0, 0) if paint is None else (*paint, 255)
-        self.image = Image.new("RGBA", (width * fine, height * fine), fill)
+        mode, fill = ("RGBA", (0, 0, 0, 0)) if paint is None else ("RGB", paint)
+        self.image = Image.new(mode, (width * fine, height * fine), fill)
         self.pen = ImageDraw.Draw(self.image)
 
     def _at(self, points: Sequence[Point]) -> list[Point]:
@@ -85,13 +85,13 @@ class Canvas:
         grain = Image.fromarray(np.uint8(np.clip(noise, 0, 1.99) * 128)).resize(
             (area[2], area[3] - area[1])
         )
-        pixels = np.asarray(self.image.crop(area).convert("RGB"), np.float32)
-        pixels *= np.asarray(grain, np.float32)[..., None] / 128
-        self.image.paste(Image.fromarray(np.uint8(np.clip(pixels, 0, 255))), area)
+        pixels = np.asarray(self.image.crop(area).convert("RGB"), np.uint16)
+        pixels = pixels * np.asarray(grain)[..., None] >> 7  # 128 leaves a pixel as it is
+        self.image.paste(Image.fromarray(np.minimum(pixels, 255).astype(np.uint8)), area)
 
     def done(self) -> Image.Image:
         """The drawing at one pixel a unit."""
-        return self.image.resize(self.size, Image.Resampling.BOX)
+        return self.image.reduce(self.fine)
 
 
 WHITE, STEEL, DARK = (240, 238, 232), (188, 194, 200), (52, 50, 54)
@@ -175,7 +175,8 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
 
 def pack(picture: Image.Image) -> Packed:
     """A picture as one number per pixel, (h, w): RGBA, colours multiplied by their opacity."""
-    pixels = np.asarray(picture.convert("RGBA").convert("RGBa"))
+    opaque = picture.mode == "RGB"
+    pixels = np.asarray(picture.convert("RGBA") if opaque else picture.convert("RGBa"))
     return np.ascontiguousarray(pixels).view("<u4")[..., 0]
 
 

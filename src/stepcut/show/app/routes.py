@@ -14,7 +14,13 @@ from starlette.types import Receive, Scope, Send
 from stepcut.errors import OptionError, as_items
 from stepcut.show.app.watching import Watching
 from stepcut.show.app.workspace import Workspace
-from stepcut.show.viewer.answers import HANDLERS, JobRoutes, Pages, read_body
+from stepcut.show.viewer.answers import (
+    HANDLERS,
+    JobRoutes,
+    file_routes,
+    page_routes,
+    read_body,
+)
 from stepcut.show.viewer.routes import viewer_routes
 from stepcut.show.viewer.security import Guard
 from stepcut.version import __version__
@@ -114,7 +120,8 @@ def make_app(workspace: Workspace, token: str, host: str = "127.0.0.1") -> Guard
         *HomeRoutes(workspace).routes(),
         *JobRoutes(workspace.jobs).routes(),
         Mount("/p/{id}", app=Procedures(workspace)),
-        *Pages("home.html").routes(),
+        *page_routes("home", "api/home"),
+        *file_routes(),
     ]
     return Guard(
         Starlette(routes=routes, exception_handlers=dict(HANDLERS), lifespan=lifespan), token, host

@@ -11,6 +11,7 @@ from stepcut.errors import OptionError, StepcutError, as_items
 from stepcut.features.find import natural
 from stepcut.features.video.probe import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.formats import FORMATS
 from stepcut.methods.inputs import as_step_count
 from stepcut.procedure.folder import check_output, is_procedure
 from stepcut.procedure.lesson import read_labels
@@ -23,7 +24,7 @@ from stepcut.show.viewer.state import Viewer
 DEEPEST = 3
 """How many folders down procedures are looked for."""
 THUMBS = 3
-LABEL_SUFFIXES = (".csv", ".json", ".eaf", ".srt", ".vtt", ".textgrid", ".txt", ".xes", ".tsv")
+LABEL_SUFFIXES = {form.suffix.lower() for form in FORMATS.values()}
 
 
 class Workspace:

@@ -1,11 +1,15 @@
 """What all routes share: the page's own files, JSON bodies, errors as sentences, and the routes of jobs."""
 
+import re
 from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -23,27 +27,73 @@ TYPES = {
 }
 
 
-class Pages:
-    """The files of the page, from memory; `start` is the one at the root."""
+FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
-    def __init__(self, start: str) -> None:
-        files = (resources.files("stepcut.show.viewer") / "static").iterdir()
-        self.start = start
-        self.files = {
-            file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES
-        }
 
-    async def page(self, request: Request) -> Response:
-        """One of the files."""
-        name = request.path_params.get("file", self.start)
-        if name not in self.files:
+@cache
+def static_files() -> dict[str, bytes]:
+    """The files of all pages, from memory."""
+    files = (resources.files("stepcut.show.viewer") / "static").iterdir()
+    return {file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES}
+
+
+@cache
+def static_address() -> str:
+    """Where the pages find their files: another address for every version, so that browsers keep them."""
+    return f"files/{sha256(b''.join(static_files().values())).hexdigest()[:12]}"
+
+
+def page_routes(name: str, data: str, up: str = "") -> list[Route]:
+    """One page: `name.html` in the common frame, with `name.js` and all that it imports.
+
+    `data` is what the page asks for first; `up` leads to where the files are served.
+    """
+    files, address = static_files(), up + static_address()
+    kinds = {".css": "stylesheet", ".js": "modulepreload"}
+    wanted = sorted({*imports(f"{name}.js"), *(file for file in files if file.endswith(".css"))})
+    links = [f'<link rel="{kinds[Path(file).suffix]}" href="{address}/{file}">' for file in wanted]
+    parts = {"links": "\n".join(links), "data": data, "script": f"{name}.js", "files": address}
+    text = files["frame.html"].decode().replace("{body}", files[f"{name}.html"].decode().strip())
+    for key, value in parts.items():
+        text = text.replace(f"{{{key}}}", value)
+
+    async def page(_: Request) -> Response:
+        return Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
+
+    return [Route("/", page)]
+
+
+def file_routes() -> list[Route]:
+    """The files of the pages."""
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["file"]
+        if name not in static_files():
             raise HTTPException(404, "There is no such file.")
-        kind = TYPES[Path(name).suffix]
-        return Response(self.files[name], media_type=kind, headers={"cache-control": "no-cache"})
+        return Response(static_files()[name], media_type=TYPES[Path(name).suffix], headers=FOREVER)
 
-    def routes(self) -> list[Route]:
-        """The page and its files."""
-        return [Route("/", self.page), Route("/{file}", self.page)]
+    return [Route(f"/{static_address()}/{{file}}", file)]
+
+
+def imports(script: str) -> set[str]:
+    """A script and every script that it imports, itself or through others."""
+    found, left = {script}, [script]
+    while left:
+        text = static_files()[left.pop()].decode()
+        fresh = set(re.findall(r'from "\./(\w+\.js)"', text)) - found
+        found |= fresh
+        left += fresh
+    return found
+
+
+class Json(Response):
+    """An answer of many numbers, encoded ten times as fast as by the standard library."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        return msgspec.json.encode(content)
 
 
 class JobRoutes:

@@ -102,7 +102,8 @@ def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, 
         moved += [one for one, is_fine in zip(findings, fine, strict=True) if is_fine]
     left = any(kept[kind] for kind in KINDS)
     if moved and not left and not report.get("other_task"):
-        kept["ok"] = True
+        words = f"{video}: no deviation found but what was accepted. {report.get('power', '')}"
+        kept |= {"ok": True, "verdict": "fine", "summary": words.strip()}
     return {**kept, "accepted": moved}
 
 

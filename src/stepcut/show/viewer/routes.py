@@ -27,8 +27,10 @@ from stepcut.show.film import KINDS, proxy_of
 from stepcut.show.viewer.answers import (
     HANDLERS,
     JobRoutes,
-    Pages,
+    Json,
     attachment,
+    file_routes,
+    page_routes,
     read_body,
     text_of,
 )
@@ -54,7 +56,7 @@ class Routes:
     def show_state(self, _: Request) -> Response:
         """The whole state as JSON."""
         self.viewer.edits.refresh()
-        return JSONResponse(self.viewer.state())
+        return Json(self.viewer.state())
 
     async def edit(self, request: Request) -> Response:
         """Do, undo or redo one edit, or set a step's severity; the answer comes when it is on the disk."""
@@ -75,7 +77,7 @@ class Routes:
             sentence = "Changed in another window meanwhile, so your change was not made. This is the present state."
             state = await run_in_threadpool(self.viewer.state)
             return JSONResponse({"error": sentence, "state": state}, 409)
-        return JSONResponse({"words": words, "state": await run_in_threadpool(self.viewer.state)})
+        return Json({"words": words, "state": await run_in_threadpool(self.viewer.state)})
 
     async def teach(self, request: Request) -> Response:
         """Learn from the annotations, as a job."""
@@ -328,11 +330,11 @@ class Routes:
 
 
 def viewer_routes(viewer: Viewer) -> list[Route]:
-    """Everything about one procedure: the page, its API and its jobs."""
+    """Everything about one procedure: the page, its API and its jobs; the app serves the page's files."""
     return [
         *Routes(viewer).routes(),
         *JobRoutes(viewer.jobs).routes(),
-        *Pages("index.html").routes(),
+        *page_routes("app", "api/state", "../../" if viewer.root else ""),
     ]
 
 
@@ -346,6 +348,8 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         await run_in_threadpool(viewer.jobs.close)
 
     app = Starlette(
-        routes=viewer_routes(viewer), exception_handlers=dict(HANDLERS), lifespan=lifespan
+        routes=[*viewer_routes(viewer), *file_routes()],
+        exception_handlers=dict(HANDLERS),
+        lifespan=lifespan,
     )
     return Guard(app, token, host)

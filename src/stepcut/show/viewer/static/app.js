@@ -14,16 +14,16 @@ import { addIcons, drawSteps } from "./steps.js";
 import { changed, edit, load, matches, redo, say, stepOf, store, undo } from "./store.js";
 import { S } from "./strings.js";
 import { buildTaps, drawTaps, toggleTaps } from "./tap.js";
-import { buildViews, drawView, viewed } from "./views.js";
+import { buildViews, drawView } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 
 function draw({ detail }) {
   if (!["part", "range", "check"].includes(detail)) drawSteps();
-  if (viewed() !== "correct") drawView(detail);
+  if (store.view !== "correct") drawView(detail);
   else if (comparing()) refreshCompare();
   else {
-    drawStage();
+    drawStage(detail);
     drawGrid(choose);
     drawTaps();
   }
@@ -89,11 +89,12 @@ try {
   wire();
   buildStage();
   buildTaps();
-  store.addEventListener("change", draw);
   await load();
+  drawSteps();
+  buildViews();
+  store.addEventListener("change", draw); // the first draw is that of choose
   const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // the place to begin at
   choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
-  buildViews();
   listen();
   document.body.classList.add("ready");
   prepareCopies(say);

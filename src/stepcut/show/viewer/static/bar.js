@@ -7,21 +7,27 @@ import { S } from "./strings.js";
 export class Bar {
   constructor({ names = false, onpick }) {
     this.names = names;
+    this.duration = 1;
     this.blocks = el("div", { class: "blocks" });
     this.findings = el("div", { class: "findings" });
     this.cursor = el("div", { class: "cursor" });
     this.known = el("div", { class: "knowns" });
     this.other = el("div", { class: "blocks beside", hidden: true });
     this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.known, this.other, this.findings, this.cursor);
-    this.node.addEventListener("click", (event) => {
-      const box = this.blocks.getBoundingClientRect();
-      onpick(((event.clientX - box.left) / box.width) * this.duration);
-    });
+    this.node.addEventListener("click", (event) => onpick(this.timeAt(event)));
+    if (names) return;
+    this.blocks.addEventListener("pointermove", (event) => {
+      const time = this.timeAt(event);
+      const part = this.parts.findLast(([start, end]) => start <= time && time <= end);
+      this.blocks.dataset.tip = part ? this.tipOf(part) : "";
+    }, { passive: true });
   }
 
   draw(video, chosen = -1, report = null) {
     this.duration = video.duration || 1;
-    this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
+    this.parts = video.parts;
+    if (this.names) this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
+    else this.blocks.style.setProperty("--steps", this.stripes(video.parts));
     this.known.replaceChildren(...(video.known || []).map(([start, end]) =>
       this.lay(el("div", { class: "known", title: S.known }), start, end)));
     this.other.hidden = !video.beside;
@@ -31,16 +37,37 @@ export class Bar {
     this.node.setAttribute("aria-label", `${video.name}: ${words}`);
   }
 
-  block([start, end, number, confidence], chosen) {
-    const step = stepOf(number);
+  // Another block is the chosen one.
+  choose(place) {
+    this.blocks.querySelector(".chosen")?.classList.remove("chosen");
+    this.blocks.children[place]?.classList.add("chosen");
+  }
+
+  // All segments as one picture: with hundreds of videos, an element for each would be slow.
+  stripes(parts) {
+    const at = (time) => `${((100 * time) / this.duration).toFixed(3)}%`;
+    const stops = parts.map(([start, end, number]) => {
+      const colour = shines(number) ? stepOf(number).colour : `color-mix(in srgb, ${stepOf(number).colour} 16%, transparent)`;
+      return `transparent ${at(start)}, ${colour} ${at(start)} max(${at(end)} - 1px, ${at(start)} + 1px), transparent 0`;
+    });
+    return stops.length ? `linear-gradient(90deg, ${stops.join(", ")})` : "";
+  }
+
+  tipOf([start, end, number, confidence]) {
     const sure = confidence === null ? S.byHand : S.confidence(S.percent(confidence));
+    return `${stepOf(number).name}\n${S.fromTo(clock(start), clock(end))}, ${sure}`;
+  }
+
+  block(part, chosen) {
+    const [start, end, number] = part;
+    const step = stepOf(number);
     const block = el("div", {
       dir: "auto", // a name from right to left has its beginning at the right
       class: `block${chosen ? " chosen" : ""}${shines(number) ? "" : " dim"}`,
-      "data-tip": `${step.name}\n${S.fromTo(clock(start), clock(end))}, ${sure}`,
+      "data-tip": this.tipOf(part),
       style: { background: step.colour, color: step.ink },
     });
-    if (this.names) block.append(...twoEnds(step.name));
+    block.append(...twoEnds(step.name));
     return this.lay(block, start, end);
   }
 
@@ -62,8 +89,14 @@ export class Bar {
     return node;
   }
 
+  // Moved, not laid out again: this happens with every frame.
   point(time) {
-    this.cursor.style.left = `${(100 * time) / (this.duration || 1)}%`;
+    this.cursor.style.translate = `${(100 * time) / (this.duration || 1)}%`;
+  }
+
+  timeAt(event) {
+    const box = this.blocks.getBoundingClientRect();
+    return ((event.clientX - box.left) / box.width) * this.duration;
   }
 }
 

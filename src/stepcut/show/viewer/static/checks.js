@@ -5,9 +5,8 @@ import { Bar, listFindings } from "./bar.js";
 import { button, clock, el } from "./dom.js";
 import { pickFiles, pickFolder } from "./picker.js";
 import { choose } from "./stage.js";
-import { edit, load, say, store, take } from "./store.js";
+import { edit, load, say, showView, store, take } from "./store.js";
 import { S } from "./strings.js";
-import { showView } from "./views.js";
 
 const list = el("div", { class: "checks" });
 const note = el("p", { class: "soft", role: "status" });
@@ -29,7 +28,7 @@ export function buildChecks(section) {
     });
   }
   section.addEventListener("dragleave", () => chooser.classList.remove("over"));
-  setInterval(() => document.body.dataset.view === "check" && !document.hidden && refresh(), 3000);
+  setInterval(() => store.view === "check" && !document.hidden && refresh(), 3000);
 }
 
 export function drawChecks() {
@@ -53,16 +52,12 @@ async function refresh() {
   if (seen(state) !== seen(store.data)) take(state);
 }
 
-function verdictOf(report) {
-  if (report.other_task) return "other";
-  if (report.verdict === "inconclusive") return "unsure";
-  return report.ok ? "ok" : "bad";
-}
+const VERDICTS = { "another task": "other", inconclusive: "unsure", fine: "ok", deviations: "bad" };
 
 function card(video) {
   const report = video.check;
   const place = store.data.videos.indexOf(video);
-  const verdict = verdictOf(report);
+  const verdict = VERDICTS[report.verdict];
   const bar = new Bar({ onpick: (time) => openAt(place, time) });
   bar.draw(video, -1, report);
   const findings = [...listFindings(report).map((one) => finding(video, place, one, false)),
@@ -78,15 +73,10 @@ function card(video) {
     el("ul", { class: "findings-list" }, ...findings), steps);
 }
 
-// How often a deviation of each kind would be found, where the report tells it.
+// What a check with this procedure finds, and what limits it; the summary of a video without findings says the first itself.
 function power(report) {
-  const rates = report.detection_power || report.detection || report.power;
-  if (!rates || typeof rates !== "object") return report.note ? el("p", { class: "soft", text: report.note }) : null;
-  const words = Object.entries(rates).map(([kind, rate]) => {
-    const share = typeof rate === "number" ? rate : rate?.share ?? rate?.rate ?? rate?.mean;
-    return typeof share === "number" ? S.powerOf(kind, S.percent(share)) : null;
-  }).filter(Boolean);
-  return words.length ? el("p", { class: "soft", text: `${S.power}: ${words.join(", ")}` }) : null;
+  const words = [report.ok ? "" : report.power, report.note].filter(Boolean).join(" ");
+  return words ? el("p", { class: "soft", text: words }) : null;
 }
 
 function finding(video, place, one, fine) {
@@ -100,13 +90,10 @@ function finding(video, place, one, fine) {
 }
 
 function stepTable(report, place) {
-  const steps = report.steps || [];
-  const sure = steps.some((step) => typeof step.probability === "number");
-  const head = [S.step, S.seen, S.when, ...(sure ? [S.probability] : []), S.usualShare];
-  const rows = steps.map((step) => el("tr", {}, el("th", { scope: "row", text: step.name }), el("td", { text: step.seen ?? "" }),
-    el("td", {}, ...(step.times || []).map(([start, end]) => button(`${clock(start)} – ${clock(end)}`, () => openAt(place, start), { class: "quiet" }))),
-    ...(sure ? [el("td", { text: typeof step.probability === "number" ? S.percent(step.probability) : "" })] : []),
-    el("td", { text: typeof step.share_of_videos === "number" ? S.percent(step.share_of_videos) : "" })));
+  const head = [S.step, S.seen, S.when, S.probability, S.usualShare];
+  const rows = report.steps.map((step) => el("tr", {}, el("th", { scope: "row", text: step.name }), el("td", { text: step.seen }),
+    el("td", {}, ...step.times.map(([start, end]) => button(`${clock(start)} – ${clock(end)}`, () => openAt(place, start), { class: "quiet" }))),
+    el("td", { text: S.percent(step.probability) }), el("td", { text: S.percent(step.share_of_videos) })));
   return el("div", { class: "scroll-x" }, el("table", { class: "figures" },
     el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col", text })))), el("tbody", {}, ...rows)));
 }

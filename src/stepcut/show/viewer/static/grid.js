@@ -2,39 +2,45 @@
 
 import { Bar } from "./bar.js";
 import { clock, el } from "./dom.js";
-import { reportOf, shines, store } from "./store.js";
+import { current, reportOf, shines, store } from "./store.js";
 import { S } from "./strings.js";
 
+const AT_ONCE = 60;
 const cards = new Map(); // by the key of the video
+let coming = 0;
 
-// Timelines are drawn once their card comes near the screen: with hundreds of videos most never do.
+// Pictures and timelines are made once their card comes near the screen: with hundreds of videos most never do.
 const watcher = new IntersectionObserver((seen) => {
   for (const { target, isIntersecting } of seen) {
     const card = cards.get(target.dataset.video);
     card.near = isIntersecting;
-    if (card.near) drawBar(card);
+    if (card.near) {
+      fill(card);
+      drawBar(card);
+    }
   }
 }, { rootMargin: "400px" });
 
 // `choose(place, time)` is called when a person picks a video, or a time in it.
 export function drawGrid(choose) {
   const grid = document.getElementById("grid");
-  const { videos } = store.data;
-  const shown = videos.map((video) => {
-    if (!cards.has(video.key)) cards.set(video.key, makeCard(video, choose));
-    return cards.get(video.key);
-  });
+  const fresh = store.data.videos.filter((video) => !cards.has(video.key));
+  for (const video of fresh.slice(0, AT_ONCE)) cards.set(video.key, makeCard(video, choose));
+  clearTimeout(coming);
+  if (fresh.length > AT_ONCE) coming = setTimeout(drawGrid, 0, choose); // the page answers in between
+  const videos = store.data.videos.filter((video) => cards.has(video.key));
+  const shown = videos.map((video) => cards.get(video.key));
   if (grid.childElementCount !== shown.length || shown.some((card, place) => grid.children[place] !== card.node)) {
     grid.replaceChildren(...shown.map((card) => card.node));
   }
   const asked = Boolean(store.filter.size || store.query);
   const sieve = asked ? `${[...store.filter]} ${store.query}` : "";
-  videos.forEach((video, place) => draw(shown[place], video, place, sieve));
+  videos.forEach((video, place) => draw(shown[place], video, sieve));
 }
 
 // Only what has changed is drawn: with hundreds of videos the rest would make every move of the cursor slow.
-function draw(card, video, place, sieve) {
-  const chosen = place === store.video;
+function draw(card, video, sieve) {
+  const chosen = video === current();
   const part = chosen ? store.part : -1;
   if (card.video === video && card.part === part && card.sieve === sieve && card.chosen === chosen) return;
   Object.assign(card, { video, part, sieve, chosen });
@@ -49,30 +55,33 @@ function draw(card, video, place, sieve) {
 }
 
 function drawBar(card) {
-  if (!card.dirty) return;
+  if (!card.dirty || !card.bar) return;
   card.dirty = false;
   card.bar.draw(card.video, card.part, reportOf(card.video));
   card.bar.point(store.times.get(card.video.key) || 0);
 }
 
 export function moveCursor(place, time) {
-  cards.get(store.data.videos[place].key)?.bar.point(time);
+  cards.get(store.data.videos[place].key)?.bar?.point(time);
 }
 
 function makeCard(video, choose) {
-  const placeNow = () => store.data.videos.findIndex((each) => each.key === video.key);
-  const bar = new Bar({ onpick: (time) => choose(placeNow(), time) });
-  const picture = video.there
-    ? el("img", { src: `poster/${video.key}`, alt: "", loading: "lazy", decoding: "async" })
-    : el("div", { class: "missing", text: S.notThere });
-  const open = el("button", { class: "open", title: S.showVideo(video.name), type: "button", onclick: () => choose(placeNow()) },
-    picture, el("span", { class: "name" }, el("bdi", { text: video.name })),
-    el("span", { class: "length", text: clock(video.duration, 0) }));
+  const go = (time) => choose(store.data.videos.findIndex((each) => each.key === video.key), time);
+  const picture = el("div", { class: "picture", text: video.there ? "" : S.notThere });
   const badge = el("span", { class: "badge" });
-  open.append(badge);
-  const node = el("article", { class: "card", "data-video": video.key }, open, bar.node);
+  const open = el("button", { class: "open", title: S.showVideo(video.name), type: "button", onclick: () => go() },
+    picture, el("span", { class: "name" }, el("bdi", { text: video.name })),
+    el("span", { class: "length", text: clock(video.duration, 0) }), badge);
+  const node = el("article", { class: "card", "data-video": video.key }, open);
   watcher.observe(node);
-  return { node, bar, open, badge, near: false, dirty: false };
+  return { node, go, picture, open, badge, bar: null, near: false, dirty: false };
+}
+
+function fill(card) {
+  if (card.bar) return;
+  card.bar = new Bar({ onpick: card.go });
+  card.node.append(card.bar.node);
+  if (card.video.there) card.picture.append(el("img", { src: `poster/${card.video.key}`, alt: "", decoding: "async" }));
 }
 
 function badgeOf(video) {

@@ -5,10 +5,10 @@ import { showHelp } from "./dialogs.js";
 import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import * as stage from "./stage.js";
-import { changed, current, differences, redo, say, settled, store, undo } from "./store.js";
+import { changed, current, differences, redo, say, settled, showView, store, undo } from "./store.js";
 import { S } from "./strings.js";
 import { clickStep, nextVideo, removeLast, toggleTaps } from "./tap.js";
-import { showView, VIEWS, viewed } from "./views.js";
+import { VIEWS } from "./views.js";
 
 const KEYS = {
   " ": () => stage.togglePlay(),
@@ -58,7 +58,7 @@ export function listen() {
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return; // it is pressed by it
-    if (viewed() !== "correct") {
+    if (store.view !== "correct") {
       if (key === "Escape") showView("correct");
       if (key === "?") showHelp();
       return;

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { button, clock, el } from "./dom.js";
-import { listing, lookInto } from "./picker.js";
+import { listing, lookInto, pickLabels } from "./picker.js";
 import { S } from "./strings.js";
 
 const AT_ONCE = 20; // videos per question
@@ -14,7 +14,18 @@ export function newProcedure(say) {
   const progress = el("p", { class: "soft", role: "status" });
   const steps = el("input", { name: "steps", inputMode: "numeric" });
   const recipe = el("textarea", { name: "recipe" });
-  const labels = el("select", { name: "labels" }, el("option", { value: "", text: S.noLabels }));
+  const labels = el("output", { text: S.noLabels });
+  let given = null; // the path of the labels
+  const setLabels = (path) => {
+    given = path === "" ? "." : path;
+    labels.textContent = path === null ? S.noLabels : `/${path}`;
+    without.hidden = path === null;
+  };
+  const without = button(S.noLabelsAnyMore, () => setLabels(null), { class: "quiet", hidden: true });
+  const choosing = el("div", { class: "row" }, labels, button(S.chooseLabels, async () => {
+    const path = await pickLabels(S.chooseLabels);
+    if (path !== null) setLabels(path);
+  }), without);
   const name = el("input", { name: "name" });
   const problem = el("p", { class: "bad", role: "alert" });
   const go = button(S.learnButton, learn, { class: "main", disabled: true });
@@ -25,9 +36,7 @@ export function newProcedure(say) {
     try {
       const found = await lookInto(path);
       where.textContent = `/${found.path}`;
-      folders.replaceChildren(listing({ ...found, videos: [] }, show));
-      const offered = [...found.labels, ...found.folders.filter((each) => !each.videos).map((each) => ({ ...each, name: `${each.name}/` }))];
-      labels.replaceChildren(el("option", { value: "", text: S.noLabels }), ...offered.map((each) => el("option", { value: each.path, text: each.name })));
+      folders.replaceChildren(listing({ ...found, files: [] }, show));
       name.value = found.path.split("/").at(-1) || "";
       list(found.videos);
     } catch (error) {
@@ -83,7 +92,7 @@ export function newProcedure(say) {
     problem.textContent = "";
     go.disabled = true;
     try {
-      await ask("api/learn", { videos: used(), steps: steps.value, recipe: recipe.value, labels: labels.value || null, name: name.value });
+      await ask("api/learn", { videos: used(), steps: steps.value, recipe: recipe.value, labels: given, name: name.value });
       location.hash = "";
     } catch (error) {
       problem.textContent = error.message;
@@ -96,7 +105,7 @@ export function newProcedure(say) {
   const node = el("div", { class: "wizard" }, el("h2", { text: S.newProcedure }),
     el("section", {}, el("h3", { text: S.chooseFolder }), where, folders),
     el("section", {}, el("h3", { text: S.lookThrough }), progress, el("div", { class: "scroll" }, el("table", { class: "figures" }, head, rows))),
-    el("section", {}, el("h3", { text: S.describe }), field(S.stepCount, steps, S.stepCountHelp), field(S.recipe, recipe, S.recipeHelp), field(S.labels, labels, S.labelsHelp)),
+    el("section", {}, el("h3", { text: S.describe }), field(S.stepCount, steps, S.stepCountHelp), field(S.recipe, recipe, S.recipeHelp), el("div", { class: "field", role: "group", "aria-label": S.labels }, el("span", { text: S.labels }), choosing, el("small", { class: "soft", text: S.labelsHelp }))),
     el("section", {}, el("h3", { text: S.learnGo }), field(S.procedureName, name), problem, el("div", { class: "row" }, go, el("a", { href: "#", text: S.cancel }))));
   show("");
   return node;

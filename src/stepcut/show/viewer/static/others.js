@@ -5,6 +5,7 @@ import { load, say, store } from "./store.js";
 import { S } from "./strings.js";
 
 const EVERY = 3000; // milliseconds
+let told = "";
 let open = new Set(); // jobs that were running when we looked last
 
 export function watchOthers() {
@@ -17,6 +18,8 @@ async function look() {
   const running = mine.filter(isOpen);
   const finished = mine.filter((job) => !isOpen(job) && open.has(job.id));
   open = new Set(running.map((job) => job.id));
-  if (running.length) say(S.jobRuns(S.jobKinds[running[0].kind], S.percent(running[0].share)));
+  const words = running.length ? S.jobRuns(S.jobKinds[running[0].kind], S.percent(running[0].share)) : "";
+  if (words || document.getElementById("status").textContent === told) say(words);
+  told = words;
   if (finished.some((job) => job.state === "done") && !document.querySelector("dialog[open]")) await load();
 }

@@ -15,21 +15,23 @@ export function listing(found, onfolder, extra = () => []) {
   return el("ul", { class: "listing" }, ...up,
     ...found.folders.map(({ name, path, videos }) => el("li", {},
       button(`${name}/`, () => onfolder(path), { class: "quiet folder" }), el("span", { class: "soft", text: S.folderVideos(videos) }))),
-    ...found.videos.map((video) => el("li", {}, ...extra(video))));
+    ...found.files.map((file) => el("li", {}, ...extra(file))));
 }
 
-function pick(title, { files }) {
+// `many`: several videos. `labels`: one file of labels, or the folder that is shown. Neither: a folder.
+function pick(title, { many = false, labels = false }) {
   return new Promise((resolve) => {
     const chosen = new Set();
     const where = el("p", { class: "soft" });
     const box = el("div", { class: "scroll" });
     let here = "";
-    let given = files ? [] : null;
+    let given = many ? [] : null;
     const tick = ({ name, path }) => {
-      const input = el("input", { type: "checkbox", checked: chosen.has(path), onchange: () => {
+      const input = el("input", { type: many ? "checkbox" : "radio", name: "file", checked: chosen.has(path), onchange: () => {
+        if (!many) chosen.clear();
         if (input.checked) chosen.add(path);
         else chosen.delete(path);
-        go.disabled = !chosen.size;
+        draw();
       } });
       return [el("label", {}, input, name)];
     };
@@ -38,17 +40,26 @@ function pick(title, { files }) {
         const found = await lookInto(path);
         here = found.path;
         where.textContent = `/${found.path}`;
-        box.replaceChildren(listing(found, show, files ? tick : ({ name }) => [el("span", { class: "soft", text: name })]));
+        if (!many) chosen.clear();
+        const plain = ({ name }) => [el("span", { class: "soft", text: name })];
+        box.replaceChildren(listing({ ...found, files: labels ? found.labels : found.videos }, show, many || labels ? tick : plain));
+        draw();
       } catch (error) {
         where.textContent = error.message;
       }
     };
-    const go = closer(files ? S.chooseVideos : S.useFolder, () => { given = files ? [...chosen] : here; }, { class: "main", disabled: files });
+    const go = closer("", () => { given = many ? [...chosen] : [...chosen][0] ?? here; }, { class: "main" });
+    const draw = () => {
+      go.textContent = many ? S.chooseVideos : chosen.size ? title : S.useFolder;
+      go.disabled = many && !chosen.size;
+    };
+    draw();
     const dialog = open(title, [where, box], closer(S.cancel), go);
     dialog.addEventListener("close", () => resolve(given));
     show("");
   });
 }
 
-export const pickFiles = (title) => pick(title, { files: true });
-export const pickFolder = (title) => pick(title, { files: false });
+export const pickFiles = (title) => pick(title, { many: true });
+export const pickFolder = (title) => pick(title, {});
+export const pickLabels = (title) => pick(title, { labels: true });

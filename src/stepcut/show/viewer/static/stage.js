@@ -13,7 +13,7 @@ const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
 const player = new Player(S.theVideo, { muted: false });
 const track = new Track({ onpick: (time) => choose(store.video, time), onseek: (time) => seek(time) });
 const name = el("h2", {});
-const now = el("output", { class: "now", "aria-label": S.time });
+const now = el("output", { class: "now", role: "timer", "aria-label": S.time }); // not read aloud while it runs
 const list = el("ol", { class: "segments", "aria-label": S.segmentsLabel });
 const found = el("div", { class: "found" });
 const apart = el("div", { class: "found apart" });
@@ -25,6 +25,8 @@ const loop = iconButton("loop", S.loop, () => toggleLoop(), "L");
 const right = button(S.confirm, () => confirmVideo(), { title: S.confirmTitle });
 const mistake = button(S.mistake, () => toggleMistake(), { title: S.mistakeTitle });
 const checking = button(S.check, () => runCheck(), { title: S.checkTitle });
+
+let drawn = null; // the video whose segments are listed
 
 store.loop = false;
 store.rate = 25; // frames a second of the chosen video
@@ -96,8 +98,11 @@ export function choose(place, time = store.times.get(store.data.videos[place].ke
   show(time);
 }
 
-export function drawStage() {
+// Another segment of the same video is chosen many times a second while it plays: only that is drawn anew.
+export function drawStage(what) {
   const video = current();
+  const same = what === "part" && video === drawn;
+  drawn = video;
   name.textContent = video.name;
   checking.disabled = !video.there;
   checking.hidden = !store.data.learned;
@@ -107,27 +112,31 @@ export function drawStage() {
   mistake.hidden = video.mistake === null;
   mistake.setAttribute("aria-pressed", Boolean(video.mistake));
   const report = reportOf(video);
-  track.draw(report);
+  track.draw(report, same);
   track.point(store.times.get(video.key) || 0, false);
-  drawList(video);
-  drawApart(video);
-  drawFound(report);
+  if (!same) {
+    list.replaceChildren(...video.parts.map(segmentLine));
+    drawApart(video);
+    drawFound(report);
+  }
+  chooseLine();
   drawActs(video);
 }
 
-function drawList(video) {
+function segmentLine([start, end, number]) {
+  const step = stepOf(number);
+  return el("li", {}, el("button", { type: "button", class: shines(number) ? "" : "dim", onclick: () => choose(store.video, start) },
+    el("span", { class: "swatch", style: { background: step.colour } }), el("span", { class: "what", text: step.name }),
+    el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` })));
+}
+
+function chooseLine() {
   const held = list.contains(document.activeElement);
-  list.replaceChildren(...video.parts.map(([start, end, number], place) => {
-    const step = stepOf(number);
-    const line = el("button", { type: "button", class: shines(number) ? "" : "dim", onclick: () => choose(store.video, start) },
-      el("span", { class: "swatch", style: { background: step.colour } }), el("span", { class: "what", text: step.name }),
-      el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }));
-    if (place === store.part) line.setAttribute("aria-current", "true");
-    return el("li", {}, line);
-  }));
-  const chosen = list.querySelector("[aria-current]");
+  list.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  const chosen = list.children[store.part]?.firstChild;
+  chosen?.setAttribute("aria-current", "true");
   if (held) chosen?.focus();
-  else chosen && list.scrollTo({ top: chosen.offsetTop - list.clientHeight / 2 });
+  else if (chosen) list.scrollTo({ top: chosen.offsetTop - list.clientHeight / 2 });
 }
 
 function drawApart(video) {

@@ -13,11 +13,17 @@ Object.assign(store, {
   query: "",
   times: new Map(), // where each video stands, in seconds, by its key
   tapping: false,
+  view: "correct", // the tab
   pending: null, // saves a boundary that is being moved by keys; other keys wait for it
 });
 
 export function changed(what) {
   store.dispatchEvent(new CustomEvent("change", { detail: what }));
+}
+
+// Go to a tab; views.js hears it.
+export function showView(name) {
+  location.hash = `#/${name}`;
 }
 
 export function stepOf(number) {

@@ -31,7 +31,12 @@ export class Track {
     return clamp((event.clientX - box.left) / box.width, 0, 1) * this.bar.duration;
   }
 
-  draw(report) {
+  // `same`: only the chosen segment is another one.
+  draw(report, same) {
+    if (same) {
+      this.bar.choose(store.part);
+      return;
+    }
     const video = current();
     const held = document.activeElement?.closest?.(".handle, .pin")?.dataset.key;
     this.bar.draw(video, store.part, report);
@@ -178,7 +183,7 @@ export class Track {
         if (moved) finish();
         setTimeout(() => {
           this.dragged = false;
-          if (!moved) changed("part"); // show again what stands
+          if (!moved) changed("drag"); // show again what stands
         }, 0);
       };
       for (const event of ["pointerup", "pointercancel"]) node.addEventListener(event, end, { once: true });

@@ -4,15 +4,12 @@ import { buildChecks, drawChecks } from "./checks.js";
 import { buildExport, drawExport } from "./export.js";
 import { buildGroups, drawGroups } from "./groups.js";
 import { el } from "./dom.js";
-import { changed } from "./store.js";
+import { changed, store } from "./store.js";
 import { pauseStage } from "./stage.js";
 import { S } from "./strings.js";
 
 export const VIEWS = ["correct", "check", "compare", "export"];
 const DRAW = { check: drawChecks, compare: drawGroups, export: drawExport };
-let shown = "correct";
-
-export const viewed = () => shown;
 
 export function buildViews() {
   const tabs = document.getElementById("tabs");
@@ -25,18 +22,14 @@ export function buildViews() {
   readHash();
 }
 
-export function showView(name) {
-  if (location.hash !== `#/${name}`) location.hash = `#/${name}`;
-  else readHash();
-}
-
 function readHash() {
   const name = location.hash.slice(2);
   show(location.hash.startsWith("#/") && VIEWS.includes(name) ? name : "correct");
 }
 
 function show(name) {
-  shown = name;
+  const other = name !== store.view;
+  store.view = name;
   document.body.dataset.view = name;
   for (const each of ["check", "compare", "export"]) document.getElementById(`${each}-view`).hidden = each !== name;
   for (const tab of document.querySelectorAll("#tabs a")) {
@@ -44,7 +37,7 @@ function show(name) {
     else tab.removeAttribute("aria-current");
   }
   if (name !== "correct") pauseStage();
-  changed("view");
+  if (other) changed("view");
 }
 
-export const drawView = (what) => DRAW[shown]?.(what);
+export const drawView = (what) => DRAW[store.view]?.(what);
