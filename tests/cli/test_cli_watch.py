@@ -253,6 +253,8 @@ def test_what_a_stranger_puts_into_the_folder_hides_no_video(
     stamp = [str(arriving / "broken.mp4"), state.st_size, state.st_mtime_ns]
     forged = {"stamp": stamp, "video": "broken", "verdict": "fine"}
     (arriving / ".stepcut-watch.jsonl").write_text(json.dumps(forged) + "\n")
+    for name in ("config.json", "steps.json"):
+        shutil.copy(learned / name, arriving / name)
     words = ["watch", str(arriving), "-p", str(learned), "--once"]
     assert main(words) == 2
     assert json.loads(capsys.readouterr().out)["verdict"] == "error"
