@@ -87,6 +87,21 @@ def test_what_stepcut_did_not_write_stays(place: Path, features: Path) -> None:
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
+def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_own_files(place)
+    before, procedure = own_files(place), sc.load(place)
+    steps = list(procedure.steps)
+    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "clips")
+    with pytest.raises(OutputError, match="clips: this folder belongs to another user"):
+        procedure.rename({0: "pour"}).save(place)
+    assert own_files(place) == before
+    assert sc.load(place).steps == steps
+    assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
+
+
 def test_the_card_is_replaced_until_a_person_writes_into_it(place: Path) -> None:
     sc.load(place).rename({0: "pour"}).save(place)
     assert "pour" in (place / "README.md").read_text()

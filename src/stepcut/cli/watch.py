@@ -186,7 +186,8 @@ class Watch:
         return done.get(whole) or done.get(whole[:3]) or ""
 
     def _videos(self) -> Iterator[tuple[Path, Stamp]]:
-        for path in map(Path, map(str, all_files(self.folder))):
+        # Also beside files that look like a procedure: whoever puts them there hides no video.
+        for path in map(Path, map(str, all_files(self.folder, procedures=True))):
             named_so = path.suffix.lower() in VIDEO_SUFFIXES and not path.name.startswith(".")
             if named_so and (stamp := stamp_of(path)):
                 yield path, stamp

@@ -108,6 +108,7 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
         return
     target = target.resolve()
     if target.exists():
+        _check_movable(target)
         for path in (fresh, *fresh.iterdir()):
             mode = file_mode(target if path == fresh else target / path.name)
             if mode is not None:
@@ -125,6 +126,19 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
     else:
         os.replace(fresh, target)
     sync_folder(target.parent)
+
+
+def _check_movable(folder: Path) -> None:
+    """Refuse to replace a `folder` with a folder inside that only another user can move."""
+    if sys.platform == "win32":
+        return
+    for path in folder.iterdir():
+        ours = path.is_symlink() or not path.is_dir() or path.stat().st_uid == os.geteuid()
+        if not ours and not os.access(path, os.W_OK):
+            raise OutputError(
+                f"{path}: this folder belongs to another user and cannot be moved to the new "
+                "procedure. Move it elsewhere, then run the same command again."
+            )
 
 
 def _carry_over(old: Path, new: Path) -> None:
