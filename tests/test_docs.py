@@ -152,9 +152,17 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in map(slug, heads), target
 
 
+def test_pages_that_the_code_names_exist() -> None:
+    package = Path(stepcut.__file__).parent
+    for file in (*package.rglob("*.py"), *package.rglob("*.txt")):
+        for page in re.findall(r"(?:docs|benchmarks/reports)/[\w-]+\.md", read(file)):
+            assert (ROOT / page).exists(), f"{file}: {page}"
+
+
 def test_every_page_is_in_the_navigation() -> None:
     nav = read(ROOT / "mkdocs.yml").split("nav:")[1]
-    assert {page.name for page in PAGES} <= set(re.findall(r"[\w-]+\.md", nav))
+    listed = set(re.findall(r"[\w/-]+\.md", nav))
+    assert listed == {page.name for page in PAGES} | {f"reports/{page.name}" for page in REPORTS}
 
 
 # ---------------------------------------------------------------------- length and completeness
