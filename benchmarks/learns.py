@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from scipy.stats import kendalltau
 
-import pages
+from provenance import provenance
 from results_data import Kept, Labels, Recipe, recipes
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
@@ -159,7 +159,7 @@ def main() -> None:
     write_text(
         given.output,
         REPORT.format(
-            provenance=pages.provenance(
+            provenance=provenance(
                 f"python benchmarks/learns.py DATA --seeds {given.seeds} --rows {shlex.join(given.rows)}",
                 f"0 to {given.seeds - 1}",
                 f"CaptainCook4D, recipes {', '.join(keys)}, features at one row per second",

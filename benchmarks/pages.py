@@ -1,24 +1,9 @@
-"""What reports share: how each was made, on top, and tables between `<!-- table NAME -->` and `<!-- end -->`."""
+"""The tables in a page of the docs: each stands between `<!-- table NAME -->` and `<!-- end -->`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
-
-from stepcut.version import __version__
-
-
-def provenance(command: str, seeds: str, data: str) -> str:
-    """How a report was made, as the table that stands on top of each."""
-    rows = {
-        "Command": f"`{command}`",
-        "Version": f"stepcut {__version__}",
-        "Seeds": seeds,
-        "Data": data,
-        "Date": date.today().isoformat(),
-    }
-    return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {text} |" for name, text in rows.items())
 
 
 def fill(page: str, tables: Mapping[str, str]) -> str:

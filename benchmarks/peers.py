@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import pages
+from provenance import provenance
 from stepcut.evaluation.score import score
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import strongest_directions
@@ -144,7 +144,7 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(
         REPORT.format(
-            provenance=pages.provenance(
+            provenance=provenance(
                 "python benchmarks/peers.py DATA...",
                 f"0 to {options.seeds - 1}; one for peers",
                 "CaptainCook4D features, test recipes",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import spearmanr
 
-import pages
+from provenance import provenance
 from quality_tasks import Trial, trials
 from results_data import Kept
 from stepcut.evaluation import score
@@ -198,7 +198,7 @@ def report(
     lines = [
         "# Quality: how well the estimate holds on tasks that were left out",
         "",
-        pages.provenance(
+        provenance(
             "python benchmarks/quality.py DATA",
             "0",
             "CaptainCook4D, JIGSAWS knot tying, OpenPack, toy kitchens, mixed and unrelated videos",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import pages
+from provenance import provenance
 from reduced import add_reduce, reduce_features
 from results_data import Kept
 from stepcut.paper.datasets import Task, load
@@ -68,7 +68,7 @@ def report(results: list[dict[str, Any]]) -> str:
     lines = [
         "# Steps: how well the probability tells whether a step was done",
         "",
-        pages.provenance(
+        provenance(
             "python benchmarks/steps.py DATA MORE", "0", "CaptainCook4D, held-out normal recordings"
         ),
         "",
