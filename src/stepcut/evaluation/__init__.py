@@ -1,4 +1,5 @@
-"""Evaluation: scores under named protocols, tables with the rows that need no video, the experiments of the paper."""
+"""Evaluation: scores under named protocols, tables with the rows that need no video, the
+experiments of the paper."""
 
 from stepcut.evaluation.evaluate import Evaluation, evaluate
 from stepcut.evaluation.protocols import PROTOCOLS, Protocol

@@ -1,4 +1,5 @@
-"""How far two annotators, or an annotator and a proposal, agree: Cohen's kappa, boundaries, and where they do not."""
+"""How far two annotators, or an annotator and a proposal, agree: Cohen's kappa, boundaries, and
+where they do not."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,11 +38,11 @@ class Agreement:
     same: float
     """The share of time in which both say the same."""
     kappa: float
-    """Cohen's kappa over time, (p - q) / (1 - q) with p the share of agreement and q that of chance: 1 is perfect; nan
-    where only one thing is ever said."""
+    """Cohen's kappa over time, (p - q) / (1 - q) with p the share of agreement and q that of
+    chance: 1 is perfect; nan where only one thing is ever said."""
     boundaries: float
-    """F1 of the boundaries, each matched with one of the other within the tolerance, or with an end of the video, which
-    both have and which does not count."""
+    """F1 of the boundaries, each matched with one of the other within the tolerance, or with an end
+    of the video, which both have and which does not count."""
     distance: float
     """Seconds between matched boundaries, the median; nan without any."""
     disagreements: tuple[Stretch, ...]
@@ -49,9 +50,11 @@ class Agreement:
 
 
 def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
-    """Compare two timelines of each video, as if all were one: times and boundaries are added up before any division.
+    """Compare two timelines of each video, as if all were one: times and boundaries are added up
+    before any division.
 
-    pairs      two timelines for each video; steps are the same where their names are, what none covers is `(no step)`
+    pairs      two timelines for each video; steps are the same where their names are, and what
+               none covers is `(no step)`
     tolerance  seconds by which two boundaries may differ
 
     >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
@@ -127,8 +130,8 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
 def match_boundaries(
     first: Sequence[float], second: Sequence[float], tolerance: float
 ) -> list[tuple[float, float]]:
-    """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`, and of all ways to
-    pair as many the one in which they lie least apart."""
+    """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`,
+    and of all ways to pair as many the one in which they lie least apart."""
     from scipy.optimize import linear_sum_assignment
 
     apart = np.abs(np.subtract.outer(first, second))
@@ -146,8 +149,8 @@ def match_steps(
 
     Steps have the same name up to capitals, spaces and underscores. A placeholder such as `step 1`
     is no name: it takes the step of the other side with which it shares most time, by the best
-    one-to-one matching. Where both sides have the same placeholder beside names, it is the same step.
-    """
+    one-to-one matching. Where both sides have the same placeholder beside names, it is the same
+    step."""
     from scipy.optimize import linear_sum_assignment
 
     sides = [list(dict.fromkeys(step for pair in pairs for step in pair[i].steps)) for i in (0, 1)]
@@ -225,7 +228,8 @@ def compare_annotations(
     """
     common = match_videos(first, second)
     if not common:
-        what = f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}"
+        some = " and ".join(", ".join(list(names)[:3]) for names in (first, second))
+        what = f"the two have no video in common: {some}"
         raise AnnotationError(f"{what}. They are matched by name.")
     both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
     ours, theirs, notes = match_steps(both)

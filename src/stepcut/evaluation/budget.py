@@ -32,9 +32,9 @@ def time_budget(
     Returns
     -------
     Table
-        `count` segments and clicks of a step, the segments' `total`, `mean` and standard deviation (`SD`) in seconds,
-        and their `share` of the time of the videos in percent. The share of `(no step)` is given
-        where all lengths are known.
+        `count` segments and clicks of a step, the segments' `total`, `mean` and standard deviation
+        (`SD`) in seconds, and their `share` of the time of the videos in percent. The share of `(no
+        step)` is given where all lengths are known.
 
     Raises
     ------

@@ -15,8 +15,8 @@ from stepcut.procedure.lengths import check_labels
 from stepcut.timeline import Timeline, is_unnamed
 
 CLOCK = 2.0
-"""Samples per second at which timelines are compared. At 2 the published figures of `random` come out; they fall with
-more samples, because each is drawn anew."""
+"""Samples per second at which timelines are compared. At 2 the published figures of `random` come
+out; they fall with more samples, because each is drawn anew."""
 
 
 @dataclass
@@ -33,7 +33,8 @@ class Pair:
     notes: list[str] = field(default_factory=list)
 
     def by_name(self) -> list[NDArray[np.int64]]:
-        """The found labels in the numbers of the true steps of the same name, from 0; other names come after them."""
+        """The found labels in the numbers of the true steps of the same name, from 0; other names
+        come after them."""
         known = {plain(step): number for number, step in enumerate(self.steps)}
         # A placeholder such as `step 1` is no name, unless the truth has the very same one.
         numbers = [
@@ -57,10 +58,10 @@ def put_on_one_clock(
 ) -> Pair:
     """Sample `found` and `true` `clock` times a second, from 0 to the later of the two ends.
 
-    Time that the prediction does not cover counts as "no step", time that the truth does not cover as background.
-    `all_found` are the names of all found steps, also of those that occur nowhere. With `drop`, videos of background
-    alone are left out. `given_rate` and `ignore_lengths` are `rate` and `ignore` of `check_labels`.
-    """
+    Time that the prediction does not cover counts as "no step", time that the truth does not cover
+    as background. `all_found` are the names of all found steps, also of those that occur nowhere.
+    With `drop`, videos of background alone are left out. `given_rate` and `ignore_lengths` are
+    `rate` and `ignore` of `check_labels`."""
     check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
@@ -72,7 +73,8 @@ def put_on_one_clock(
     sizes = sorted({len(found[ours].steps) for ours, _ in names})
     if sizes != [len(clusters)]:
         notes.append(
-            f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per video and "
+            f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per "
+            "video and "
             f"{len(clusters)} in all; K = {len(clusters)} is used."
         )
     pair = Pair([], [], [], clusters, steps, notes)
@@ -108,12 +110,14 @@ def put_on_one_clock(
 def match_names(
     found: Mapping[str, Timeline], true: Mapping[str, Timeline]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of names in `found` and `true` of one video, as `match_videos` finds them, and what was left over."""
+    """Pairs of names in `found` and `true` of one video, as `match_videos` finds them, and what was
+    left over."""
     matched = match_videos(true, found)
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
         raise AnnotationError(
-            f"no video has both a prediction and an annotation: predicted are {_some(found)}; annotated "
+            f"no video has both a prediction and an annotation: predicted are {_some(found)}; "
+            "annotated "
             f"are {_some(true)}. Name each label file after its video."
         )
     notes = []
@@ -131,17 +135,20 @@ def match_names(
 def share_videos(
     rows: Sequence[Mapping[str, Timeline]], true: Mapping[str, Timeline]
 ) -> tuple[list[dict[str, Timeline]], dict[str, Timeline], list[str]]:
-    """Each of `rows`, and what is `true`, of the videos that all of them have, in natural order; what was left out."""
+    """Each of `rows`, and what is `true`, of the videos that all of them have, in natural order;
+    what was left out."""
     matched = [match_names(found, true) for found in rows]
     in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
     if not in_all:
         raise AnnotationError(
-            "there is no video that all rows have; evaluate them separately, or give them the same videos."
+            "there is no video that all rows have; evaluate them separately, or give them the "
+            "same videos."
         )
     notes = [note for _, more in matched for note in more]
     if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
         notes.append(
-            f"{len(alone)} videos are not in every row and were left out of all: {_some(list(alone))}."
+            f"{len(alone)} videos are not in every row and were left out of all: "
+            f"{_some(list(alone))}."
         )
     shared = []
     for found, (names, _) in zip(rows, matched, strict=True):
@@ -153,12 +160,14 @@ def share_videos(
 
 
 def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
-    """One spelling for step names of `timelines` that differ in case, spaces or underscores only, and a note each."""
+    """One spelling for step names of `timelines` that differ in case, spaces or underscores only,
+    and a note each."""
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
         spellings.setdefault(plain(name), []).append(name)
     notes = [
-        f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores and are taken "
+        f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores "
+        "and are taken "
         "as one."
         for same in spellings.values()
         if len(same) > 1

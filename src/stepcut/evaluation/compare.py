@@ -27,7 +27,8 @@ def baseline(
 
     The `row` is random (by its `seed`), uniform or one-cluster, with K `steps`.
     """
-    # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
+    # The number of the video is all the segmenter sees of it: videos of one length get random
+    # labels of their own.
     videos = [
         np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)
     ]
@@ -48,11 +49,11 @@ def above_uniform(mine: Spread, uniform: float) -> str:
 
 
 def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
-    """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1 per video.
+    """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1
+    per video.
 
-    `names` are those of the rows, `figures` their F1 by video. p is the share of all ways to exchange the two rows,
-    video by video, whose mean difference is at least as large.
-    """
+    `names` are those of the rows, `figures` their F1 by video. p is the share of all ways to
+    exchange the two rows, video by video, whose mean difference is at least as large."""
     shared = [video for video in figures[0] if video in figures[1]]
     gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
     count = len(gaps)
@@ -63,13 +64,15 @@ def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]])
         signs[0] = 1  # as the rows are is one of the ways, so p is never 0
     p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
     return (
-        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, better on "
+        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, "
+        "better on "
         f"{int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
     )
 
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """F1 in percent of the edges of the graph of what was found, against the true `edges`, both transitively reduced.
+    """F1 in percent of the edges of the graph of what was found, against the true `edges`, both
+    transitively reduced.
 
     The found labels are those of the score `one`, in numbers of true steps by its matching.
     """

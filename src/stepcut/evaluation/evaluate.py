@@ -1,4 +1,5 @@
-"""evaluate(): a procedure against true timelines, in a table that names its protocol and shows the baselines."""
+"""evaluate(): a procedure against true timelines, in a table that names its protocol and shows the
+baselines."""
 
 from __future__ import annotations
 
@@ -49,13 +50,15 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class Evaluation(Table):
-    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), and the scores behind each row."""
+    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), and the scores behind each
+    row."""
 
     scores: dict[str, list[Score]] = field(default_factory=dict)
     """Row -> one score for every seed."""
     videos: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
-    """Names of the found steps, by their numbers in the scores; under `named` the true steps come first."""
+    """Names of the found steps, by their numbers in the scores; under `named` the true steps come
+    first."""
 
     @property
     def score(self) -> Score:
@@ -100,7 +103,8 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per video")
 
     def confusion(self) -> Table:
-        """How many samples of every true step were given to every found one (first row, first seed)."""
+        """How many samples of every true step were given to every found one (first row, first
+        seed)."""
         counts = self.score.confusion
         shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [
@@ -128,7 +132,8 @@ def evaluate(
 ) -> Evaluation:
     """Score a procedure, or timelines of any other program, against annotations.
 
-    The baselines `random`, `uniform` and `one-cluster`, which ignore the videos, are scored beside it.
+    The baselines `random`, `uniform` and `one-cluster`, which ignore the videos, are scored beside
+    it.
 
     Parameters
     ----------
@@ -153,7 +158,8 @@ def evaluate(
     engine
         Whose workers score; left out, this process does.
     ignore_lengths
-        Warn, instead of raising an error, when annotations and videos differ in length by over 10 %.
+        Warn, instead of raising an error, when annotations and videos differ in length by over 10
+        %.
 
     Returns
     -------
@@ -209,7 +215,8 @@ def evaluate(
     caption = (
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
         f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
-        f"seeds {' '.join(one.seed for one in opened[first])} (random: {random[0]} to {random[-1]}), "
+        f"seeds {' '.join(one.seed for one in opened[first])} (random: {random[0]} to "
+        f"{random[-1]}), "
         f"clock {clock:g} Hz, stepcut {__version__}"
     )
     named = chosen.name == "named"
@@ -300,7 +307,8 @@ def _figures(score: Score, edges: set[tuple[str, str]] | None) -> dict[str, floa
 def _explain(
     found: Mapping[str, Sequence[Pair]], scores: Mapping[str, Sequence[Score]], named: bool
 ) -> list[str]:
-    """What the table says, in sentences: against the uniform baseline, and of the first two rows."""
+    """What the table says, in sentences: against the uniform baseline, and of the first two
+    rows."""
     notes = []
     for name in found:
         f1 = [one.f1 for one in scores[name]]
@@ -366,7 +374,8 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     notes, videos = [], pairs[0].videos
     if said := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(
-            f"{len(said)} of the {len(videos)} videos are scored on their own training labels; exclude them for "
+            f"{len(said)} of the {len(videos)} videos are scored on their own training labels; "
+            "exclude them for "
             f"a fair score: {', '.join(said[:5])}{' ...' if len(said) > 5 else ''}."
         )
     return notes + [note for pair in pairs for note in pair.notes]
@@ -410,7 +419,8 @@ def _open(found: Any) -> Opened:
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
-    """The timelines of `truth` by video, where they come from in a word, and known graphs by video."""
+    """The timelines of `truth` by video, where they come from in a word, and known graphs by
+    video."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
         kind, _, root = truth.partition(":")
         tasks: Any = find("dataset", kind, setting="data set").load(root)

@@ -177,7 +177,8 @@ def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool])
 def _exchanged(
     first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]
 ) -> list[list[float]]:
-    """Per video of both groups: the share of pairs of steps in the other order than in most videos of both."""
+    """Per video of both groups: the share of pairs of steps in the other order than in most videos
+    of both."""
     number = {step: place for place, step in enumerate(steps)}
     orders = [
         [

@@ -1,4 +1,5 @@
-"""Metrics: pure functions of label arrays, orders and graphs, with figures from 0 to 1 (percent comes later)."""
+"""Metrics: pure functions of label arrays, orders and graphs, with figures from 0 to 1 (percent
+comes later)."""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -25,7 +26,8 @@ class Rates(NamedTuple):
 
 
 def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
-    """`C[s, k]`: the frames whose `true` step is `s < steps` and whose `pred` is the cluster `k < clusters`.
+    """`C[s, k]`: the frames whose `true` step is `s < steps` and whose `pred` is the cluster `k <
+    clusters`.
 
     >>> count([0, 0, 1], [1, 1, 0], clusters=2, steps=2).tolist()
     [[0, 1], [2, 0]]
@@ -39,7 +41,8 @@ def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.i
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
-    """The four figures from frames in `both`, `predicted` and `actual`; 0 where there is nothing to divide.
+    """The four figures from frames in `both`, `predicted` and `actual`; 0 where there is nothing to
+    divide.
 
     >>> rates(2, 4, 8)
     Rates(precision=0.5, recall=0.25, f1=0.3333333333333333, iou=0.2)
@@ -64,7 +67,8 @@ def harmonic(figures: Rates) -> Rates:
 
 
 def mof(pred: Labels, true: Labels) -> float:
-    """Mean over frames: the part of the frames of `true` steps (0 is background) that are right in `pred`.
+    """Mean over frames: the part of the frames of `true` steps (0 is background) that are right in
+    `pred`.
 
     >>> mof([1, 1, 2, 2], [0, 1, 2, 1])
     0.6666666666666666
@@ -74,13 +78,15 @@ def mof(pred: Labels, true: Labels) -> float:
 
 
 def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
-    """The runs of `labels` that are not `background`, (n, 3): the label, its first frame, the frame after its last."""
+    """The runs of `labels` that are not `background`, (n, 3): the label, its first frame, the frame
+    after its last."""
     every = runs(labels)
     return np.asarray(every[every[:, 0] != background])
 
 
 def edit(pred: Labels, true: Labels) -> float:
-    """1 minus the Levenshtein distance of the segments of `pred` and `true` over the longer; 1 where both are empty."""
+    """1 minus the Levenshtein distance of the segments of `pred` and `true` over the longer; 1
+    where both are empty."""
     found, actual = segments(pred)[:, 0], segments(true)[:, 0]
     longest = max(len(found), len(actual))
     return 1.0 - levenshtein(found.tolist(), actual.tolist()) / longest if longest else 1.0
@@ -98,7 +104,8 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     places = np.arange(len(many) + 1)
     row = places.copy()
     for i, item in enumerate(few, start=1):
-        # From above or from the diagonal first; then from the left, which is a running minimum of row[j] - j.
+        # From above or from the diagonal first; then from the left, which is a running minimum of
+        # row[j] - j.
         start = np.concatenate([[i], np.minimum(row[1:] + 1, row[:-1] + (across != number[item]))])
         row = np.minimum.accumulate(start - places) + places
     return int(row[-1])
@@ -107,11 +114,11 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 def segment_hits(
     pred: Labels, true: Labels, overlaps: Sequence[float]
 ) -> tuple[list[int], int, int]:
-    """Segments of `true` found in `pred` at an IoU of at least each of `overlaps`, and how many both have.
+    """Segments of `true` found in `pred` at an IoU of at least each of `overlaps`, and how many
+    both have.
 
-    Every predicted segment is held against the true segment of its own step with which it has the highest IoU; each
-    true segment is found once at most.
-    """
+    Every predicted segment is held against the true segment of its own step with which it has the
+    highest IoU; each true segment is found once at most."""
     found, actual = segments(pred), segments(true)
     step, start, end = found.T
     best, place = np.zeros(len(found)), np.full(len(found), -1)
@@ -130,11 +137,11 @@ def segment_hits(
 
 
 def length_distance(pred: Lengths, true: Lengths) -> float:
-    """Jensen-Shannon distance (base 2, so 0 to 1) between the segment lengths `pred` and `true`, in seconds.
+    """Jensen-Shannon distance (base 2, so 0 to 1) between the segment lengths `pred` and `true`, in
+    seconds.
 
-    Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0 apart, sets without a
-    common bin 1; not a number where one of them is empty.
-    """
+    Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0
+    apart, sets without a common bin 1; not a number where one of them is empty."""
     edges = [0.0, *2.0 ** np.arange(23), np.inf]
     p, q = (np.histogram(lengths, edges)[0] for lengths in (pred, true))
     if not p.sum() or not q.sum():
@@ -143,7 +150,8 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Kendall's tau of the orders `found` and `true` over shared steps: 1 the same, -1 reversed; NaN below two steps.
+    """Kendall's tau of the orders `found` and `true` over shared steps: 1 the same, -1 reversed;
+    NaN below two steps.
 
     An order names every step once.
 

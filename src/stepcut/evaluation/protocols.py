@@ -1,8 +1,9 @@
-"""Protocols: how clusters are matched to true steps, and what is averaged. Every table says which one it used.
+"""Protocols: how clusters are matched to true steps, and what is averaged. Every table says which
+one it used.
 
-`C[s, k]` counts the frames of true step `s` (0 is background) that were given to cluster `k - 1`; column 0 holds the
-frames that were given to no step at all (-1). A matching is a dict from column to row. docs/evaluate.md has a table.
-"""
+`C[s, k]` counts the frames of true step `s` (0 is background) that were given to cluster `k - 1`;
+column 0 holds the frames that were given to no step at all (-1). A matching is a dict from column
+to row. docs/evaluate.md has a table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ BACKGROUND_ROW = 0
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to score: `match(counts, rows)` matches the classes of the task, `rate(counts, matching)` rates them.
+    """One way to score: `match(counts, rows)` matches the classes of the task, `rate(counts,
+    matching)` rates them.
 
     `counts` is C above, `rows` the classes that occur, `matching` what `match` gave.
     """
@@ -50,12 +52,14 @@ class Protocol:
             k not in clusters or s not in steps for k, s in matching.items()
         ):
             raise OptionError(
-                f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column to row."
+                f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column "
+                "to row."
             )
         if len(set(matching.values())) < len(matching):
-            what = f"match gave two columns for one row, {matching!r}; a step is matched to one cluster"
+            what = f"match gave two columns for one row, {matching!r}; a step has one cluster"
             raise OptionError(
-                f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters beforehand."
+                f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters "
+                "beforehand."
             )
         return matching
 
@@ -72,22 +76,27 @@ class Protocol:
 
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
-    """The protocol of this name, of an entry point or `package.module:NAME`; an object is taken as it is."""
+    """The protocol of this name, of an entry point or `package.module:NAME`; an object is taken as
+    it is."""
     if protocol == "legacy":
         raise OptionError(
-            "protocol='legacy' is now two readings with names of their own: choose 'framewise' (background is a class "
-            "and is matched) or 'framewise-steps' (steps only, precision over every frame given to any cluster)."
+            "protocol='legacy' is now two readings with names of their own: choose 'framewise' "
+            "(background is a class "
+            "and is matched) or 'framewise-steps' (steps only, precision over every frame given "
+            "to any cluster)."
         )
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
         raise OptionError(
-            f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a {type(found).__name__}."
+            f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a "
+            f"{type(found).__name__}."
         )
     return found
 
 
 def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
-    """The one-to-one matching of these rows and columns with the highest total gain: as many pairs as there can be.
+    """The one-to-one matching of these rows and columns with the highest total gain: as many pairs
+    as there can be.
 
     Where several have that gain, the frames in the clusters decide, and not how these are numbered.
     """
@@ -109,11 +118,12 @@ def match_f1(counts: Counts, rows: Places) -> Matching:
 
 
 def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching:
-    """Classes, background among them, to clusters so that most frames agree. "No step" is background by its meaning.
+    """Classes, background among them, to clusters so that most frames agree. "No step" is
+    background by its meaning.
 
-    Pairs without a common frame stay in: such a class counts as matched, with 0 (so the published figures come out).
-    With `empty`, clusters that hold no frame take part, and a class that falls to one of them is matched too.
-    """
+    Pairs without a common frame stay in: such a class counts as matched, with 0 (so the published
+    figures come out). With `empty`, clusters that hold no frame take part, and a class that falls
+    to one of them is matched too."""
     clusters = np.arange(NO_STEP + 1, counts.shape[1]) if empty else _clusters(counts)
     if not counts[:, NO_STEP].any():
         return assign(_overlap(counts), counts, rows, clusters)
@@ -133,7 +143,8 @@ def match_steps(counts: Counts, rows: Places) -> Matching:
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
-    """Cluster k, in column k + 1, carries the name of true step k + 1; there is nothing to choose."""
+    """Cluster k, in column k + 1, carries the name of true step k + 1; there is nothing to
+    choose."""
     return {step: step for step in range(1, min(counts.shape))}
 
 
@@ -145,14 +156,16 @@ def rate_strict(counts: Counts, matching: Matching) -> Rates:
 
 
 def rate_paper(counts: Counts, matching: Matching) -> Rates:
-    """The mean over the matched classes that occur; F1 is the harmonic mean of mean precision and mean recall."""
+    """The mean over the matched classes that occur; F1 is the harmonic mean of mean precision and
+    mean recall."""
     occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
     figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
     return harmonic(mean_rates(figures))
 
 
 def rate_framewise(counts: Counts, matching: Matching) -> Rates:
-    """Of all matched pairs together: right / frames of the matched clusters, right / frames of the matched classes."""
+    """Of all matched pairs together: right / frames of the matched clusters, right / frames of the
+    matched classes."""
     right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
     clusters = sum(int(counts[:, cluster].sum()) for cluster in matching)
     classes = sum(int(counts[step].sum()) for step in matching.values())
@@ -160,7 +173,8 @@ def rate_framewise(counts: Counts, matching: Matching) -> Rates:
 
 
 def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
-    """Right / frames given to any cluster, background among them; right / frames of all steps, matched or not."""
+    """Right / frames given to any cluster, background among them; right / frames of all steps,
+    matched or not."""
     right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
     return rates(
         right, int(counts[:, NO_STEP + 1 :].sum()), int(counts[BACKGROUND_ROW + 1 :].sum())
@@ -185,7 +199,8 @@ def _f1(counts: Counts) -> NDArray[np.float64]:
 
 
 def _overlap(counts: Counts) -> NDArray[np.float64]:
-    """The frames in common; among equal sums the higher F1 wins, so that the numbers of the clusters do not matter."""
+    """The frames in common; among equal sums the higher F1 wins, so that the numbers of the
+    clusters do not matter."""
     return np.asarray(counts + _f1(counts) / (min(counts.shape) + 1))
 
 

@@ -1,4 +1,5 @@
-"""score(): how well predicted labels agree with true ones under a named protocol, with the matching."""
+"""score(): how well predicted labels agree with true ones under a named protocol, with the
+matching."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class StepScore(NamedTuple):
 
 
 class VideoScore(NamedTuple):
-    """The figures of one video under the matching that holds for it, in percent (tau from -1 to 1)."""
+    """The figures of one video under the matching that holds for it, in percent (tau from -1 to
+    1)."""
 
     precision: float
     recall: float
@@ -54,7 +56,8 @@ class VideoScore(NamedTuple):
 
 
 class Score:
-    """What `score` gives: figures in percent, the matching, and the breakdowns, which are computed when asked for."""
+    """What `score` gives: figures in percent, the matching, and the breakdowns, which are computed
+    when asked for."""
 
     def __init__(
         self,
@@ -68,7 +71,8 @@ class Score:
         self.protocol, self.rate = protocol.name, rate
         self.has_one_matching = not protocol.per_video
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
-        # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
+        # Column 0 is "no step", so clusters move up by one; the labels below are positions in the
+        # counts.
         classes = len(np.unique(np.concatenate(true)))
         most = max(
             clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1
@@ -78,7 +82,8 @@ class Score:
             metrics.count(p + 1, t, most + 1, steps) for p, t in zip(pred, true, strict=True)
         ]
         self.confusion: Counts = np.sum(self._counts, axis=0)
-        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
+        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no
+        step")."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
@@ -92,7 +97,8 @@ class Score:
 
     @property
     def matchings(self) -> list[dict[int, int]]:
-        """For every video, cluster number -> true step (0 is background, cluster -1 is "no step")."""
+        """For every video, cluster number -> true step (0 is background, cluster -1 is "no
+        step")."""
         used = self.confusion.sum(axis=0)
         return [
             {k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]}
@@ -108,7 +114,8 @@ class Score:
         return self.matchings[0]
 
     def mapped(self, video: int) -> NDArray[np.int64]:
-        """The prediction of one video in numbers of true steps; a cluster `k` without a step becomes `-2 - k`."""
+        """The prediction of one video in numbers of true steps; a cluster `k` without a step
+        becomes `-2 - k`."""
         translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
         translate[NO_STEP] = BACKGROUND_ROW
         for cluster, step in self._matching(video).items():
@@ -116,10 +123,11 @@ class Score:
         return translate[self._pred[video] + 1]
 
     def explain(self, clusters: Sequence[str] | None = None) -> str:
-        """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each cluster.
+        """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each
+        cluster.
 
-        `clusters` are names to print in place of "cluster 3"; one that is also the name of its step is printed once.
-        """
+        `clusters` are names to print in place of "cluster 3"; one that is also the name of its step
+        is printed once."""
         if not self.has_one_matching:
             return "every video has a matching of its own; see .matchings"
         frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching(0)
@@ -170,13 +178,15 @@ class Score:
 
     @property
     def tau(self) -> float:
-        """Kendall's tau between the found and the true order, the mean over the videos where it is defined; -1 to 1."""
+        """Kendall's tau between the found and the true order, the mean over the videos where it is
+        defined; -1 to 1."""
         defined = [video.tau for video in self.per_video if not math.isnan(video.tau)]
         return float(np.mean(defined)) if defined else math.nan
 
     @cached_property
     def length_distance(self) -> float:
-        """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in seconds."""
+        """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in
+        seconds."""
         found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
         true = np.concatenate(
             [np.diff(metrics.segments(t, BACKGROUND_ROW)[:, 1:])[:, 0] for t in self._true]
@@ -185,7 +195,8 @@ class Score:
 
     @cached_property
     def per_step(self) -> list[StepScore]:
-        """The figures of every true step that occurs (and of background, where the protocol makes it a class)."""
+        """The figures of every true step that occurs (and of background, where the protocol makes
+        it a class)."""
         clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
         scores = []
         for step in self._occurring:
@@ -214,7 +225,8 @@ class Score:
             p, r, f1, iou = (
                 100 * value for value in self._protocol.find_rates(counts, self._matching(i))
             )
-            # Here 0 is background and less than that a cluster without a step; `video_order` leaves -1 out.
+            # Here 0 is background and less than that a cluster without a step; `video_order` leaves
+            # -1 out.
             found, actual = (
                 video_order(np.where(steps > BACKGROUND_ROW, steps, -1)) for steps in (mapped, true)
             )
@@ -253,12 +265,13 @@ def score(
 ) -> Score:
     """Score predicted labels against true ones.
 
-    `pred` and `true` hold an array of numbers per video: true steps count from 1 and 0 is background; clusters count
-    from 0 and -1 is "no step" (under `named`, cluster k is right where step k + 1 is true). `protocol`: a name
-    of `PROTOCOLS`, or a `Protocol`. `background="count"` treats frames of true background as the protocol says,
-    `"drop"` leaves them out altogether. `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for
-    lengths. `clusters`: how many there are, for `framewise`, where one that holds no frame counts too; unless said, at
-    least as many as there are true classes.
+    `pred` and `true` hold an array of numbers per video: true steps count from 1 and 0 is
+    background; clusters count from 0 and -1 is "no step" (under `named`, cluster k is right where
+    step k + 1 is true). `protocol`: a name of `PROTOCOLS`, or a `Protocol`. `background="count"`
+    treats frames of true background as the protocol says, `"drop"` leaves them out altogether.
+    `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for lengths.
+    `clusters`: how many there are, for `framewise`, where one that holds no frame counts too;
+    unless said, at least as many as there are true classes.
 
     >>> result = score([[0, 0, 1, 1]], [[2, 2, 1, 0]], names=["pour", "stir"])
     >>> result.matching
@@ -276,8 +289,10 @@ def score(
     for i, (p, t) in enumerate(zip(found, actual, strict=True)):
         if len(p) != len(t):
             raise OptionError(
-                f"video {i} has {len(p)} predicted and {len(t)} true labels; they must be one per frame of the same "
-                "video. Sample both at the same times, or hand timelines to stepcut.evaluate, which does."
+                f"video {i} has {len(p)} predicted and {len(t)} true labels; they must be one per "
+                "frame of the same "
+                "video. Sample both at the same times, or hand timelines to stepcut.evaluate, "
+                "which does."
             )
     if drop:
         kept = [t != BACKGROUND_ROW for t in actual]
@@ -294,7 +309,8 @@ def score(
         raise OptionError(f"{len(names)} names for true steps up to {last}; give one for each.")
     if not any(t.any() for t in actual):
         raise OptionError(
-            "true holds background only, so there is nothing to score; number the true steps from 1."
+            "true holds background only, so there is nothing to score; number the true steps from "
+            "1."
         )
     return Score(found, actual, chosen, names, rate, clusters)
 
@@ -314,7 +330,8 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
             )
             raise OptionError(
                 f"{what}[{i}] {held}; it must be one whole number per frame, the lowest {lowest} "
-                f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), leave empty videos out."
+                f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), "
+                "leave empty videos out."
             )
         if array.max() > LARGEST:
             told = f"{what}[{i}] holds {array.max()}"

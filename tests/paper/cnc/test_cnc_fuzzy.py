@@ -142,9 +142,7 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> 
 
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(20), np.zeros(20), np.full(20, np.nan)])
 def test_weights_that_make_no_sense(weights: Any) -> None:
-    with pytest.raises(
-        FeatureError, match="expected are 20 finite weights of at least 0, not all of them 0"
-    ):
+    with pytest.raises(FeatureError, match="expected are 20 of at least 0, not all 0"):
         fuzzy_c_means(blobs(20), 2, weights=weights)
 
 

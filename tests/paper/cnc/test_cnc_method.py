@@ -15,6 +15,7 @@ from stepcut.methods.baselines.kmeans import KMeans
 from stepcut.methods.constraints import Constraint
 from stepcut.paper.cnc.method import CnC
 from stepcut.paper.cnc.procut import ProCut
+from stepcut.paper.cnc.settings import NOT_SET
 
 QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 
@@ -139,9 +140,12 @@ def test_as_published_is_the_text_of_each_loss(loss: str, weight: Any, time: str
     assert (cut["m"], cut["normalise"], cut["solver"], cut["window"]) == (2, False, "expansion", 2)
 
 
-def test_what_is_set_by_hand_comes_before_the_published_text(videos: dict[str, np.ndarray]) -> None:
+def test_what_is_set_by_hand_comes_before_the_published_text(
+    videos: dict[str, np.ndarray], caplog: pytest.LogCaptureFixture
+) -> None:
     by_hand = CnC(steps=3, as_published=True, train={**QUICK, "weight": 3}, cut={"m": 1.5})
     method = by_hand.fit(list(videos.values()))
+    assert all(left in caplog.text for left in NOT_SET)  # what cannot be set is reported
     assert method.embedder_.losses.weight == 3
     assert method.segmenter_.settings()["m"] == 1.5
     again = CnC.restore(method.settings(), method.state())

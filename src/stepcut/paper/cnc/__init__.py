@@ -1,1 +1,2 @@
-"""Correspond and Cut, the paper whole: losses, soft-DTW, embedder, training, fuzzy c-means, graph cut, ProCut."""
+"""Correspond and Cut, the paper whole: losses, soft-DTW, embedder, training, fuzzy c-means, graph
+cut, ProCut."""

@@ -1,4 +1,5 @@
-"""Embedder: learn, from features alone, an embedding in which the same step of different videos lies close together."""
+"""Embedder: learn, from features alone, an embedding in which the same step of different videos
+lies close together."""
 
 import copy
 import hashlib
@@ -44,7 +45,8 @@ from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
+"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask
+(B, T)."""
 
 PAPERS: dict[str, Any] = {
     "learning_rate": 1e-4,
@@ -53,7 +55,8 @@ PAPERS: dict[str, Any] = {
     "patience": 500,
     "hidden": 256,
 }
-"""What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone that learns."""
+"""What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone
+that learns."""
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
 """The same for vectors; benchmarks/reports/embedder.md says which data chose them."""
 
@@ -63,7 +66,8 @@ FILMED = 30.0
 
 @dataclass
 class Embedder:
-    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos, `transform`.
+    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos,
+    `transform`.
 
     No label is read. Same seed, same numbers on one machine.
 
@@ -82,8 +86,9 @@ class Embedder:
     training: Training = field(default_factory=Training)
     losses: Losses = field(default_factory=Losses)
     backbone: nn.Module | Mapping[str, Any] | None = None
-    """With `network.tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`; a module, such as
-    `tune.TunableBackbone`, or the settings of one of stepcut's networks, {"backbone": "resnet50", "weights": FILE}."""
+    """With `network.tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`; a module,
+    such as `tune.TunableBackbone`, or the settings of one of stepcut's networks, {"backbone":
+    "resnet50", "weights": FILE}."""
     device: str | None = None
     """`cpu` or `cuda`; None takes the GPU if there is one."""
 
@@ -129,7 +134,8 @@ class Embedder:
             rows = put_together([network.store(video, device) for video in features], device)
             lengths = [len(video) for video in features]
             embed = partial(self._embed, network, rows, device)
-            # In a video of one minute ten seconds hold more than one step, and C-IDM would join them.
+            # In a video of one minute ten seconds hold more than one step, and C-IDM would join
+            # them.
             rate = float(self.rate)
             window = self.losses.window or max(
                 min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate
@@ -191,7 +197,8 @@ class Embedder:
         )
         if own:
             raise OptionError(
-                f"{own[0]} is of your own, which cannot be written down. To save the embedder, choose a loss from "
+                f"{own[0]} is of your own, which cannot be written down. To save the embedder, "
+                "choose a loss from "
                 f"{', '.join(LOSSES)}, and tune stepcut.paper.cnc.tune.TunableBackbone(graph)."
             )
         return {**given, "kind": self.kind_, "shape": self.shape_}
@@ -255,7 +262,8 @@ class Embedder:
             patience=self._setting("patience"),
             tolerance=chosen.tolerance,
             read_every=1 if device.type == "cpu" else 25,
-            # A loss of one's own may read values back, and frames are too much to hold still for a recording.
+            # A loss of one's own may read values back, and frames are too much to hold still for a
+            # recording.
             record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames",
         )
 
@@ -269,9 +277,9 @@ class Embedder:
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
         """The loss of a batch and its parts, soft-DTW per frame, as TCC is.
 
-        The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5 on T^2 pairs beside
-        a path of T frames, so half the frames (with 0.5 on means the embeddings collapse).
-        """
+        The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5
+        on T^2 pairs beside a path of T frames, so half the frames (with 0.5 on means the embeddings
+        collapse)."""
         u = embed(batch)
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
@@ -300,7 +308,8 @@ class Embedder:
         return network
 
     def _run(self, features: Sequence[NDArray[Any]]) -> str:
-        """A fingerprint of the settings and the features: two runs with the same give the same weights."""
+        """A fingerprint of the settings and the features: two runs with the same give the same
+        weights."""
         seen = {
             each.name: str(getattr(self, each.name))
             for each in fields(self)
@@ -319,11 +328,12 @@ class Embedder:
         check_groups(self._groups())
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(
-                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} was given. Add "
+                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} "
+                "was given. Add "
                 "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
             )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            what = "1 video was given; at least 2 are needed, since steps are found by what videos have in common"
+            what = "1 video was given; at least 2 are needed, to see what they have in common"
             raise OptionError(f"{what}. Add another video of the same task.")
         return checked

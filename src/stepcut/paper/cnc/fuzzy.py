@@ -38,11 +38,10 @@ def fuzzy_c_means(
 ) -> tuple[Rows, Rows]:
     """Memberships (T, k), whose rows sum to 1, and centres (k, d) of the frames `x` (T, d).
 
-    `m` above 1: how fuzzy. Of `restarts` k-means++ starts, drawn by `seed`, the one with the lowest objective is kept;
-    `start` (k, d) begins from given centres instead. It ends when no centre moves by more than `tolerance` times the
-    spread of the data, or after `iterations`. `weights` (T,) count a frame that many times. `overwrite` may spoil `x`,
-    to save memory.
-    """
+    `m` above 1: how fuzzy. Of `restarts` k-means++ starts, drawn by `seed`, the one with the lowest
+    objective is kept; `start` (k, d) begins from given centres instead. It ends when no centre
+    moves by more than `tolerance` times the spread of the data, or after `iterations`. `weights`
+    (T,) count a frame that many times. `overwrite` may spoil `x`, to save memory."""
     x = check_rows(x, "x")
     check_number("k", k, 1, len(x), whole=True)
     check_number("m", m, 1, above=True)
@@ -51,7 +50,8 @@ def fuzzy_c_means(
     check_number("tolerance", tolerance, 0)
     if start is not None and np.shape(start) != (k, x.shape[1]):
         raise FeatureError(
-            f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per cluster."
+            f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per "
+            "cluster."
         )
     given = np.ones(len(x)) if weights is None else np.asarray(weights)
     if (
@@ -60,7 +60,7 @@ def fuzzy_c_means(
         or given.min() < 0
         or given.max() <= 0
     ):
-        what = f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0"
+        what = f"weights has shape {given.shape}; expected are {len(x)} of at least 0, not all 0"
         raise FeatureError(f"{what}. Leave it out to weigh all frames alike.")
     frames = _Frames(x, weights, overwrite)
     rng = np.random.default_rng(seed)
@@ -77,25 +77,29 @@ def fuzzy_c_means(
 def memberships(
     x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER, *, overwrite: bool = False
 ) -> Rows:
-    """The memberships (T, k) of frames `x` (T, d) around given centres (k, d); `overwrite` may spoil `x`."""
+    """The memberships (T, k) of frames `x` (T, d) around given centres (k, d); `overwrite` may
+    spoil `x`."""
     x, centres = check_rows(x, "x"), check_rows(centres, "centres")
     check_number("m", m, 1, above=True)
     if centres.shape[1:] != x.shape[1:]:
         raise FeatureError(
-            f"centres has shape {centres.shape}; expected is (k, {x.shape[1]}), as wide as the frames."
+            f"centres has shape {centres.shape}; expected is (k, {x.shape[1]}), as wide as the "
+            "frames."
         )
     frames = _Frames(x, overwrite=overwrite)
     return frames.memberships(frames.inward(centres), m)
 
 
 class _Frames:
-    """The frames, centred and scaled to an RMS length of 1: float32 then has digits to spare and nothing overflows."""
+    """The frames, centred and scaled to an RMS length of 1: float32 then has digits to spare and
+    nothing overflows."""
 
     def __init__(
         self, x: NDArray[Any], weights: NDArray[Any] | None = None, overwrite: bool = False
     ) -> None:
         kind = np.result_type(x.dtype, np.float32)
-        # Of the frames' own kind: far from the origin, rounding it afterwards would lose what tells frames apart.
+        # Of the frames' own kind: far from the origin, rounding it afterwards would lose what tells
+        # frames apart.
         self.mean = x.mean(axis=0, dtype=np.float64).astype(kind)
         inplace = overwrite and x.dtype == np.float32 and x.flags.writeable and x.flags.c_contiguous
         self.rows: Rows = x if inplace else np.empty(x.shape, dtype=np.float32)
@@ -123,7 +127,8 @@ class _Frames:
         return np.asarray(centres * self.scale + self.mean, dtype=np.float32)
 
     def distances(self, part: slice, centres: Rows) -> Rows:
-        """|x - c|^2 of some frames and all centres, never below `TINY`: (k, t), a row per centre."""
+        """|x - c|^2 of some frames and all centres, never below `TINY`: (k, t), a row per
+        centre."""
         apart: Rows = (centres * -2) @ self.rows[part].T
         apart += self.norms[part]
         apart += np.einsum("kd,kd->k", centres, centres)[:, None]
@@ -150,7 +155,8 @@ class _Frames:
         return np.concatenate([fuzzy_shares(self.distances(part, centres), m).T for part in parts])
 
     def spread(self, k: int, rng: np.random.Generator) -> Rows:
-        """k-means++: each next centre is a frame, drawn in proportion to its squared distance to those drawn."""
+        """k-means++: each next centre is a frame, drawn in proportion to its squared distance to
+        those drawn."""
         closest, drawn, chance = np.full(len(self.rows), np.inf, dtype=np.float32), [], self.weights
         for _ in range(k):
             sums = np.cumsum(chance, dtype=np.float64)

@@ -1,13 +1,14 @@
-"""The graph of one video: its Potts energy, the exact minimum on a chain, alpha-expansion on any graph.
+"""The graph of one video: its Potts energy, the exact minimum on a chain, alpha-expansion on any
+graph.
 
 The energy of labels x, with a cost per frame and step and a weight per link:
 
     E(x) = sum_t unary[t, x_t] + sum_(t,s) weight_ts [x_t != x_s]
 
-Alpha-expansion (Boykov, Veksler, Zabih 2001), over SciPy's maximum flow: one move lets every frame keep its label or
-take alpha, all at once and optimally, a minimum cut. The source's side keeps, the sink's side takes. Moves go round
-the labels until a full round brings nothing; the result is then at most twice the lowest energy there is.
-"""
+Alpha-expansion (Boykov, Veksler, Zabih 2001), over SciPy's maximum flow: one move lets every frame
+keep its label or take alpha, all at once and optimally, a minimum cut. The source's side keeps, the
+sink's side takes. Moves go round the labels until a full round brings nothing; the result is then
+at most twice the lowest energy there is."""
 
 from typing import Any
 
@@ -38,7 +39,8 @@ def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: Array
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     """The labels (T,) of lowest energy where frame t is linked to t + 1 only.
 
-    `unary (T, K)`; `weights (T - 1,)`, the cost of a change between t and t + 1, or one number for all.
+    `unary (T, K)`; `weights (T - 1,)`, the cost of a change between t and t + 1, or one number for
+    all.
 
     >>> chain([[0, 1], [0.6, 0.4], [0, 1]], 0.2).tolist()
     [0, 0, 0]
@@ -46,14 +48,15 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     costs, _, strength = _check(unary, weights)
     labels = _chain(costs, strength)
     if labels[0] < 0:
-        what = "unary holds NaN, minus infinity, or a frame without any finite cost; costs must be numbers"
+        what = "unary holds NaN, minus infinity, or a frame without any finite cost"
         raise FeatureError(f"{what}. Infinity may forbid some steps of a frame, not all.")
     return labels
 
 
 @compiled_later
 def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """best_t(k) = unary_t(k) + min(best_{t-1}(k), min_j best_{t-1}(j) + w): stay, or come from the cheapest."""
+    """best_t(k) = unary_t(k) + min(best_{t-1}(k), min_j best_{t-1}(j) + w): stay, or come from the
+    cheapest."""
     frames, steps = unary.shape
     best = unary[0].astype(np.float64)
     cheapest = np.zeros(
@@ -85,7 +88,8 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
 def expand(
     unary: ArrayLike, links: ArrayLike, weights: ArrayLike, start: ArrayLike | None = None
 ) -> NDArray[np.int64]:
-    """Labels (T,) that no single move can better: `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number.
+    """Labels (T,) that no single move can better: `unary (T, K)`, `links (E, 2)`, `weights (E,)` or
+    one number.
 
     It begins from the cheapest label of every frame, or from `start (T,)`.
     """
@@ -100,7 +104,8 @@ def expand(
     while quiet < costs.shape[1]:  # a full round without a move ends it
         moved = _move(costs, pairs, strength, labels, alpha)
         reached = _energy(costs, pairs, strength, moved)
-        # Capacities are rounded, the energy is not: only what truly lowers it counts, so it must end.
+        # Capacities are rounded, the energy is not: only what truly lowers it counts, so it must
+        # end.
         if reached < lowest:
             labels, lowest, quiet = moved, reached, 0
         quiet += 1
@@ -111,12 +116,13 @@ def expand(
 def window_links(
     frames: int, window: float, rate: float, cost: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Links (E, 2) between frames up to `window` seconds apart, at least neighbours, and their weights (E,).
+    """Links (E, 2) between frames up to `window` seconds apart, at least neighbours, and their
+    weights (E,).
 
-    The weight falls linearly to 0 just past the window. All weights together are such that one change that lasts
-    costs `cost` whatever the window and the rate: D frames apart lie D links across every cut, so
-    sum_D D * w(D) = cost. A window of one frame is the chain with weights `cost`.
-    """
+    The weight falls linearly to 0 just past the window. All weights together are such that one
+    change that lasts costs `cost` whatever the window and the rate: D frames apart lie D links
+    across every cut, so sum_D D * w(D) = cost. A window of one frame is the chain with weights
+    `cost`."""
     reach = max(
         1, int(window * rate + 1e-9)
     )  # in frames; the small number forgives 0.1 * 30 = 2.9999...
@@ -155,8 +161,8 @@ def _move(
     both = (a >= 0) & (b >= 0) & (a != b)
     a, b, w = a[both], b[both], weights[both]
     same = labels[free[a]] == labels[free[b]]
-    # Equal labels: w when one takes and the other keeps, either way round. Different labels: w unless both take,
-    # which is w (b keeps) + w (a keeps, b takes).
+    # Equal labels: w when one takes and the other keeps, either way round. Different labels: w
+    # unless both take, which is w (b keeps) + w (a keeps, b takes).
     keep += np.bincount(b[~same], w[~same], minlength=len(free))
     tails, heads = np.concatenate([a, b[same]]), np.concatenate([b, a[same]])
     takes = _cut(take - keep, tails, heads, np.concatenate([w, w[same]]))
@@ -171,14 +177,16 @@ def _cut(
     heads: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Which nodes end on the sink's side of the minimum cut: `gap` (n,) is the cost of that side less the other's."""
+    """Which nodes end on the sink's side of the minimum cut: `gap` (n,) is the cost of that side
+    less the other's."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     count = len(gap)
     source, sink = count, count + 1
     up, down = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
-    # No more can flow than leaves the source or enters the sink; larger weights than that are never cut.
+    # No more can flow than leaves the source or enters the sink; larger weights than that are never
+    # cut.
     most = min(gap[up].sum(), -gap[down].sum())
     if most <= 0:
         return np.full(count, len(up) == 0)
@@ -225,7 +233,8 @@ def _check_labels(given: ArrayLike, unary: Unary, name: str) -> NDArray[np.int64
 def _check(
     unary: ArrayLike, weights: ArrayLike, links: ArrayLike | None = None
 ) -> tuple[Unary, NDArray[np.int64], NDArray[np.float64]]:
-    """Costs (T, K), contiguous; links (E, 2), none where they are left out; weights (E,), one number stands for all."""
+    """Costs (T, K), contiguous; links (E, 2), none where they are left out; weights (E,), one
+    number stands for all."""
     costs = np.asarray(unary)
     if costs.ndim != 2 or 0 in costs.shape or costs.dtype.kind not in "fiu":
         what = f"unary is {costs.dtype} of shape {costs.shape}"
@@ -237,14 +246,16 @@ def _check(
         raise FeatureError(f"{what}; expected is (E, 2), two frame numbers each.")
     if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
         raise FeatureError(
-            f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to {len(costs) - 1}."
+            f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to "
+            f"{len(costs) - 1}."
         )
     count = len(costs) - 1 if links is None else len(pairs)
     strength = np.asarray(weights, dtype=np.float64)
     strength = np.full(count, strength) if strength.ndim == 0 else np.ascontiguousarray(strength)
     if strength.shape != (count,):
         raise FeatureError(
-            f"weights has shape {strength.shape}; expected is one number or ({count},), one per link."
+            f"weights has shape {strength.shape}; expected is one number or ({count},), one per "
+            "link."
         )
     if count and not strength.min() >= 0:  # a Potts weight below 0 has no cut
         raise OptionError(

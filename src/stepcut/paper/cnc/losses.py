@@ -1,10 +1,10 @@
 """The losses that put the same step of different videos close together: plain functions of tensors.
 
-All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (a frame's time divided by its video's length),
-where seconds matter `durations (B,)` in seconds, and `mask (B, T)`, true on real frames, for videos with fewer than T.
-All return a scalar, count every video (or ordered pair of videos) the same, and do not care about the order of videos.
-They compute in float32 (float64 for float64) also inside autocast.
-"""
+All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (a frame's time divided by its
+video's length), where seconds matter `durations (B,)` in seconds, and `mask (B, T)`, true on real
+frames, for videos with fewer than T. All return a scalar, count every video (or ordered pair of
+videos) the same, and do not care about the order of videos. They compute in float32 (float64 for
+float64) also inside autocast."""
 
 import contextlib
 
@@ -17,7 +17,8 @@ from stepcut.paper.cnc.softdtw import soft_dtw
 VARIANCE_FLOOR = 1e-6
 """The smallest variance of a landing place in `tcc`: a thousandth of the video, squared."""
 ON_THE_EDGE = 1e-4
-"""Seconds by which a pair may miss the window of `cidm` and still be near: times were divided and multiplied again."""
+"""Seconds by which a pair may miss the window of `cidm` and still be near: times were divided and
+multiplied again."""
 
 
 def tcc(
@@ -27,19 +28,22 @@ def tcc(
     temperature: float = 0.1,
     variance_weight: float = 0.001,
 ) -> Tensor:
-    """Temporal cycle consistency: a frame that goes to another video and back should land where it started.
+    """Temporal cycle consistency: a frame that goes to another video and back should land where it
+    started.
 
     The mean over all ordered pairs of videos of the mean over the frames i of the first:
 
         alpha_j = softmax_j(-|u_i - v_j|^2 / (d temperature))     v~ = sum_j alpha_j v_j
         beta_k  = softmax_k(-|v~ - u_k|^2 / (d temperature))      mu = sum_k beta_k t_k
-        var     = sum_k beta_k (t_k - mu)^2                       L_i = (t_i - mu)^2 / var + variance_weight log var
+        var     = sum_k beta_k (t_k - mu)^2
+        L_i     = (t_i - mu)^2 / var + variance_weight log var
 
     `var` is never taken below `VARIANCE_FLOOR`.
     """
     if not temperature > 0:
         raise OptionError(
-            f"temperature={temperature} is not positive. Choose 0.1, or less for nearest frames alone."
+            f"temperature={temperature} is not positive. Choose 0.1, or less for nearest frames "
+            "alone."
         )
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, 2)
@@ -50,8 +54,8 @@ def tcc(
         a, b = pair // (count - 1), pair % (count - 1)
         b = b + (b >= a).long()  # all ordered pairs of different videos
         scale = 1 / (u.shape[2] * temperature)
-        # |u_i - v_j|^2 = |u_i|^2 - 2 u_i.v_j + |v_j|^2, and a softmax over j does not see |u_i|^2. A padded frame is
-        # infinitely far; a video of padding alone has no weight at all.
+        # |u_i - v_j|^2 = |u_i|^2 - 2 u_i.v_j + |v_j|^2, and a softmax over j does not see |u_i|^2.
+        # A padded frame is infinitely far; a video of padding alone has no weight at all.
         norms = u.square().sum(2).masked_fill(~real & real.any(1, keepdim=True), torch.inf)
         first, second = _take(u, a), _take(u, b)
         alpha = torch.softmax(
@@ -75,7 +79,8 @@ def cidm(
     margin: float = 2.0,
     frames: Tensor | None = None,
 ) -> Tensor:
-    """Contrastive inverse difference moment: frames near in time lie close, far ones at least `margin` apart.
+    """Contrastive inverse difference moment: frames near in time lie close, far ones at least
+    `margin` apart.
 
     The mean over the videos of the mean over all pairs of frames (i, j), with d = |u_i - u_j|:
 
@@ -108,7 +113,8 @@ def tc3i(
     window: float = 10.0,
     margin: float = 2.0,
 ) -> Tensor:
-    """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled, the paper's sums."""
+    """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled,
+    the paper's sums."""
     cycle = tcc(embeddings, times, mask, temperature, variance_weight)
     return cycle + weight * cidm(embeddings, times, durations, mask, window, margin)
 
@@ -123,11 +129,11 @@ def lav(
     window: float = 10.0,
     margin: float = 2.0,
 ) -> Tensor:
-    """Learning by aligning videos: soft-DTW between the videos + `weight` C-IDM, both on embeddings of length 1.
+    """Learning by aligning videos: soft-DTW between the videos + `weight` C-IDM, both on embeddings
+    of length 1.
 
-    The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
-    frames are left out of the path.
-    """
+    The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it
+    is defined. Masked frames are left out of the path."""
     u, times, real = _checked(embeddings, times, mask, 2)
     on_sphere = unit(u)
     return alignment(on_sphere, times, real, gamma) + weight * cidm(
@@ -147,7 +153,8 @@ def lav_tcc(
     window: float = 10.0,
     margin: float = 2.0,
 ) -> Tensor:
-    """`lav + tcc`: the first on embeddings of length 1, the second on the embeddings as they are."""
+    """`lav + tcc`: the first on embeddings of length 1, the second on the embeddings as they
+    are."""
     aligned = lav(embeddings, times, durations, mask, weight, gamma, window, margin)
     return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
 
@@ -155,7 +162,8 @@ def lav_tcc(
 def alignment(
     embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1
 ) -> Tensor:
-    """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
+    """The mean over all pairs of videos of the soft-DTW value on the squared distances of their
+    frames."""
     with _full_precision(embeddings):
         u, _, real = _checked(embeddings, times, mask, 2)
         order = (
@@ -183,11 +191,11 @@ def unit(embeddings: Tensor) -> Tensor:
 
 
 def _take(videos: Tensor, places: Tensor) -> Tensor:
-    """`videos[places]`, with a gradient that is summed in the same order each time: the same seed, the same result.
+    """`videos[places]`, with a gradient that is summed in the same order each time: the same seed,
+    the same result.
 
-    The threads of a CPU sum the gradient of an index in any order, that of `index_select` in one; on a GPU it is the
-    other way round.
-    """
+    The threads of a CPU sum the gradient of an index in any order, that of `index_select` in one;
+    on a GPU it is the other way round."""
     return videos.index_select(0, places) if videos.device.type == "cpu" else videos[places]
 
 
@@ -199,7 +207,8 @@ def _mean_of_means(each: Tensor, real: Tensor) -> Tensor:
 
 
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
-    """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong."""
+    """Autocast switched off: distances, softmaxes and logarithms in half precision would be
+    wrong."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 
@@ -210,11 +219,14 @@ def _checked(
     least: int,
     durations: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Shapes that fit, float32 or float64, and the mask; padded frames hold 0, so nothing of them gets through."""
+    """Shapes that fit, float32 or float64, and the mask; padded frames hold 0, so nothing of them
+    gets through."""
     if embeddings.ndim != 3 or embeddings.shape[0] < least:
         raise OptionError(
-            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, dimensions) with at least "
-            f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the videos of one task."
+            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, "
+            "dimensions) with at least "
+            f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the "
+            "videos of one task."
         )
     videos, frames = tuple(embeddings.shape[:1]), tuple(embeddings.shape[:2])
     for name, given, shape, what in (

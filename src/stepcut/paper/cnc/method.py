@@ -1,10 +1,12 @@
-"""Correspond and Cut as the paper describes it: an embedder trained with TC3I, then the ProCut Module."""
+"""Correspond and Cut as the paper describes it: an embedder trained with TC3I, then the ProCut
+Module."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -29,12 +31,14 @@ from stepcut.methods.inputs import (
 )
 from stepcut.methods.learned import Curve
 from stepcut.methods.method import NEEDED, Method, adapt
-from stepcut.paper.cnc.settings import HOME, LOSSES, as_published, group_settings
+from stepcut.paper.cnc.settings import HOME, LOSSES, NOT_SET, as_published, group_settings
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
     from stepcut.paper.cnc.embedder import Embedder
+
+log = logging.getLogger("stepcut")
 
 EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.paper.cnc.embedder:Embedder"})
 """What is trained: it loads torch, so it is imported when it is asked for."""
@@ -46,11 +50,11 @@ SEGMENTERS = ("procut", "kmeans", "subset", "asot")
 class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
-    `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
-    embedding; `segmenter` a name from `METHODS`, `package.module:Class`, or an object of your own.
-    `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
-    text says where ours departs from it (`settings.as_published`); `train` and `cut` come before it.
-    """
+    `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc;
+    `dim` the size of an embedding; `segmenter` a name from `METHODS`, `package.module:Class`, or an
+    object of your own. `train` and `cut` hold further settings of the embedder and of the
+    segmenter. `as_published` sets what the paper's text says where ours departs from it
+    (`settings.as_published`); `train` and `cut` come before it."""
 
     orders_by_mean: ClassVar[bool] = True
 
@@ -68,12 +72,15 @@ class CnC(Method):
         progress: Hook = silent,
         checkpoint: Path | None = None,
     ) -> Self:
-        """Train the embedder, then cluster and cut all videos together. It learns from no constraints."""
+        """Train the embedder, then cluster and cut all videos together. It learns from no
+        constraints."""
         self.check_settings(constraints)
         self.segmenter_ = self._make_segmenter()
         if isinstance(self.segmenter_, Method):
             self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
+        if self.as_published:
+            log.warning("As published, but for: %s.", "; ".join(NOT_SET))
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)
@@ -99,7 +106,8 @@ class CnC(Method):
         return EMBEDDERS["cnc"].of(**{**named, **self._published(given)[0], **given})
 
     def _published(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """The settings of the embedder and of the segmenter that the published text asks for, where it is to be kept."""
+        """The settings of the embedder and of the segmenter that the published text asks for, where
+        it is to be kept."""
         if not self.as_published:
             return {}, {}
         return as_published(str(train.get("loss", self.loss)), train, float(self.rate))
@@ -140,7 +148,8 @@ class CnC(Method):
         return self.segmenter_.predict(self.embed(features))
 
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-        """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
+        """Distance to the nearest step's centre, in units of what is usual in the videos learned
+        from."""
         return [
             _nearest(embedding, self.centres_) / self.scale_ for embedding in self.embed(features)
         ]
@@ -157,7 +166,8 @@ class CnC(Method):
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
             "segmenter": name_of("method", self.segmenter, METHODS) if own else self.segmenter,
-            # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
+            # A backbone is an object; it is described beside the embedder's weights. A device is
+            # the machine's.
             "train": {
                 key: value
                 for key, value in self._group("train").items()
@@ -219,8 +229,8 @@ class CnC(Method):
 
 
 def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
-    """What end-to-end training needs in place of the features of a `spec`: the frames themselves as features, and the
-    settings of the backbone, which becomes part of what is trained."""
+    """What end-to-end training needs in place of the features of a `spec`: the frames themselves as
+    features, and the settings of the backbone, which becomes part of what is trained."""
     tuned = {name: getattr(spec, name) for name in ("backbone", "weights", "layer", "family")}
     if tuned["weights"] is not None:
         tuned["weights"] = str(Path(tuned["weights"]).absolute())
@@ -244,7 +254,8 @@ def _json_array(value: Any) -> NDArray[np.uint8]:
 def _measure(
     embeddings: Sequence[Array], labels: Sequence[Labels], steps: int
 ) -> tuple[NDArray[np.float64], float]:
-    """The mean embedding of each step, and how far a frame usually lies from the nearest of them."""
+    """The mean embedding of each step, and how far a frame usually lies from the nearest of
+    them."""
     frames, numbers = np.concatenate(embeddings).astype(np.float64), np.concatenate(labels)
     overall = frames.mean(axis=0)
     centres = np.stack(

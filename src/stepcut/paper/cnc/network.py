@@ -1,7 +1,8 @@
-"""The two networks that embed frames: the paper's embedder on feature maps, and a small temporal encoder on vectors.
+"""The two networks that embed frames: the paper's embedder on feature maps, and a small temporal
+encoder on vectors.
 
-Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N, dim)` embeddings.
-"""
+Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N,
+dim)` embeddings."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -29,22 +30,26 @@ class Encoder(nn.Module):
         return torch.from_numpy(np.array(rows))
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
-        """What the network sees of frames with their context at `places (N, c)` of stored `rows`."""
+        """What the network sees of frames with their context at `places (N, c)` of stored
+        `rows`."""
         return rows[places]
 
     def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
-        """The embeddings `(N, dim)` of frames with their context at `places (N, c)` of stored `rows`."""
+        """The embeddings `(N, dim)` of frames with their context at `places (N, c)` of stored
+        `rows`."""
         seen = self.gather(rows, places.to(rows.device, non_blocking=True))
         return cast(Tensor, self(seen.to(device, non_blocking=True)))
 
 
 class MapEncoder(Encoder):
-    """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected layers, a projection.
+    """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected
+    layers, a projection.
 
-    Its parameters are those of the plain 3-D network. `forward` computes the same with 2-D convolutions over channels
-    stacked in time: with c frames of context and kernel 3, output time t sees input times t-1, t, t+1 and nothing of
-    the padding; for c = 2 a third of the arithmetic of the 3-D convolution is on zeros. It looks back: `context`
-    frames, the last of them the frame itself, `stride` seconds apart.
+    Its parameters are those of the plain 3-D network. `forward` computes the same with 2-D
+    convolutions over channels stacked in time: with c frames of context and kernel 3, output time t
+    sees input times t-1, t, t+1 and nothing of the padding; for c = 2 a third of the arithmetic of
+    the 3-D convolution is on zeros. It looks back: `context` frames, the last of them the frame
+    itself, `stride` seconds apart.
 
     >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
     torch.Size([3, 4])
@@ -78,7 +83,8 @@ class MapEncoder(Encoder):
                 f"maps have {channels} channels, the network was built for {self.conv1.in_channels}"
             )
             raise FeatureError(f"{what}. Use features of the same backbone and layer.")
-        # In memory (N, h, w, c, C): time and channels side by side, the layout in which 2-D convolutions are fastest.
+        # In memory (N, h, w, c, C): time and channels side by side, the layout in which 2-D
+        # convolutions are fastest.
         x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)
         for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
             x = _conv(x, conv, context)
@@ -90,10 +96,11 @@ class MapEncoder(Encoder):
         return cast(Tensor, self.project(x))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """Maps (T, C, h, w) as (T, h, w, C): channels last; in half precision for a GPU, which multiplies them so.
+        """Maps (T, C, h, w) as (T, h, w, C): channels last; in half precision for a GPU, which
+        multiplies them so.
 
-        The GPU turns them round, video by video, and gives them back: whether all have room there is seen later.
-        """
+        The GPU turns them round, video by video, and gives them back: whether all have room there
+        is seen later."""
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         turned = (
             torch.from_numpy(np.array(rows)).to(device).permute(0, 2, 3, 1).to(dtype).contiguous()
@@ -121,7 +128,8 @@ def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
 
 
 def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
-    """`conv` on `(N, h, w, c C)` as one 2-D convolution with the blocks of its kernel: `(N, h, w, c O)`."""
+    """`conv` on `(N, h, w, c C)` as one 2-D convolution with the blocks of its kernel: `(N, h, w, c
+    O)`."""
     zero = torch.zeros_like(conv.weight[:, :, 0])
     blocks = [
         torch.cat(
@@ -136,11 +144,12 @@ def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
 
 
 class VectorEncoder(Encoder):
-    """Two temporal convolutions over a frame's context, beside a straight path from the frame itself.
+    """Two temporal convolutions over a frame's context, beside a straight path from the frame
+    itself.
 
-    Vectors (T, d), `rate` a second, are centred per video, smoothed over `smooth` seconds and projected on `components`
-    principal axes. It sees `TAPS` rows of context, `stride` seconds apart, no more: a network that sees minutes learns
-    to tell the time and nothing else.
+    Vectors (T, d), `rate` a second, are centred per video, smoothed over `smooth` seconds and
+    projected on `components` principal axes. It sees `TAPS` rows of context, `stride` seconds
+    apart, no more: a network that sees minutes learns to tell the time and nothing else.
 
     >>> VectorEncoder(features=9, components=6, dim=4)(torch.zeros(3, VectorEncoder.TAPS, 6)).shape
     torch.Size([3, 4])
@@ -150,7 +159,8 @@ class VectorEncoder(Encoder):
     """Two convolutions of kernel 3 see five rows."""
 
     axes: Tensor
-    """(features, components): the principal axes on which rows are projected before they come here."""
+    """(features, components): the principal axes on which rows are projected before they come
+    here."""
 
     def __init__(
         self,
@@ -172,11 +182,12 @@ class VectorEncoder(Encoder):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Prepared rows `(N, TAPS, d)`, earliest first -> `(N, dim)`."""
-        # Three rows side by side make a convolution one matrix product: on a CPU the backward pass of `nn.Conv1d` takes
-        # ten times as long for sizes like these.
+        # Three rows side by side make a convolution one matrix product: on a CPU the backward pass
+        # of `nn.Conv1d` takes ten times as long for sizes like these.
         beside = torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
         x = F.relu(self.conv1(beside.flatten(0, 1)))
-        # The second convolution sees all that the first left; with the frame beside it, one product serves both paths.
+        # The second convolution sees all that the first left; with the frame beside it, one product
+        # serves both paths.
         seen = torch.cat(
             [x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1
         )
@@ -184,7 +195,8 @@ class VectorEncoder(Encoder):
         return F.linear(seen, weight, self.conv2.bias)
 
     def learn_axes(self, features: Sequence[NDArray[Any]]) -> None:
-        """Take the principal axes of all videos, scaled so that a projected row has mean square 1 a dimension."""
+        """Take the principal axes of all videos, scaled so that a projected row has mean square 1 a
+        dimension."""
         smooth = [
             centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features
         ]
@@ -208,14 +220,16 @@ def find_device(device: str | None) -> torch.device:
 
 
 def half_precision(device: torch.device, kind: str) -> torch.autocast:
-    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work to gain by it."""
+    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work
+    to gain by it."""
     return torch.autocast(
         device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors"
     )
 
 
 def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
-    """All videos end to end, on the device when they take less than 60 % of its free memory, else beside the CPU."""
+    """All videos end to end, on the device when they take less than 60 % of its free memory, else
+    beside the CPU."""
     size = sum(video.nbytes for video in videos)
     if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
         return torch.cat([video.to(device) for video in videos])
@@ -225,10 +239,11 @@ def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
 def centre_and_smooth(
     rows: NDArray[Any], rate: float | Fraction, seconds: float
 ) -> NDArray[np.float32]:
-    """Move a video's mean to 0 and smooth it over time with a Gaussian of `seconds`: (T, d), `rate` rows a second.
+    """Move a video's mean to 0 and smooth it over time with a Gaussian of `seconds`: (T, d), `rate`
+    rows a second.
 
-    The mean holds the kitchen and the camera, which differ between videos and say nothing of the step.
-    """
+    The mean holds the kitchen and the camera, which differ between videos and say nothing of the
+    step."""
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float32)

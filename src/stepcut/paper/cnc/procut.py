@@ -1,4 +1,5 @@
-"""ProCut, the paper's ProCut Module: fuzzy memberships become costs, and a cut through each video finds its steps.
+"""ProCut, the paper's ProCut Module: fuzzy memberships become costs, and a cut through each video
+finds its steps.
 
 E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t != x_s]
 """
@@ -20,12 +21,14 @@ SMOOTHNESS = 2.0
 
 @dataclass(eq=False, repr=False)
 class ProCut(CentreMethod):
-    """Fuzzy c-means over the frames of all videos, then one cut per video; no link ever joins two videos.
+    """Fuzzy c-means over the frames of all videos, then one cut per video; no link ever joins two
+    videos.
 
-    `smoothness`, in seconds: a change of step costs as much as this many seconds in a step that is surely wrong, at
-    any rate and window. `window`, in seconds: how far apart linked frames may lie; 0 links neighbours only, for which
-    the cut is exact, unless `solver` is "expansion" (alpha-expansion from the cheapest label of every frame, as in the
-    paper). `m` above 1: how fuzzy the memberships are. `normalise`: frames of length 1 first. `prior`: weight of the
+    `smoothness`, in seconds: a change of step costs as much as this many seconds in a step that is
+    surely wrong, at any rate and window. `window`, in seconds: how far apart linked frames may lie;
+    0 links neighbours only, for which the cut is exact, unless `solver` is "expansion"
+    (alpha-expansion from the cheapest label of every frame, as in the paper). `m` above 1: how
+    fuzzy the memberships are. `normalise`: frames of length 1 first. `prior`: weight of the
     temporal prior, 0 is off. `restarts`: of fuzzy c-means.
 
     >>> import numpy as np
@@ -54,7 +57,8 @@ class ProCut(CentreMethod):
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
     def segment(self, rows: Array) -> Labels:
-        """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a wider window."""
+        """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a
+        wider window."""
         cost: Array = 1 - self.shares(rows)
         if self.prior > 0:
             cost = cost + self.prior * clock_cost(*cost.shape)
@@ -64,5 +68,6 @@ class ProCut(CentreMethod):
         if self.solver == "expansion":
             return expand(cost, links, weights)
         labels = chain(cost, change)
-        # With a window of less than two frames links reach neighbours only, and the chain is all there is.
+        # With a window of less than two frames links reach neighbours only, and the chain is all
+        # there is.
         return labels if self.window * self.rate < 2 else expand(cost, links, weights, start=labels)

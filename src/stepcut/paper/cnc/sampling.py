@@ -1,4 +1,5 @@
-"""Which frames an iteration sees, and the context that goes with a frame: the same in training and in use."""
+"""Which frames an iteration sees, and the context that goes with a frame: the same in training and
+in use."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -16,7 +17,8 @@ class Batch(NamedTuple):
     """Frames of B videos, T each; where a video has fewer, the rest is padding (`mask` false)."""
 
     context: Tensor
-    """(B, T, c): rows, counted over all videos put end to end; the last of the c is the frame itself or the latest."""
+    """(B, T, c): rows, counted over all videos put end to end; the last of the c is the frame
+    itself or the latest."""
     times: Tensor
     """(B, T): time of the frame divided by the length of its video."""
     durations: Tensor
@@ -38,7 +40,8 @@ class Batch(NamedTuple):
 def context_rows(
     rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate: float | Fraction
 ) -> Rows:
-    """The rows at `offsets` seconds from each of `rows`, held at the first and last row of the video: (..., c).
+    """The rows at `offsets` seconds from each of `rows`, held at the first and last row of the
+    video: (..., c).
 
     >>> context_rows(np.array([0, 3]), 4, offsets=(-0.5, 0.0), rate=2)
     array([[0, 0],
@@ -57,11 +60,11 @@ def draw(
     rate: float | Fraction,
     count: int = 1,
 ) -> list[Batch]:
-    """`count` batches: in each `videos` different videos, in each `frames` different frames at random, in time order.
+    """`count` batches: in each `videos` different videos, in each `frames` different frames at
+    random, in time order.
 
-    `random` draws them; `lengths` are the rows of every video, `rate` of them a second; `offsets` are the seconds
-    from a frame to its context.
-    """
+    `random` draws them; `lengths` are the rows of every video, `rate` of them a second; `offsets`
+    are the seconds from a frame to its context."""
     together = min(videos, len(lengths))
     chosen = np.empty((count, together), np.int64)
     rows = np.zeros((count, together, frames), np.int64)

@@ -1,15 +1,18 @@
-"""Soft-DTW: the smooth cost of the best alignments of two sequences, with its exact gradient, batched.
+"""Soft-DTW: the smooth cost of the best alignments of two sequences, with its exact gradient,
+batched.
 
-    R[i, j] = cost[i, j] + softmin(R[i-1, j], R[i, j-1], R[i-1, j-1]),   softmin(x) = -gamma log sum exp(-x / gamma)
+    R[i, j] = cost[i, j] + softmin(R[i-1, j], R[i, j-1], R[i-1, j-1])
+    softmin(x) = -gamma log sum exp(-x / gamma)
 
-The gradient with respect to the cost is the share of the alignments that pass each cell. With w the weights of the
-three predecessors in the softmin of a cell, it is, from the last cell back,
+The gradient with respect to the cost is the share of the alignments that pass each cell. With w the
+weights of the three predecessors in the softmin of a cell, it is, from the last cell back,
 
-    E[i, j] = E[i+1, j] w_up[i+1, j] + E[i, j+1] w_left[i, j+1] + E[i+1, j+1] w_cross[i+1, j+1],   E[n, m] = 1
+    E[i, j] = E[i+1, j] w_up[i+1, j] + E[i, j+1] w_left[i, j+1] + E[i+1, j+1] w_cross[i+1, j+1]
+    E[n, m] = 1
 
-In float64 throughout. On a CPU one compiled loop does the work; on a GPU torch goes over the anti-diagonals, whose
-cells do not depend on one another, and reads nothing back, so that a training step can be recorded.
-"""
+In float64 throughout. On a CPU one compiled loop does the work; on a GPU torch goes over the
+anti-diagonals, whose cells do not depend on one another, and reads nothing back, so that a training
+step can be recorded."""
 
 from typing import Any
 
@@ -27,15 +30,15 @@ from stepcut.methods.arithmetic import Floats
 def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) -> Tensor:
     """The soft-DTW value of every cost matrix: `cost (B, N, M)` -> `(B,)`.
 
-    `gamma`: the smoothness; towards 0 it is the cost of the one best alignment. `lengths (B, 2)` counts the rows and
-    columns that are real, where sequences were padded at their end.
+    `gamma`: the smoothness; towards 0 it is the cost of the one best alignment. `lengths (B, 2)`
+    counts the rows and columns that are real, where sequences were padded at their end.
 
     >>> soft_dtw(torch.zeros(1, 1, 1))
     tensor([0.])
     """
     shape = tuple(cost.shape)
     if len(shape) != 3 or 0 in shape[1:]:
-        what = f"cost has shape {shape}; expected (batch, frames of one, frames of the other), none of them empty"
+        what = f"cost has shape {shape}; expected (batch, frames, frames), none of them empty"
         raise OptionError(f"{what}. Add a batch dimension with cost[None].")
     if not gamma > 0:
         raise OptionError(
@@ -43,7 +46,8 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
         )
     if lengths is not None and lengths.shape != (shape[0], 2):
         raise OptionError(
-            f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and columns."
+            f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and "
+            "columns."
         )
     # Lengths on a GPU are not read back; a training step is being recorded there.
     if (
@@ -52,7 +56,8 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
         and not ((lengths >= 1) & (lengths <= torch.tensor(shape[1:]))).all()
     ):
         raise OptionError(
-            f"lengths={lengths.tolist()} must be from 1 to the rows and columns of cost, {shape[1:]}."
+            f"lengths={lengths.tolist()} must be from 1 to the rows and columns of cost, "
+            f"{shape[1:]}."
         )
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
@@ -123,7 +128,8 @@ def _align(cost: Floats, gamma: float, ends: NDArray[np.int64]) -> tuple[Floats,
 
 
 def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same, a diagonal at a time. Cell (i, j) lies at place i of diagonal i + j, with A = -R / gamma there.
+    """The same, a diagonal at a time. Cell (i, j) lies at place i of diagonal i + j, with A = -R /
+    gamma there.
 
     Two diagonals, and one place, before the first hold log 0: no alignment comes from there.
     """

@@ -1,7 +1,8 @@
-"""The training loop: draw frames, embed them, take the loss and its gradient, until the smoothed loss stops falling.
+"""The training loop: draw frames, embed them, take the loss and its gradient, until the smoothed
+loss stops falling.
 
-A checkpoint holds weights, optimiser and random state in one safetensors file, written whole or not at all. On a GPU an
-iteration is recorded once and played back: one launch instead of some hundreds.
+A checkpoint holds weights, optimiser and random state in one safetensors file, written whole or not
+at all. On a GPU an iteration is recorded once and played back: one launch instead of some hundreds.
 """
 
 import json
@@ -29,7 +30,8 @@ from stepcut.progress import Hook, Stage
 Terms = dict[str, Tensor]
 """The loss and its parts, by name; `loss` is the one that is minimised."""
 WARM_UP = 3
-"""Iterations done as they are before one is recorded, so that every library has chosen its ways and its memory."""
+"""Iterations done as they are before one is recorded, so that every library has chosen its ways and
+its memory."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Plan:
     """The hard limit."""
     patience: int
     tolerance: float
-    """Converged when the mean loss of the last `patience` iterations is not lower than that of the `patience` before by
-    more than this share of it. Looked at every `patience` iterations."""
+    """Converged when the mean loss of the last `patience` iterations is not lower than that of the
+    `patience` before by more than this share of it. Looked at every `patience` iterations."""
     read_every: int
     """Losses are read from the device every so many iterations: each reading makes a GPU wait."""
     save_every: float = 30.0
@@ -74,10 +76,9 @@ def train(
 ) -> Curve:
     """Train `network` in place and return the loss curve.
 
-    `draw(random, count=...)` gives so many batches, `measure` embeds one and gives the loss and its parts; `plan` says
-    how long, `seed` what is drawn. `run` names the run: a `checkpoint` of another is refused. `progress` sees every
-    iteration.
-    """
+    `draw(random, count=...)` gives so many batches, `measure` embeds one and gives the loss and its
+    parts; `plan` says how long, `seed` what is drawn. `run` names the run: a `checkpoint` of
+    another is refused. `progress` sees every iteration."""
     optimiser = torch.optim.Adam(
         network.parameters(),
         lr=plan.learning_rate,
@@ -125,7 +126,8 @@ def train(
                     what = (
                         f"iteration {number} of training: the loss is {row[0]}, not a finite number"
                     )
-                    rate = f"The learning rate is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}"
+                    lower = f"learning_rate={plan.learning_rate / 10:g}"
+                    rate = f"The learning rate is {plan.learning_rate:g}; try {lower}"
                     raise TrainingError(f"{what}. {rate}.")
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
@@ -144,7 +146,8 @@ def train(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on as if it had never stopped, in the file at `path`; without one nothing is kept.
+    """All that a run needs to go on as if it had never stopped, in the file at `path`; without one
+    nothing is kept.
 
     `run` names settings and data; `random` is the generator that draws frames.
     """
@@ -156,7 +159,8 @@ class Checkpoint:
     random: np.random.Generator
 
     def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
-        """Keep everything, with the `curve` so far, whether it is `finished`, and the state of `random`, `drawn`."""
+        """Keep everything, with the `curve` so far, whether it is `finished`, and the state of
+        `random`, `drawn`."""
         if self.path is None:
             return
         moments = self.optimiser.state_dict()["state"].items()
@@ -214,12 +218,12 @@ class Checkpoint:
 
 
 class Recorded:
-    """Does what `work` does, by a CUDA graph in most iterations; a batch of another shape is worked on as it is.
+    """Does what `work` does, by a CUDA graph in most iterations; a batch of another shape is worked
+    on as it is.
 
-    `work` takes a batch, does the whole iteration and gives the loss and its parts. It must not read a value
-    back from the GPU. Up to `room` batches are brought to the GPU together, and the graph itself goes from one to the
-    next: while it plays, the CPU is free to draw frames.
-    """
+    `work` takes a batch, does the whole iteration and gives the loss and its parts. It must not
+    read a value back from the GPU. Up to `room` batches are brought to the GPU together, and the
+    graph itself goes from one to the next: while it plays, the CPU is free to draw frames."""
 
     def __init__(self, work: Callable[[Batch], Terms], room: int) -> None:
         self.work, self.room = work, room
@@ -228,7 +232,8 @@ class Recorded:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
-        """The names of the loss and its parts, and their values after each iteration: (iterations, names)."""
+        """The names of the loss and its parts, and their values after each iteration: (iterations,
+        names)."""
         rows: list[Tensor] = []
         waiting: list[Batch] = []
         for batch in batches:

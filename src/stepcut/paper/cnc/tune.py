@@ -27,7 +27,8 @@ FORWARDS: dict[str, Callable[..., Any]] = {
 
 
 class TunableBackbone(nn.Module):
-    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the convolutions.
+    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the
+    convolutions.
 
     Frames `(n, H, W, 3)`, RGB of 0 to 255, become maps `(n, C, h, w)`.
     """
@@ -55,7 +56,8 @@ class TunableBackbone(nn.Module):
         return maps
 
     def settings(self) -> dict[str, Any]:
-        """The network without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
+        """The network without its weights, ready for JSON; `restore` builds it again, to be filled
+        from a state."""
         shapes = {
             name: list(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)
         }
@@ -78,7 +80,8 @@ class TunableBackbone(nn.Module):
 
 
 class Frames:
-    """The frames themselves as features, `(n, 3, 224, 224)`: what a backbone that learns is trained on."""
+    """The frames themselves as features, `(n, 3, 224, 224)`: what a backbone that learns is trained
+    on."""
 
     name, dim, size, fingerprint = "frames", 3, resnet50.SIZE, "frames 1"
 
@@ -94,11 +97,13 @@ def as_pictures(rows: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
-    """One of stepcut's networks with its weights as parameters: `backbone`, and `weights`, `layer`, `family`."""
+    """One of stepcut's networks with its weights as parameters: `backbone`, and `weights`, `layer`,
+    `family`."""
     spec = as_spec(**settings)
     if spec.backbone != "resnet50" or spec.weights is None:
         raise OptionError(
-            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of weights can be tuned. "
+            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of "
+            "weights can be tuned. "
             "Give --backbone resnet50 --weights FILE."
         )
     arrays, metadata = read_weights(spec.weights)
@@ -109,10 +114,10 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
 class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames with their context.
 
-    The losses compare all frames of a step with one another, so they need all embeddings at once. The backbone does
-    not: its frames go through it in parts of `chunk`, whose inner values are let go and computed again in the backward
-    pass, where the gradients of the parts add up. The gradient is exact, and the memory that of one part.
-    """
+    The losses compare all frames of a step with one another, so they need all embeddings at once.
+    The backbone does not: its frames go through it in parts of `chunk`, whose inner values are let
+    go and computed again in the backward pass, where the gradients of the parts add up. The
+    gradient is exact, and the memory that of one part."""
 
     def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:
         super().__init__()
@@ -124,7 +129,8 @@ class FrameEncoder(Encoder):
         return torch.from_numpy(as_pictures(rows))
 
     def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
-        """The embeddings `(N, dim)`; a frame that is context of others goes through the backbone once."""
+        """The embeddings `(N, dim)`; a frame that is context of others goes through the backbone
+        once."""
         once, where = torch.unique(places, return_inverse=True)
         parts = torch.split(once.to(rows.device), self.chunk)
         again = self.training and torch.is_grad_enabled() and len(parts) > 1

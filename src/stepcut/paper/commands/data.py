@@ -1,4 +1,5 @@
-"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their statistics."""
+"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their
+statistics."""
 
 import argparse
 
@@ -26,7 +27,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.name is None:
         raise OptionError(
-            f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}."
+            f"data {args.action}: the name of a data set is needed. Choose from "
+            f"{', '.join(DATASETS)}."
         )
     data_set = find_dataset(args.name)
     if args.action == "info":
@@ -78,7 +80,8 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     )
     seen = sum(bool(video.features) for video in videos)
     print(
-        f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, {len(videos)} recordings:"
+        f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, "
+        f"{len(videos)} recordings:"
     )
     print(f"  {timed} with a timeline, {filmed} with a video, {seen} with features")
     for task in loaded.tasks:
@@ -97,7 +100,8 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     if not any(task.timelines for task in loaded.tasks):
         absent = " ".join(loaded.missing[:3]) or "It has no timelines."
         raise DataError(
-            f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} --root {args.root}"
+            f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} "
+            f"--root {args.root}"
         )
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
     show_table(table, args.format, args.output)

@@ -1,4 +1,5 @@
-"""`stepcut experiment`: a table of the paper on your data, ours beside the published one; or its figure."""
+"""`stepcut experiment`: a table of the paper on your data, ours beside the published one; or its
+figure."""
 
 import argparse
 import sys
@@ -24,7 +25,8 @@ def run(args: argparse.Namespace) -> int:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:
             raise OptionError(
-                f"{args.from_} holds {results.experiment.name!r}, not {args.name!r}. Name that table."
+                f"{args.from_} holds {results.experiment.name!r}, not {args.name!r}. Name that "
+                "table."
             )
     else:
         settings = _settings(args)

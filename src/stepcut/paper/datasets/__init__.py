@@ -1,4 +1,5 @@
-"""Data sets: what they are, how to obtain them, and their tasks, videos and true timelines, all in the same form.
+"""Data sets: what they are, how to obtain them, and their tasks, videos and true timelines, all in
+the same form.
 
 >>> DATASETS["egoprocel"]
 <DataSet egoprocel: EgoProceL, 16 tasks>
@@ -20,7 +21,8 @@ FOLDER = DATASETS["folder"]
 
 
 def find_dataset(name: str) -> DataSet:
-    """The data set of this `name`: one of `DATASETS`, or one that an installed package registers."""
+    """The data set of this `name`: one of `DATASETS`, or one that an installed package
+    registers."""
     return find("dataset", name, DATASETS, "data set")
 
 
@@ -39,8 +41,8 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
     root
         Its folder, or several.
     options
-        Of its reader: EgoProceL takes `view="egocentric"` (or top, back, left, right) for the cameras of CMU-MMAC, a
-        plain folder the `rate` of label files that count frames.
+        Of its reader: EgoProceL takes `view="egocentric"` (or top, back, left, right) for the
+        cameras of CMU-MMAC, a plain folder the `rate` of label files that count frames.
 
     Raises
     ------
@@ -51,7 +53,8 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
 
 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-    """As `load`, with the same `name`, `root` and `options`, together with what is missing or inconsistent."""
+    """As `load`, with the same `name`, `root` and `options`, together with what is missing or
+    inconsistent."""
     return find_dataset(name).examine(root, **options)
 
 

@@ -1,4 +1,5 @@
-"""CaptainCook4D: 24 recipes cooked in many kitchens, some with mistakes on purpose; with true task graphs."""
+"""CaptainCook4D: 24 recipes cooked in many kitchens, some with mistakes on purpose; with true task
+graphs."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +26,8 @@ Recording = tuple[str, dict[str, str], list[tuple[str, float, float]]]
 
 
 def read(place: Path, loaded: Loaded) -> None:
-    """Add all recipes at `place`, or in its folders, each with annotations of its own, to what was `loaded`.
+    """Add all recipes at `place`, or in its folders, each with annotations of its own, to what was
+    `loaded`.
 
     Steps that were left out (start -1) are errors, not segments.
     """
@@ -108,9 +110,8 @@ def _read_graph(
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...] | None]:
     """Description -> step name in the order of the task graph, and its edges by name.
 
-    Step numbers differ between the annotations and the graphs (and are swapped in one recording); the description is
-    the same in both, so it is what identifies a step.
-    """
+    Step numbers differ between the annotations and the graphs (and are swapped in one recording);
+    the description is the same in both, so it is what identifies a step."""
     folder = first_of(root, "task_graphs", "annotations/task_graphs") or root / "task_graphs"
     path = folder / f"{plain_name(recipe)}.json"
     names: dict[str, str] = {}

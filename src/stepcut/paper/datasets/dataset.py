@@ -1,4 +1,5 @@
-"""DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how videos are found."""
+"""DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how
+videos are found."""
 
 import hashlib
 import logging
@@ -42,7 +43,8 @@ class TaskVideo:
     about: Mapping[str, str] = field(default_factory=dict)
     """What else is known: person, environment, view."""
     errors: tuple[tuple[str, str], ...] = ()
-    """(step, what went wrong) for data sets that label mistakes; "missing step" for one that was left out."""
+    """(step, what went wrong) for data sets that label mistakes; "missing step" for one that was
+    left out."""
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
         """The features of one `backbone`, a name in `features`: (T, d), or maps (T, C, h, w)."""
@@ -118,12 +120,14 @@ class Loaded:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, described rather than programmed; a package registers its own as `stepcut.datasets`."""
+    """A data set, described rather than programmed; a package registers its own as
+    `stepcut.datasets`."""
 
     name: str
     title: str
     reader: str
-    """`module:function`; it is given a root, and a `Loaded` to which it adds what it finds there."""
+    """`module:function`; it is given a root, and a `Loaded` to which it adds what it finds
+    there."""
     options: Sequence[str] = ()
     """What else the reader takes."""
     about: str = ""
@@ -140,7 +144,8 @@ class DataSet:
     sources: Mapping[str, str] = field(default_factory=dict)
     """What -> where on the web it is offered; nobody may redistribute the videos."""
     published: Mapping[str, float] = field(default_factory=dict)
-    """What the data set's own paper says of it: hours in all, steps and seconds a video as means over tasks."""
+    """What the data set's own paper says of it: hours in all, steps and seconds a video as means
+    over tasks."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """File -> SHA-256, where the publisher's files are known."""
 
@@ -199,8 +204,8 @@ for _name, _about in tomllib.loads(
 
 
 class Shelf:
-    """What lies under a `root` beside the annotations: `videos` (given where they do not simply lie in `videos/`),
-    features and lengths by the name of a video."""
+    """What lies under a `root` beside the annotations: `videos` (given where they do not simply lie
+    in `videos/`), features and lengths by the name of a video."""
 
     def __init__(self, root: Path, videos: Mapping[str, Path] | None = None) -> None:
         self.root = root
@@ -218,10 +223,11 @@ class Shelf:
         about: Mapping[str, str] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
     ) -> TaskVideo:
-        """The video that goes by any of `names`, the first its own, with its true `segments`, where there are some, of
-        the task's `steps`; with `rate` rows of features a second, where the data set says so, and a `length`, seconds,
-        where neither a list of lengths nor the file says it. `about`: what else is known (person, environment, view);
-        `errors`: (step, what went wrong), where mistakes are labelled."""
+        """The video that goes by any of `names`, the first its own, with its true `segments`, where
+        there are some, of the task's `steps`; with `rate` rows of features a second, where the data
+        set says so, and a `length`, seconds, where neither a list of lengths nor the file says it.
+        `about`: what else is known (person, environment, view); `errors`: (step, what went wrong),
+        where mistakes are labelled."""
         film = next((self.videos[name] for name in names if name in self.videos), None)
         features = {
             kind: path
@@ -243,10 +249,11 @@ class Shelf:
         )
 
     def match(self, loaded: Loaded, known: Iterable[str] = (), place: str = "videos") -> None:
-        """Report in `loaded` the videos of its tasks of which nothing lies here, and files that belong to none.
+        """Report in `loaded` the videos of its tasks of which nothing lies here, and files that
+        belong to none.
 
-        `known` are names of further videos, which need not be there; `place` is where videos are put under the root.
-        """
+        `known` are names of further videos, which need not be there; `place` is where videos are
+        put under the root."""
         videos = [video for task in loaded.tasks for video in task]
         files = {
             **{name: next(iter(held.values())) for name, held in self.features.items()},
@@ -273,8 +280,8 @@ def first_of(root: Path, *places: str) -> Path | None:
 
 
 def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
-    """Video name (without suffix) -> file, for all videos below the folder `root`. Of several with one name the first
-    is taken, and the others are reported in what was `loaded`."""
+    """Video name (without suffix) -> file, for all videos below the folder `root`. Of several with
+    one name the first is taken, and the others are reported in what was `loaded`."""
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
@@ -287,10 +294,11 @@ def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
 
 
 def find_features(root: Path) -> dict[str, dict[str, Path]]:
-    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors under `root`.
+    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors under
+    `root`.
 
-    Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called "features".
-    """
+    Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called
+    "features"."""
     found: dict[str, dict[str, Path]] = {}
     for pattern in (
         "features/*/[!.]*.npy",

@@ -1,4 +1,5 @@
-"""EgoProceL: 16 tasks from six sources of egocentric video, in the published annotation tree or as one JSON file."""
+"""EgoProceL: 16 tasks from six sources of egocentric video, in the published annotation tree or as
+one JSON file."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,16 +28,16 @@ VIEWS = {
 }
 TENT_ENDING = ".egoprocel.ann"
 RATE = Fraction(10)
-"""Frames per second of the JSON file: every video's last frame ends in 9, a whole number of seconds at ten a second,
-and MECCANO's mean length comes out as the 20.7 minutes of its own publication."""
+"""Frames per second of the JSON file: every video's last frame ends in 9, a whole number of seconds
+at ten a second, and MECCANO's mean length comes out as the 20.7 minutes of its own publication."""
 MOST_VIEWS = 6  # no recording has more lists in the JSON file than this
 SLACK = 50  # frames: how far the starts of one step lie apart in two views of a recording
 UNLABELLED = "0"
 
 
 def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
-    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what was `loaded`; of
-    CMU-MMAC by the camera `view`: egocentric, top, back, left or right."""
+    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what
+    was `loaded`; of CMU-MMAC by the camera `view`: egocentric, top, back, left or right."""
     choose("view", view, VIEWS)
     (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
 
@@ -71,7 +72,8 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
 
 
 def _shelf_of(shelf: Shelf, place: str) -> Shelf:
-    """The same shelf for one task: videos in the folder of its part come before others of the same name."""
+    """The same shelf for one task: videos in the folder of its part come before others of the same
+    name."""
     whole, own = shelf.root / "videos", copy(shelf)
     folder = (
         (_same_folder(whole, place) or _same_folder(whole, place.partition("/")[0]))
@@ -119,7 +121,8 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
 
 
 def camera_view(name: str) -> str:
-    """The view that a file of CMU-MMAC shows, by the camera's number in its name; the number itself if unknown.
+    """The view that a file of CMU-MMAC shows, by the camera's number in its name; the number itself
+    if unknown.
 
     >>> camera_view("S07_Brownie_7150991-1431")
     'egocentric'
@@ -175,10 +178,11 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
 
 
 def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
-    """Group the lists by recording: neighbours with the same steps at nearly the same times are views of one.
+    """Group the lists by recording: neighbours with the same steps at nearly the same times are
+    views of one.
 
-    A camera may have stopped early, so the shorter of two lists need only be the beginning of the longer.
-    """
+    A camera may have stopped early, so the shorter of two lists need only be the beginning of the
+    longer."""
     groups: list[list[Frames]] = []
     for frames in lists:
         if (
@@ -189,7 +193,8 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
             groups[-1].append(frames)
         else:
             groups.append([frames])
-    # A view with nothing in it (a camera that stopped at once) belongs to the neighbour that has fewer views.
+    # A view with nothing in it (a camera that stopped at once) belongs to the neighbour that has
+    # fewer views.
     for place in range(len(groups) - 1, -1, -1):
         if len(groups) > 1 and not any(map(_steps, groups[place])):
             empty = groups.pop(place)

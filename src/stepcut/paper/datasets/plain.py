@@ -1,4 +1,5 @@
-"""A folder of videos, with or without label files in any format: what most people have; and the toy kitchen's."""
+"""A folder of videos, with or without label files in any format: what most people have; and the toy
+kitchen's."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,8 @@ LABELS = ("annotations", "labels", "groundTruth")
 
 
 def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
-    """Add the task in the folder `place`, or those in its folders, to what was `loaded`; `rate` is for label files that
-    count frames."""
+    """Add the task in the folder `place`, or those in its folders, to what was `loaded`; `rate` is
+    for label files that count frames."""
     folders = (
         [place]
         if _is_task(place)
@@ -30,8 +31,8 @@ def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
 def read_task(
     folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()
 ) -> Task:
-    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`. What does not fit together
-    is reported in `loaded`."""
+    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`. What
+    does not fit together is reported in `loaded`."""
     shelf = Shelf(
         folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded)
     )
@@ -63,7 +64,8 @@ def read_task(
 
 
 def read_kitchen(place: Path, loaded: Loaded) -> None:
-    """Add what `toy.make_kitchen` filmed at `place` to what was `loaded`; `graph.json` has steps and true order."""
+    """Add what `toy.make_kitchen` filmed at `place` to what was `loaded`; `graph.json` has steps
+    and true order."""
     if not (place / "graph.json").is_file():
         loaded.missing.append(
             f"{place}/graph.json: absent. Film a kitchen there: "
@@ -79,7 +81,8 @@ def read_kitchen(place: Path, loaded: Loaded) -> None:
 
 
 def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Timeline]:
-    """Video name -> timeline; a label file that makes no sense is reported, and the others are still read."""
+    """Video name -> timeline; a label file that makes no sense is reported, and the others are
+    still read."""
     found: dict[str, Timeline] = {}
     for path in label_files(first_of(folder, *LABELS) or folder):
         try:

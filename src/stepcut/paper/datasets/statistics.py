@@ -1,4 +1,5 @@
-"""Statistics of a data set: foreground, missing and repeated steps, counts and hours, per task and in total."""
+"""Statistics of a data set: foreground, missing and repeated steps, counts and hours, per task and
+in total."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ MORE = ["segments", "hours", "video minutes", "segment seconds"]
 
 
 class Figures(NamedTuple):
-    """A row of the table: what is counted in the videos of a task, or of several, that have a timeline."""
+    """A row of the table: what is counted in the videos of a task, or of several, that have a
+    timeline."""
 
     task: str
     videos: int
@@ -22,7 +24,8 @@ class Figures(NamedTuple):
     foreground: float | None
     """F = mean_n(key-step duration / video duration), over the videos whose length is known."""
     missing: float | None
-    """M = 1 - sum_n u_n / sum_n K, with u_n the distinct steps in video n, and K those of its task."""
+    """M = 1 - sum_n u_n / sum_n K, with u_n the distinct steps in video n, and K those of its
+    task."""
     repeated: float | None
     """R = 1 - sum_n u_n / sum_n g_n, with g_n the segments in video n."""
     segments: int
@@ -67,9 +70,8 @@ def statistics(
 ) -> Table:
     """The table of section 6 of the paper's method for `tasks` of a data set, under a `title`.
 
-    What is known to be wrong with the files stands in the notes. `more` adds counts, hours, lengths, means over tasks,
-    and beneath each row what is `published` of it.
-    """
+    What is known to be wrong with the files stands in the notes. `more` adds counts, hours,
+    lengths, means over tasks, and beneath each row what is `published` of it."""
     counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
     rows: list[list[Cell]] = []
@@ -86,14 +88,16 @@ def statistics(
     unknown = sum(not timeline.duration for task in tasks for timeline in task.timelines.values())
     if unknown:
         notes.append(
-            f"{unknown} videos have no known length and are left out of the foreground and the hours."
+            f"{unknown} videos have no known length and are left out of the foreground and the "
+            "hours."
         )
     return Table(columns, rows, caption=title, notes=notes, digits=2)
 
 
 @drawn_with(FIXED)
 def plot_statistics(table: Table, path: str | Path) -> None:
-    """Draw foreground, missing and repeated of a `table` as bars; the suffix of `path` decides PNG, SVG or PDF."""
+    """Draw foreground, missing and repeated of a `table` as bars; the suffix of `path` decides PNG,
+    SVG or PDF."""
     from matplotlib.figure import Figure
 
     known = [isinstance(value, float) for value in table.column("foreground")]
@@ -115,7 +119,8 @@ def plot_statistics(table: Table, path: str | Path) -> None:
 def _means(
     counted: Sequence[Figures], total: Figures, published: DataSet | None
 ) -> list[list[Cell]]:
-    """Steps and length of a video in two means: every task counts once, as in the paper, or every video."""
+    """Steps and length of a video in two means: every task counts once, as in the paper, or every
+    video."""
     minutes = [each.video_minutes for each in counted if each.video_minutes is not None]
     by_task = sum(each.steps for each in counted) / len(counted)
     by_video = sum(each.steps * each.videos for each in counted) / max(1, total.videos)

@@ -1,4 +1,5 @@
-"""Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks and their grammars."""
+"""Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks and
+their grammars."""
 
 import re
 from collections.abc import Sequence
@@ -32,8 +33,9 @@ SOURCE = PROCEL.sources["project and annotations"]
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end. A line that makes no
-    sense, and a number that no step has, are reported in `loaded` and left out."""
+    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end. A
+    line that makes no sense, and a number that no step has, are reported in `loaded` and left
+    out."""
     segments = []
     named = {str(number): step for number, step in enumerate(steps, start=1)}
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -52,7 +54,8 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
 
 
 def read_crosstask(place: Path, loaded: Loaded) -> None:
-    """Add the 18 primary tasks at `place` to what was `loaded`; a video is what has an annotation file."""
+    """Add the 18 primary tasks at `place` to what was `loaded`; a video is what has an annotation
+    file."""
     release = (first_of(place, "crosstask_release") or place) / "tasks_primary.txt"
     folder, addresses = release.parent / "annotations", release.with_name("videos.csv")
     source = CROSSTASK.sources["annotations and features"]
@@ -114,7 +117,8 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def read_procel(place: Path, loaded: Loaded) -> None:
-    """Add the 12 tasks at `place` to what was `loaded`, from `data.mat` or from text files that others made of it."""
+    """Add the 12 tasks at `place` to what was `loaded`, from `data.mat` or from text files that
+    others made of it."""
     base = place / "ProceL_dataset" if (place / "ProceL_dataset").is_dir() else place
     shelf, every = Shelf(place), dict[str, Path]()
     for name in PROCEL.tasks:
@@ -137,7 +141,8 @@ def read_procel(place: Path, loaded: Loaded) -> None:
 
 
 def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
-    """Steps and segments from MATLAB cells: `grammar` (K, 1) of names, `key_steps_time` (N, 1) of (K, 1) of (m, 2)."""
+    """Steps and segments from MATLAB cells: `grammar` (K, 1) of names, `key_steps_time` (N, 1) of
+    (K, 1) of (m, 2)."""
     from scipy.io import loadmat
 
     path = folder / "data.mat"
@@ -171,7 +176,8 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
 
 
 def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
-    """The names in readme.txt, in order; where they do not fit the number of annotated videos, numbers."""
+    """The names in readme.txt, in order; where they do not fit the number of annotated videos,
+    numbers."""
     rows = (
         [line.split("\t") for line in read_text(path).split("\n") if line.strip()]
         if path.is_file()

@@ -1,4 +1,5 @@
-"""Experiments: the tables of the paper on any data, ours beside the published ones, kept in one file."""
+"""Experiments: the tables of the paper on any data, ours beside the published ones, kept in one
+file."""
 
 from stepcut.paper.experiments.cells import EXPERIMENTS
 from stepcut.paper.experiments.figure import draw_figure

@@ -1,7 +1,8 @@
-"""Cells: which of them make each table of the paper, and how one is filled: features, embedding, cut, scores.
+"""Cells: which of them make each table of the paper, and how one is filled: features, embedding,
+cut, scores.
 
-A cell is one row, task, K and seed; it can be run on its own. Trained embeddings are kept on disk and shared.
-"""
+A cell is one row, task, K and seed; it can be run on its own. Trained embeddings are kept on disk
+and shared."""
 
 import hashlib
 import inspect
@@ -55,9 +56,8 @@ class Cell:
     def parts(self) -> tuple[str, str]:
         """What the row is made of: an embedding, and the segmenter that is given it.
 
-        The embedding is "none" (it looks at no video), "raw" features, "smooth" ones, a loss that an embedder is
-        trained with, or "method", where the second names a whole method.
-        """
+        The embedding is "none" (it looks at no video), "raw" features, "smooth" ones, a loss that
+        an embedder is trained with, or "method", where the second names a whole method."""
         if self.row in NO_VIDEO:
             return "none", self.row
         if self.row in ("kmeans", "smooth"):
@@ -67,7 +67,8 @@ class Cell:
 
     @property
     def embedding(self) -> tuple[str, str, str, int] | None:
-        """What it shares with the cells that are filled from the same trained embedder; None where none is trained."""
+        """What it shares with the cells that are filled from the same trained embedder; None where
+        none is trained."""
         return (self.task, self.view, self.parts[0], self.seed) if " + " in self.row else None
 
     @property
@@ -105,7 +106,8 @@ SCORED = [name for name in PROTOCOLS if name != "named"]
 
 
 def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
-    """The protocol of this `name`, of those by which cells were `scored`; `legacy` is answered with its new names."""
+    """The protocol of this `name`, of those by which cells were `scored`; `legacy` is answered with
+    its new names."""
     return (
         find_protocol(name).name
         if name == "legacy"
@@ -114,11 +116,12 @@ def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
 
 
 def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str, str]:
-    """The rows of an `experiment` to fill, and the class of those of the user's own: all, or those of these `names`.
+    """The rows of an `experiment` to fill, and the class of those of the user's own: all, or those
+    of these `names`.
 
-    The rows that need no video are always among them. A name that the table does not have may be a method: one of
-    stepcut's, of an entry point, `package.module:Class`, or `mine=package.module:Class`, which is called `mine`.
-    """
+    The rows that need no video are always among them. A name that the table does not have may be a
+    method: one of stepcut's, of an entry point, `package.module:Class`, or
+    `mine=package.module:Class`, which is called `mine`."""
     own = {}
     for name in names or ():
         if name not in experiment.rows:
@@ -141,8 +144,8 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str
 def plan(
     rows: Mapping[str, str], steps: Mapping[tuple[str, str], Sequence[int]], seeds: Sequence[int]
 ) -> list[Cell]:
-    """All cells of `rows`, each with its class where it is the user's own, and `seeds`; `steps` are the numbers of
-    steps for each view and task."""
+    """All cells of `rows`, each with its class where it is the user's own, and `seeds`; `steps` are
+    the numbers of steps for each view and task."""
     return [
         Cell(task, row, number, seed, view, rows[row])
         for (view, task), numbers in steps.items()
@@ -177,13 +180,15 @@ class Work(NamedTuple):
         return {**published[0], **self.train}, {**published[1], **self.cut}
 
     def file(self, kind: str, *made_of: Any) -> Path:
-        """Where something of this `kind` is kept that is `made_of` these, this material and this version."""
+        """Where something of this `kind` is kept that is `made_of` these, this material and this
+        version."""
         whole = json.dumps([__version__, self.material.fingerprint, *made_of], sort_keys=True)
         return self.folder / kind / hashlib.sha256(whole.encode()).hexdigest()[:20]
 
 
 def run_cell(work: Work) -> dict[str, Any]:
-    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call, unless it is damaged."""
+    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call, unless
+    it is damaged."""
     cell, material = work.cell, work.material
     kept = work.file("cells", asdict(cell), *work.settings, *own_code(cell))
     path = kept.with_name(f"{cell.key}-{kept.name}.json")
@@ -227,7 +232,8 @@ def run_cell(work: Work) -> dict[str, Any]:
 
 
 def own_code(cell: Cell) -> list[str]:
-    """The file of a method of one's own, where the row of the `cell` is one: it may be another at the next call."""
+    """The file of a method of one's own, where the row of the `cell` is one: it may be another at
+    the next call."""
     embedding, name = cell.parts
     if embedding != "method" or name in METHODS:
         return []
@@ -245,13 +251,15 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
     else:
         rows = material.read()
         if embedding == "method":
-            # A method is more than the contract's verbs: its class takes the settings that all methods share.
+            # A method is more than the contract's verbs: its class takes the settings that all
+            # methods share.
             maker: Any = find("method", name, METHODS)
             return dict(zip(rows, maker(**named).fit(list(rows.values())).labels_, strict=True))
         videos = [as_vectors(video) for video in rows.values()]
         videos = smooth_embedding(videos, material.rate) if embedding == "smooth" else videos
         rows = dict(zip(rows, videos, strict=True))
-        # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
+        # Smooth rows carry the time as one more dimension, so they are not brought to length 1
+        # again.
         named["normalise"] = False
     takes = inspect.signature(METHODS[name]).parameters
     known = {setting: value for setting, value in work.settings[1].items() if setting in takes}
@@ -260,7 +268,8 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
 
 
 def train_embedder(work: Work) -> Path:
-    """The file of embeddings under the loss of the cell of `work`, trained once per task, view, loss and seed."""
+    """The file of embeddings under the loss of the cell of `work`, trained once per task, view,
+    loss and seed."""
     cell, material = work.cell, work.material
     given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.settings[0]}
     path = work.file("embeddings", given).with_suffix(".safetensors")

@@ -1,5 +1,5 @@
-"""The paper's qualitative figure for any data: one video's true steps above what k-means, subset selection and ProCut
-make of the same embedding."""
+"""The paper's qualitative figure for any data: one video's true steps above what k-means, subset
+selection and ProCut make of the same embedding."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -46,11 +46,11 @@ def draw_figure(
     as_published: bool = False,
     device: str = "auto",
 ) -> str:
-    """Draw one `video` (left out, the first) of `data`, and say what is seen; the rest is as for `run_experiment`.
+    """Draw one `video` (left out, the first) of `data`, and say what is seen; the rest is as for
+    `run_experiment`.
 
-    Clusters take the names of the true steps that they match under `strict` over all videos of the task; one that
-    matches none keeps its number.
-    """
+    Clusters take the names of the true steps that they match under `strict` over all videos of the
+    task; one that matches none keeps its number."""
     kept = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
     _, found = find_tasks([data], tasks, False, kept, toy or {}, progress)
     kind = choose_features(features, spec, fps, [found[0][1]])

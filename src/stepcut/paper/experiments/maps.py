@@ -1,4 +1,5 @@
-"""Feature maps made of videos: what they take on the disk, said beforehand, and two ways to take less."""
+"""Feature maps made of videos: what they take on the disk, said beforehand, and two ways to take
+less."""
 
 import math
 import shutil
@@ -36,9 +37,10 @@ MAPS = {
 def state_cost(
     spec: FeatureSpec | str | None, maps: str, tasks: Sequence[Task], folder: Path
 ) -> str | None:
-    """What the maps of the videos of `tasks` take at most, in words, before any is made for the experiment in `folder`;
-    a disk that is too small is an error. `maps` is a word of `MAPS`, and `spec` says how they are made: where it gives
-    vectors, or features are given, the answer is None."""
+    """What the maps of the videos of `tasks` take at most, in words, before any is made for the
+    experiment in `folder`; a disk that is too small is an error. `maps` is a word of `MAPS`, and
+    `spec` says how they are made: where it gives vectors, or features are given, the answer is
+    None."""
     if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
         return None
     filmed = [[video for video in task if video.path and video.timeline] for task in tasks]
@@ -50,12 +52,14 @@ def state_cost(
     place = next(each for each in (wanted, *wanted.absolute().parents) if each.exists())
     free = shutil.disk_usage(place).free
     words = (
-        f"maps of {sum(frames):,.0f} frames take up to {most / 1e9:.1f} GB below {place}, where {free / 1e9:.0f} GB "
+        f"maps of {sum(frames):,.0f} frames take up to {most / 1e9:.1f} GB below {place}, where "
+        f"{free / 1e9:.0f} GB "
         "are free; a GPU makes some 500 a second, two CPU cores some 10"
     )
     if most > free:
         raise DataError(
-            f"{words}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a quarter of the disk) or "
+            f"{words}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a "
+            "quarter of the disk) or "
             "--maps stream (one task at a time)."
         )
     return words
@@ -70,7 +74,8 @@ def make_maps(
     engine: Engine | None,
     device: str,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of `videos`, made by `spec` on a `device` and kept as `maps` says, and what failed.
+    """The features of `videos`, made by `spec` on a `device` and kept as `maps` says, and what
+    failed.
 
     Workers of an `engine` share `folder`; `progress` hears how far the work is.
     """
@@ -102,7 +107,8 @@ def make_maps(
 
 
 def _halve(one: Features, path: Path) -> None:
-    """Keep maps (T, C, h, w) at `path` with half the width and height: the mean of every four places."""
+    """Keep maps (T, C, h, w) at `path` with half the width and height: the mean of every four
+    places."""
     if one.rows.ndim != 4 or not isinstance(one.rows, np.memmap):
         raise DataError(
             "--maps half: this backbone gives vectors, which take little room. Leave --maps out."

@@ -1,4 +1,5 @@
-"""What an experiment is made of: tasks of a data set or of the toy kitchen, with given features or videos."""
+"""What an experiment is made of: tasks of a data set or of the toy kitchen, with given features or
+videos."""
 
 import hashlib
 import json
@@ -37,14 +38,16 @@ TOY_VIEWS = {"egocentric": "ego", "side": "side"}
 
 @dataclass(frozen=True)
 class Material:
-    """The videos of one task from one camera, as much of them as a cell needs; small enough to hand to a process."""
+    """The videos of one task from one camera, as much of them as a cell needs; small enough to hand
+    to a process."""
 
     task: Task
     view: str
     durations: dict[str, float]
     """Of the videos that are used, in seconds."""
     features: dict[str, Path] = field(default_factory=dict)
-    """Video -> a file of rows (T, d) or (T, C, h, w); empty where there are neither features nor videos."""
+    """Video -> a file of rows (T, d) or (T, C, h, w); empty where there are neither features nor
+    videos."""
     rate: float = 1.0
     described: str | None = None
     """What the features are, in words."""
@@ -85,11 +88,11 @@ class Material:
 def make_material(
     task: Task, view: str, kind: str | FeatureSpec | None, fps: Rate | None, make: Maker
 ) -> Material | None:
-    """The material of a `task` from a camera, `view`; None where no video has a truth and the features.
+    """The material of a `task` from a camera, `view`; None where no video has a truth and the
+    features.
 
-    `kind` names given features, of `fps` rows a second (1) where they do not say it, or says how `make` is to make them
-    of videos; None where there is nothing.
-    """
+    `kind` names given features, of `fps` rows a second (1) where they do not say it, or says how
+    `make` is to make them of videos; None where there is nothing."""
     true = {
         video.name: video for video in task if video.timeline is not None and len(video.timeline)
     }
@@ -129,7 +132,8 @@ def _given(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -> Found:
         length, known = len(one.rows) / float(one.rate), video.duration
         if known is not None and abs(length - known) > max(SLACK, 0.05 * known):
             raise DataError(
-                f"{file}: {len(one.rows)} rows at {one.rate} a second are {length:.0f} s, but the video is {known:.0f} "
+                f"{file}: {len(one.rows)} rows at {one.rate} a second are {length:.0f} s, but the "
+                f"video is {known:.0f} "
                 f"s long. Say the rate of the features: --fps {len(one.rows) / known:.3g}"
             )
         if one.spec is None and video.rate is None and fps is None:
@@ -139,7 +143,8 @@ def _given(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -> Found:
 
 
 def _made(true: Mapping[str, TaskVideo], spec: FeatureSpec, make: Maker) -> Found:
-    """Features made of the videos with a truth, once, each with its file; a video that fails is left out."""
+    """Features made of the videos with a truth, once, each with its file; a video that fails is
+    left out."""
     filmed = {str(video.path): name for name, video in true.items() if video.path is not None}
     made, failed = make([Path(path) for path in filmed], spec) if filmed else ([], [])
     notes = [f"{failure.name} was left out: {failure.error}" for failure in failed]
@@ -155,7 +160,8 @@ def _made(true: Mapping[str, TaskVideo], spec: FeatureSpec, make: Maker) -> Foun
 
 
 def _describe(one: Features, kind: str | FeatureSpec) -> str:
-    """What features are, in words: the backbone and its layer, whether they are maps, how many a second."""
+    """What features are, in words: the backbone and its layer, whether they are maps, how many a
+    second."""
     spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
     name = str(kind) if spec is None else spec.backbone
     layer = (spec and spec.layer) or ("conv4c" if name == "resnet50" else "")
@@ -174,11 +180,12 @@ def find_tasks(
     progress: Hook,
     datasets: Sequence[str] = (),
 ) -> tuple[str, list[tuple[str, Task]]]:
-    """The name of the data set, and its tasks, or only these `tasks`, whatever the case of their names, each after the
-    camera that saw it: every one where `views` are wanted; where `datasets` are compared, after its data set.
+    """The name of the data set, and its tasks, or only these `tasks`, whatever the case of their
+    names, each after the camera that saw it: every one where `views` are wanted; where `datasets`
+    are compared, after its data set.
 
-    `roots` are "toy", or folders of one data set, or NAME:DIR where its kind cannot be told. The toy kitchen is filmed
-    with the settings `toy` into `folder`; `progress` hears how far that is.
+    `roots` are "toy", or folders of one data set, or NAME:DIR where its kind cannot be told. The
+    toy kitchen is filmed with the settings `toy` into `folder`; `progress` hears how far that is.
     """
     if datasets:
         name, seen = _compare(roots, datasets)
@@ -228,7 +235,8 @@ def _load(
     name, root = kinds[0]
     if {kind for kind, _ in kinds} != {name}:
         raise OptionError(
-            f"--data names several kinds of data set: {', '.join(kind for kind, _ in kinds)}. Use one."
+            f"--data names several kinds of data set: {', '.join(kind for kind, _ in kinds)}. Use "
+            "one."
         )
     if not views:
         return name, {"": [task for _, place in kinds for task in load(name, place)]}
@@ -245,13 +253,15 @@ def _load(
         video.path or video.features for found in cmu.values() for task in found for video in task
     ):
         raise DataError(
-            f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are needed."
+            f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are "
+            "needed."
         )
     return name, cmu
 
 
 def _which(data: str) -> tuple[str, str]:
-    """The kind and the folder of a data set: as given in NAME:DIR, or the first kind that finds tasks there."""
+    """The kind and the folder of a data set: as given in NAME:DIR, or the first kind that finds
+    tasks there."""
     name, colon, root = data.partition(":")
     known = all_datasets()
     if colon and name in known:
@@ -277,11 +287,12 @@ def _which(data: str) -> tuple[str, str]:
 def choose_features(
     features: str | None, spec: FeatureSpec | None, fps: Rate | None, tasks: Sequence[Task]
 ) -> str | FeatureSpec | None:
-    """Given features by their name, or how to make them of the videos of `tasks`, or None where there is nothing.
+    """Given features by their name, or how to make them of the videos of `tasks`, or None where
+    there is nothing.
 
-    `features` names given ones; left out, the only ones there are. They are made by `spec`, or by the default, `fps`
-    rows a second; given ones that were made by the spec are used in place of the videos.
-    """
+    `features` names given ones; left out, the only ones there are. They are made by `spec`, or by
+    the default, `fps` rows a second; given ones that were made by the spec are used in place of the
+    videos."""
     given = sorted({name for task in tasks for video in task for name in video.features})
     filmed = any(video.path for task in tasks for video in task)
     if features is not None:

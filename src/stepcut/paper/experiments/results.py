@@ -1,4 +1,5 @@
-"""Results: one self-contained file, from which the table, its LaTeX and a plot are made again without rerunning."""
+"""Results: one self-contained file, from which the table, its LaTeX and a plot are made again
+without rerunning."""
 
 import csv
 import hashlib
@@ -35,26 +36,29 @@ Cells = list[dict[str, Any]]
 
 @cache
 def read_published() -> list[dict[str, str]]:
-    """All that the seed paper (Bansal, Arora, Jawahar, ECCV 2022) reports; nothing there was computed by stepcut.
+    """All that the seed paper (Bansal, Arora, Jawahar, ECCV 2022) reports; nothing there was
+    computed by stepcut.
 
-    The protocol of a third-person row is the one that it was most likely computed under, which cannot be settled
-    without the videos. `framewise` is what the authors' code computes. Rows with a precision far below the recall come
-    from Shen et al., who count background in the precision. A clock gives every frame to a step, so that there its
-    precision could not exceed its recall: its row for ProceL must be of the other reading.
-    """
+    The protocol of a third-person row is the one that it was most likely computed under, which
+    cannot be settled without the videos. `framewise` is what the authors' code computes. Rows with
+    a precision far below the recall come from Shen et al., who count background in the precision. A
+    clock gives every frame to a step, so that there its precision could not exceed its recall: its
+    row for ProceL must be of the other reading."""
     text = (Path(__file__).parent / "published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
 class Results:
-    """The cells of one experiment with their settings, seeds and versions; `record` is what the results file holds."""
+    """The cells of one experiment with their settings, seeds and versions; `record` is what the
+    results file holds."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
         self.experiment = choose("experiment", str(record.get("experiment")), EXPERIMENTS)
 
     def __repr__(self) -> str:
-        return f"<Results {self.experiment.name} on {self.record['data']}: {len(self.record['cells'])} cells>"
+        data, cells = self.record["data"], len(self.record["cells"])
+        return f"<Results {self.experiment.name} on {data}: {cells} cells>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the results file at `path`."""
@@ -134,7 +138,8 @@ class Results:
         return [(name, *rest) for name in names for rest in product(*varied)]
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
-        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over seeds."""
+        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over
+        seeds."""
         cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         if not cells:
             raise OptionError(f"there is no cell of row {row!r} in these results.")
@@ -142,7 +147,8 @@ class Results:
 
     @drawn_with(FIXED)
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
-        """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds, to `path`.
+        """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds,
+        to `path`.
 
         Its suffix chooses PNG, SVG or PDF. `protocol`: left out, the paper's.
         """
@@ -174,7 +180,8 @@ class Results:
         save_figure(figure, path)
 
     def rows(self) -> dict[Key, Cells]:
-        """The cells of every row of the table, in the order of the plan; rows of one's own come last."""
+        """The cells of every row of the table, in the order of the plan; rows of one's own come
+        last."""
         varied = [
             "row",
             *(["view"] if self.experiment.views else []),
@@ -197,8 +204,8 @@ class Results:
         return [choose_protocol(each, scored) for each in shown]
 
     def _column(self, of: Mapping[str, Any]) -> str:
-        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set; `of` a
-        task or a cell."""
+        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over
+        a data set; `of` a task or a cell."""
         if self.experiment.datasets:
             return str(of["view"])
         task, parts = str(of["task"]), DATASETS["egoprocel"].tasks
@@ -222,13 +229,15 @@ class Results:
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
-        """As in the paper, over the columns: a part of many tasks weighs no more than a part of one."""
+        """As in the paper, over the columns: a part of many tasks weighs no more than a part of
+        one."""
         parts = self._by_column(cells).values()
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
         return Spread(float(np.mean(seeds)), float(np.std(seeds)))
 
     def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
-        """The paper's figures for this row; empty where there are none for this data, K and protocol."""
+        """The paper's figures for this row; empty where there are none for this data, K and
+        protocol."""
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""
@@ -276,15 +285,17 @@ class Results:
             return
         if "conv4c maps" not in str(self.record["features"]):
             ours = self.record["features"] or "no features"
-            yield f"Published rows were made from ResNet-50 conv4c maps of the videos; ours from {ours}."
+            yield f"Published rows were made from ResNet-50 conv4c maps; ours from {ours}."
         if self.experiment.also:
             yield (
-                "Which reading of the protocol made which published row cannot be settled without the videos: each "
+                "Which reading of the protocol made which published row cannot be settled without "
+                "the videos: each "
                 "stands under the one it is possible under and most likely of."
             )
 
     def _notes(self) -> list[str]:
-        """What is odd about the data; the first few, so that a large data set leaves the table readable."""
+        """What is odd about the data; the first few, so that a large data set leaves the table
+        readable."""
         every: list[str] = self.record["notes"]
         more = len(every) - NOTES
         return (

@@ -1,4 +1,5 @@
-"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run stopped."""
+"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run
+stopped."""
 
 import logging
 import os
@@ -60,29 +61,63 @@ def run_experiment(
     device: str = "auto",
     maps: str = "keep",
 ) -> Results:
-    """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
+    """Make a table of the paper on any data.
 
-    name          of the table
-    data          the folder of a data set (or several), NAME:DIR, or "toy"
-    features      given features by their name
-    tasks         only these
-    seeds, seed   how many seeds, and the first
-    steps         K, or "true" for the number of steps that each task truly has
-    rows          only these rows of the table; a method of your own, `package.module:Class`, is one more row, which
-                  `mine=package.module:Class` calls `mine`
-    folder        keeps finished cells and trained embeddings (default: in the cache): the same call goes on
-    jobs          how many cells run at once (default: as many as cores and memory allow)
-    fps           rows per second: of given features that do not say it (1), or made of videos (2)
-    train, cut    settings of the embedder and of the segmenters; those that a segmenter does not have are left out
-    toy           settings of the toy kitchen
-    progress      hears how far the work is
-    engine        where features are made and cells are filled: "local", or "ray" (a cluster, at `address`, which
-                  shares `folder`)
-    spec          how features are made of videos: backbone, weights, layer, family, rate
-    as_published  the published text of every loss where ours departs from it; `train` and `cut` come before it
-    device        where the backbone and the embedder run: auto, cpu or cuda
-    maps          of the paper's network: "keep" all, "half" their width and height (a quarter of the disk), "stream"
-                  those of one task at a time
+    Parameters
+    ----------
+    name
+        Of the table: a key of `EXPERIMENTS`.
+    data
+        The folder of a data set (or several), NAME:DIR, or "toy".
+    features, tasks
+        Given features by their name; only these tasks.
+    seeds, seed
+        How many seeds, and the first.
+    steps
+        K, or "true" for the number of steps that each task truly has.
+    rows
+        Only these rows of the table. A custom method, `package.module:Class`, is one more row,
+        which `mine=package.module:Class` calls `mine`.
+    folder
+        Keeps finished cells and trained embeddings (default: in the cache); the same call resumes.
+    jobs
+        How many cells run at once (default: as many as cores and memory allow).
+    fps
+        Rows per second: of given features that do not say it (1), or made of videos (2).
+    train, cut
+        Settings of the embedder and of the segmenters; each segmenter takes those it has.
+    toy
+        Settings of the toy kitchen.
+    progress
+        Hears how far the work is.
+    engine, address
+        Where features are made and cells are filled: "local", or "ray" (a cluster at `address`
+        that shares `folder`).
+    spec
+        How features are made of videos: backbone, weights, layer, family, rate.
+    as_published
+        The published settings of every loss where ours differ; `train` and `cut` come before it.
+    device
+        Where the backbone and the embedder run: auto, cpu or cuda.
+    maps
+        Of the paper's network: "keep" all, "half" their width and height (a quarter of the disk),
+        "stream" those of one task at a time.
+
+    Returns
+    -------
+    Results
+        Every cell with its settings; `.table()` is the table.
+
+    Raises
+    ------
+    OptionError
+        A wrong setting.
+    DataError
+        Data without a task that has what the rows need.
+
+    Examples
+    --------
+    ``run_experiment("main", "toy", seeds=1, rows=["uniform"]).table()``
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     check_number("seeds", seeds, 1, 10_000, whole=True)
@@ -130,7 +165,8 @@ def run_experiment(
         if None in kinds.values():
             chosen = {row: place for row, place in chosen.items() if row in NO_VIDEO}
             notes.append(
-                "This data has neither features nor videos here, so only the rows that need none are filled."
+                "This data has neither features nor videos here, so only the rows that need none "
+                "are filled."
             )
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
@@ -153,7 +189,8 @@ def run_experiment(
                 Work(cell, by_task[cell.view, cell.task], place, train, cut, where, as_published)
                 for cell in cells
             ]
-            # Trained embeddings first, each once: the cells that share one then find it on the disk.
+            # Trained embeddings first, each once: the cells that share one then find it on the
+            # disk.
             first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
             size = None if on_cluster else _jobs(jobs, ready)
             with open_engine(cluster, None if size == 1 else size) as workers:
@@ -205,7 +242,8 @@ def run_experiment(
 
 
 def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
-    """The encoder in words, with what changes its results most: iterations, frames, hidden width."""
+    """The encoder in words, with what changes its results most: iterations, frames, hidden
+    width."""
     on_maps = " maps of " in features
     chosen = {
         "iterations": "at most 10,000" if on_maps else "ten passes over the rows, at most 1,000",
@@ -229,7 +267,8 @@ def _device(device: str) -> str:
 
 
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
-    """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
+    """How many cells run at once: at most the cores, and what memory holds at six copies of the
+    rows each."""
     if jobs is not None:
         return jobs
     largest = max(
