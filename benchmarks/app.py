@@ -167,7 +167,8 @@ def photograph(opened: Any, root: Path, shots: Path) -> None:
     page.locator("[name=steps]").fill("6")
     shoot("new")
     page.get_by_role("button", name="Learn", exact=True).click()
-    page.wait_for_selector(".job.running progress")
+    while page.locator(".job progress").evaluate_all("all => all.every(one => one.value < 0.2)"):
+        page.wait_for_timeout(200)
     shoot("learning")
     page.locator(".job a.button").wait_for()
     shoot("start")

@@ -13,7 +13,7 @@ import pytest
 
 from stepcut.cli.common import this_program
 from stepcut.cli.demo import draw_flaws, offers
-from stepcut.toy import write_script
+from stepcut.toy import STEPS, write_script
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -22,6 +22,13 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 def test_each_kind_of_mistake_is_drawn_once(seed: int) -> None:
     flaws = [write_script(seed, flaw=flaw).flaws[0] for flaw in draw_flaws(seed)]
     assert [flaw.kind for flaw in flaws] == ["skip", "swap", "repeat"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_repeated_step_moves_no_other(seed: int) -> None:
+    repeat = draw_flaws(seed)[-1]
+    done = write_script(seed, shuffle=0, flaw=repeat).timeline.sequence()
+    assert tuple(dict.fromkeys(done)) == STEPS
 
 
 def test_offered_commands_keep_odd_file_names_whole() -> None:

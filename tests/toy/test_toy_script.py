@@ -103,6 +103,18 @@ def test_a_swapped_step_comes_before_what_it_needs(step: str) -> None:
     assert script.flaws[0].times == ((segment.start, segment.end),)
 
 
+@pytest.mark.parametrize(("flaw", "longer"), [("skip:cut bread", False), ("repeat:add jam", True)])
+def test_a_mistake_changes_the_length_and_not_the_pace(flaw: str, longer: bool) -> None:
+    seconds = {}
+    for name in (None, flaw):
+        videos = [write_script(7, n, flaw=name, skip=0, repeat=0) for n in range(40)]
+        spent = [s.duration for video in videos for s in video.timeline if s.step == "wash dish"]
+        seconds[name] = np.mean(spent), np.mean([video.duration for video in videos])
+    assert seconds[flaw][0] == pytest.approx(seconds[None][0], rel=0.1)
+    change = seconds[flaw][1] / seconds[None][1]
+    assert change > 1.1 if longer else change < 0.9
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_repeated_too_often_breaks_no_order(step: str) -> None:
     script = write_script(7, 0, flaw=f"repeat:{step}")

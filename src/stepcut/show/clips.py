@@ -66,7 +66,7 @@ def cut_clip(
 
 
 def _shown(video: str | Path, start: float, end: float) -> tuple[float, float]:
-    """From when to when a segment is shown: an instant a while, and what begins at the very end from before that."""
+    """Time range of a clip. Clicks and segments at the end of the video are padded to `SHORTEST` seconds."""
     start = max(0.0, min(start, probe(video).duration - SHORTEST))
     return start, max(end, start + SHORTEST)
 
