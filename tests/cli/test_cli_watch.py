@@ -276,6 +276,10 @@ def test_a_journal_that_others_can_write_is_refused(
     with pytest.raises(OutputError, match="chmod 600"):
         Journal(path)
     path.chmod(0o600)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OutputError, match="not a plain file"):
+        Journal(path)
+    os.truncate(path, 0)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     with pytest.raises(OutputError, match="belongs to another user"):
