@@ -206,6 +206,17 @@ def test_exit_codes_are_those_of_check(
     assert main(words) == 0
 
 
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--once"], 130)])
+def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
+    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.Watch, "poll", stop)
+    assert main(["watch", str(tmp_path), "-p", str(learned), *words]) == code
+
+
 def test_a_folder_that_is_not_there(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
