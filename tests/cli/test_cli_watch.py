@@ -206,6 +206,17 @@ def test_exit_codes_are_those_of_check(
     assert main(words) == 0
 
 
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--once"], 130)])
+def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
+    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.Watch, "poll", stop)
+    assert main(["watch", str(tmp_path), "-p", str(learned), *words]) == code
+
+
 def test_a_folder_that_is_not_there(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -276,6 +287,10 @@ def test_a_journal_that_others_can_write_is_refused(
     with pytest.raises(OutputError, match="chmod 600"):
         Journal(path)
     path.chmod(0o600)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OutputError, match="not a plain file"):
+        Journal(path)
+    os.truncate(path, 0)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     with pytest.raises(OutputError, match="belongs to another user"):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -300,7 +301,7 @@ def browsers(folder: Path, _: Random) -> Outcome:
 class _Elsewhere(BaseHTTPRequestHandler):
     """A web server that sends whoever posts to another address, and counts."""
 
-    asked: list[str] = []
+    asked: ClassVar[list[str]] = []
 
     def do_POST(self) -> None:
         self.asked.append("POST")

@@ -16,7 +16,15 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
-from stepcut.files.atomic import check_place, file_mode, hold, output_errors, read_json, sync_folder
+from stepcut.files.atomic import (
+    check_place,
+    file_mode,
+    hold,
+    output_errors,
+    read_bytes,
+    read_json,
+    sync_folder,
+)
 from stepcut.version import __version__
 
 FORMAT = 2
@@ -160,7 +168,7 @@ def _carry_over(old: Path, new: Path) -> None:
 def _is_own_card(folder: Path) -> bool:
     """Whether a person has written the README.md in this `folder`, or into it."""
     try:
-        card, written = (folder / CARD).read_bytes(), read_config(folder).get("card")
+        card, written = read_bytes(folder / CARD), read_config(folder).get("card")
     except (OSError, ProcedureError):
         return False
     return written is not None and written != digest(card)

@@ -18,6 +18,7 @@ from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.files.addresses import Address
+from stepcut.files.atomic import is_hole
 from stepcut.progress import warn_once
 from stepcut.timeline import clock
 
@@ -41,9 +42,6 @@ file called film.mp4 may be a playlist."""
 
 OPEN_SECONDS = 30.0
 """Within which a file must be opened, and each packet of it read: whatever takes longer hangs."""
-
-SPARSE = 100
-"""How much longer than its content on the disk a file may be. Holes cost nothing to make and hours to read."""
 
 _MP4_BOXES = {
     b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra", b"uuid", b"meta",
@@ -158,10 +156,9 @@ def check_file(file: Path) -> None:
         raise VideoError(
             f"{file}: the file is empty (0 bytes). Copy it again from where it came from."
         )
-    on_disk = getattr(state, "st_blocks", state.st_size) * 512
-    if state.st_size > SPARSE * max(on_disk, 1 << 20):
+    if is_hole(state):
         raise VideoError(
-            f"{file}: the file states {state.st_size:,} bytes, but only {on_disk:,} are on the disk. "
+            f"{file}: the file states {state.st_size:,} bytes, but hardly any are on the disk. "
             "Copy it again from where it came from."
         )
 
