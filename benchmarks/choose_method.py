@@ -1,4 +1,4 @@
-"""The settings of the default method, chosen on some recipes and reported on the others, in turn (docs/results.md).
+"""The settings of the default method, chosen on some recipes and reported on the others, in turn (reports/recipes.md).
 
     python benchmarks/choose_method.py DATA [--jobs 16] [--seeds 3] [--keep choose_method.jsonl]
 

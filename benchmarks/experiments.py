@@ -1,6 +1,6 @@
-"""The tables of docs/experiments.md: experiments of the paper on real features and on the toy kitchen.
+"""The tables of reports/experiments.md: experiments of the paper on real features and on the toy kitchen.
 
-    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write docs/experiments.md] [--only NAME ...] [--quick]
+    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write REPORT] [--only NAME ...] [--quick]
 
 DATA_DIR holds captaincook4d/ and egoprocel/ as `stepcut data info NAME` describes them. Work that is finished is kept
 in --out, so the script goes on where it stopped. `--quick` takes one task and one seed. Every loss and segmenter runs

@@ -1,4 +1,4 @@
-"""The paper's embedder on conv4c maps of raw video: every loss, every cut, K, frozen or tuned. See docs/experiments.md.
+"""The paper's embedder on conv4c maps of raw video: every loss, every cut, K, frozen or tuned. See reports/experiments.md.
 
     python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...   frames as JPEG
     python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]  on a GPU

@@ -1,6 +1,6 @@
-"""The tables of docs/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
+"""The tables of reports/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
 
-    python benchmarks/protocols.py EGOPROCEL_DIR [--write docs/protocols.md] [--quick]
+    python benchmarks/protocols.py EGOPROCEL_DIR [--write benchmarks/reports/protocols.md] [--quick]
 
 EGOPROCEL_DIR holds the annotations as `stepcut data info egoprocel` describes them. Nothing is learned, so no data
 chose any setting; random is the mean of five seeds.

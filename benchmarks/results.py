@@ -1,4 +1,4 @@
-"""The tables of docs/results.md: recipes of CaptainCook4D and surgical knots, K by itself, oracles.
+"""The tables of reports/recipes.md: recipes of CaptainCook4D and surgical knots, K by itself, oracles.
 
     python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only strict,auto]
 

@@ -1,4 +1,4 @@
-"""The toy table of docs/results.md: whole videos through the default backbone, plain, half background, free order.
+"""The toy table of reports/recipes.md: whole videos through the default backbone, plain, half background, free order.
 
     python benchmarks/results_toy.py [--work DIR] [--seeds 4] [--first 4]
 

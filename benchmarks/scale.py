@@ -1,8 +1,8 @@
 """What workers and Ray cost and gain on this machine, and what that means for a cluster.
 
-    python benchmarks/scale.py                      measure and print the tables of docs/parallel.md (about 7 minutes)
+    python benchmarks/scale.py                      measure and print the tables of reports/scale.md (about 7 minutes)
     python benchmarks/scale.py --quick              a minute or two instead
-    python benchmarks/scale.py --costs scale_costs.json --docs ../docs/parallel.md    the same, kept and put in the page
+    python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md    the same, kept and put in the page
     python benchmarks/scale.py --tables scale_costs.json                           no measuring: the tables from a file
 
 Efficiency: frames per second of two workers over twice those of one, each on a core of its own, which its decoder and

@@ -1,4 +1,4 @@
-"""The tables of docs/parallel.md from what benchmarks/scale.py has measured: figures, costs, capacity plan."""
+"""The tables of reports/scale.md from what benchmarks/scale.py has measured: figures, costs, capacity plan."""
 
 from __future__ import annotations
 

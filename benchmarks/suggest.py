@@ -1,4 +1,4 @@
-"""Is it better to label what `suggest` names than what one draws at random? A table of docs/teach.md.
+"""Is it better to label what `suggest` names than what one draws at random? A table of reports/labels.md.
 
     python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4] [--first 0]
 

@@ -1,4 +1,4 @@
-"""The tables of docs/teach.md: what labels of some recordings are worth on the others, and how honest confidences are.
+"""The tables of reports/labels.md: what labels of some recordings are worth on the others, and how honest confidences are.
 
     python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--reduce N] [--draws 5]
     python benchmarks/teach.py DATA --time "clip 1"

@@ -178,6 +178,23 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     assert "Traceback" not in error
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
+def test_ctrl_c_while_the_command_line_is_imported_ends_without_a_cry() -> None:
+    program = """
+import signal, sys
+import stepcut.__main__ as program
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == "stepcut.cli.main":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupter())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+program.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["segment", "no.proc", "new.mp4"]) == 2
     error = capsys.readouterr().err

@@ -298,7 +298,7 @@ def test_every_call_is_documented(root: Path) -> None:
     from stepcut.show.viewer.routes import viewer_routes
     from stepcut.show.viewer.state import Viewer
 
-    page = (Path(__file__).parents[2] / "docs" / "app.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
     routes = [
         *HomeRoutes(Workspace(root)).routes(),
         *viewer_routes(Viewer(root / "breakfast.proc")),

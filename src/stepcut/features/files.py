@@ -32,7 +32,7 @@ from stepcut.features.find import (
 from stepcut.features.sensors import read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
-from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.files.atomic import is_hole, read_json, whole_file, write_json
 from stepcut.files.cache import local
 from stepcut.rate import Rate, as_rate
 
@@ -293,6 +293,8 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if not file.is_file() or file.suffix not in FEATURE_SUFFIXES:
         raise FeatureError(f"{file}: not a feature file; give {', '.join(FEATURE_SUFFIXES)} files.")
+    if is_hole(file.stat()):
+        raise FeatureError(f"{file}: hardly any of its bytes are on the disk. Copy it again.")
     if file.suffix == ".safetensors":
         return read_rows(file)
     try:

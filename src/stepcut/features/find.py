@@ -176,9 +176,9 @@ def _is_pattern(path: Path | Address) -> bool:
     return glob.has_magic(str(path)) and not path.exists()
 
 
-def all_files(path: Path | Address) -> Places:
+def all_files(path: Path | Address, procedures: bool = False) -> Places:
     """All files below a folder, those that match a glob, or the file itself; hidden folders are passed over, as are
-    procedures. At an address nothing is."""
+    procedures unless `procedures` is true. At an address nothing is."""
     pattern = _is_pattern(path)
     if isinstance(path, Address):
         return list(files_below(path, pattern)) if pattern or path.is_dir() else [path]
@@ -198,9 +198,8 @@ def all_files(path: Path | Address) -> Places:
 
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=pass_over):
-        if {"config.json", "steps.json"} <= set(
-            files
-        ):  # a procedure, whose tensors are no features
+        # The tensors of a procedure are not features.
+        if not procedures and {"config.json", "steps.json"} <= set(files):
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -10,7 +10,7 @@ from stepcut.methods.stepcut.restarts import Search
 
 USUAL, GROWTH = 1.31, 0.35
 """Videos of S seconds usually have USUAL S^GROWTH steps: fitted to nine recipes, surgical knots and toy kitchens; how
-each fares when judged by the others is in docs/results.md."""
+each fares when judged by the others is in benchmarks/reports/recipes.md."""
 DOUBT = 4.0
 """What half or twice the usual number must make up for in silhouette, as a share of the best."""
 LEAST = 3
