@@ -47,8 +47,6 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     found = []
 
     def visit(node: ast.AST, typing_only: bool) -> None:
-        if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_":
-            return  # how data looks in a notebook is the business of show, which it may ask late
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for child in node.body:
                 visit(child, True)
@@ -104,8 +102,6 @@ def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
     for module, tree in trees.items():
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                if function.name == "_repr_html_":
-                    continue
                 for name in set(imported_by(function.body)) & trees.keys():
                     if not (loaded(name, set()) - loaded(module, set())) & HEAVY:
                         needless.append(f"{module} -> {name}")

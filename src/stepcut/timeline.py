@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items, check_kind
+from stepcut.plugins import drawing
 from stepcut.rate import as_rate
 from stepcut.tables import data_frame
 
@@ -352,9 +353,7 @@ class Timeline:
 
     def _repr_html_(self) -> str:
         """Draw it in a notebook."""
-        from stepcut.show.bars import timeline_html
-
-        return timeline_html(self)
+        return drawing("timeline_html")(self)
 
 
 def clock(seconds: float) -> str:

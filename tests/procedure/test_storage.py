@@ -233,7 +233,8 @@ def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{bad", "not readable as JSON"), ('{"critical": ["setp 2"]}', "did you mean 'step 2'")]
+    ("text", "words"),
+    [("{bad", "not readable as JSON"), ('{"critical": ["setp 2"]}', "did you mean 'step 2'")],
 )
 def test_a_slip_in_the_severities_is_not_called_damage(place: Path, text: str, words: str) -> None:
     (place / "severity.json").write_text(text)

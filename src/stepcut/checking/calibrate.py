@@ -123,16 +123,16 @@ def learn_expectations(
     folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []  # nothing can be left out of one
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
-        """The same video, outlined as it looks to what was learned without the videos of this fold."""
-        if as_new.embed is None or video.outline is None:
+        """The same video, as it looks to what was learned without the videos of this fold."""
+        if as_new.embed is None or video.slices is None:
             return video
-        return video._replace(outline=video.outline.seen_as(as_new.embed(fold, place, kept)))
+        return video._replace(slices=video.slices.seen_as(as_new.embed(fold, place, kept)))
 
     others = {}
     for fold in folds:
         places = [place for place in range(len(learned)) if fold_of[place] != fold]
         laid = set(some_of(places, MOST))  # beside which a video is laid
-        part = [learned[place]._replace(outline=None) for place in places if place not in laid]
+        part = [learned[place]._replace(slices=None) for place in places if place not in laid]
         part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
         presence = learn_presence(done[places], absent[places])
         others[fold] = learn_usual(part, presence, order=False)

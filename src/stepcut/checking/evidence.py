@@ -103,9 +103,9 @@ def find_apart(video: Observed, along: Floats, chance: float) -> list[Sign]:
 
 def beside(video: Observed, usual: Usual, severity: Severity) -> Beside:
     """The video laid beside those learned from, by the `severity` of its steps."""
-    if video.outline is None:
+    if video.slices is None:
         return ALONE
-    return lay_beside(video.outline, usual.outlines, severity.optional, severity.free)
+    return lay_beside(video.slices, usual.slices, severity.optional, severity.free)
 
 
 def _lateness(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:

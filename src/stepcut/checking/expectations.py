@@ -23,7 +23,7 @@ from stepcut.checking.score import (
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.checking.usual import Scale, Usual
-from stepcut.checking.warping import Outline
+from stepcut.checking.warping import Slices
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted
@@ -182,7 +182,7 @@ class Expectations:
                 [*pair, share] for pair, share in sorted(self.usual.exchangeable.items())
             ],
             "presence": self.usual.presence.to_json(),
-            "outlines": [one.to_json() for one in self.usual.outlines],
+            "outlines": [one.to_json() for one in self.usual.slices],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
             "amounts": {way: list(values) for way, values in self.amounts.items()},
             "limit": self.limit,
@@ -222,15 +222,13 @@ class Expectations:
                 new=math.inf if new is None else float(new),
                 stretch=_read_scale(*record["stretch"]),
                 exchangeable={(a, b): float(share) for a, b, share in record["exchangeable"]},
-                outlines=tuple(map(Outline.from_json, record["outlines"])),
+                slices=tuple(map(Slices.from_json, record["outlines"])),
                 presence=Presence.from_json(record["presence"]),
             )
             scales = {way: _read_scale(*record["scales"][way]) for way in BELIEVED}
             amounts = _read_amounts(record["amounts"])
             task, names = TaskModel.from_json(record["task"]), tuple(map(str, record["videos"]))
-            drawn = [
-                rows for rows in (task.centres, *(o.rows for o in usual.outlines)) if len(rows)
-            ]
+            drawn = [rows for rows in (task.centres, *(o.rows for o in usual.slices)) if len(rows)]
             if len({rows.shape[1] for rows in drawn}) > 1:
                 raise ValueError("what steps and videos look like has rows of several lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checking.presence import step_evidence
-from stepcut.checking.warping import Outline, outline
+from stepcut.checking.warping import Slices, slice_video
 from stepcut.errors import OptionError
 from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import Labels, grouped
@@ -33,7 +33,7 @@ class Observed(NamedTuple):
     """(T, p): where each frame lies."""
     prototypes: dict[int, Floats] | None = None
     """The mean (p,) of the embedding of each step that is done."""
-    outline: Outline | None = None
+    slices: Slices | None = None
     """What it looks like from beginning to end."""
 
 
@@ -69,7 +69,7 @@ def observe(
         prototypes = {
             int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])
         }
-        slices = outline(embedding, numbers)
+        slices = slice_video(embedding, numbers)
     return Observed(
         find_occurrences(numbers, rate, sure),
         len(numbers) / rate,

@@ -25,7 +25,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from stepcut.checking.observe import Observed, mean_times, some_of, time_spent
 from stepcut.checking.presence import Presence
-from stepcut.checking.warping import Outline
+from stepcut.checking.warping import Slices
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import first_times, graph_of_occurrences
 from stepcut.order.orders import grouped
@@ -35,7 +35,7 @@ PRIOR = 2.0
 LENGTH_SPREAD = 0.25
 """The spread of log seconds of whole videos that is believed before any is seen: a quarter longer or shorter."""
 MOST = 32
-"""Of more videos than this, as many outlines are kept, from the first to the last: more say nothing new."""
+"""Of more videos than this, the slices of as many are kept, from the first to the last: more add nothing."""
 NARROWEST = 0.2
 """The least spread of log seconds: within a fifth, nothing is unusual."""
 
@@ -100,7 +100,7 @@ class Usual:
     """How long the longest stretch beyond that limit lasts, and a second."""
     exchangeable: dict[tuple[int, int], float]
     """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
-    outlines: tuple[Outline, ...]
+    slices: tuple[Slices, ...]
     """What the videos look like from beginning to end; of very many, some."""
     presence: Presence
     """How likely each step was done, by how long it shows clearly."""
@@ -161,7 +161,7 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
     ]
     new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
     longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
-    outlines = some_of([video.outline for video in videos if video.outline is not None], MOST)
+    slices = some_of([video.slices for video in videos if video.slices is not None], MOST)
     return Usual(
         graph=graph,
         paces=_paces(grouped((step, math.log(seconds)) for step, seconds in spent)),
@@ -178,7 +178,7 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
         exchangeable=_exchangeable(
             [list(first_times(video.occurrences)) for video in videos], first
         ),
-        outlines=tuple(outlines),
+        slices=tuple(slices),
         presence=presence,
     )
 

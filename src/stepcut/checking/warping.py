@@ -1,7 +1,7 @@
 """Warping: how far a video is apart from those learned from when they are laid side by side, and where most.
 
-A video is outlined by the means of N equal slices of its embedding, as rows of length 1. Two outlines a and b are laid
-side by side by dynamic time warping (Sakoe and Chiba 1978),
+A video is described by the means of N equal slices of its embedding, as rows of length 1. Two videos
+a and b are laid side by side by dynamic time warping (Sakoe and Chiba 1978),
 
     D(i, j) = 1 - cos(a_i, b_j) + min( D(i-1, j-1), D(i-1, j), D(i, j-1) )
 
@@ -33,7 +33,7 @@ NEAREST = 1e-6
 """Two videos are never less apart than this."""
 
 
-class Outline(NamedTuple):
+class Slices(NamedTuple):
     """A video in N slices."""
 
     rows: Floats
@@ -41,14 +41,14 @@ class Outline(NamedTuple):
     steps: NDArray[np.int64]
     """(N,): the step in the middle of each, -1 for none."""
 
-    def without(self, steps: Collection[int]) -> "Outline":
+    def without(self, steps: Collection[int]) -> "Slices":
         """The same without the slices of some steps."""
         kept = ~np.isin(self.steps, list(steps))
-        return Outline(self.rows[kept], self.steps[kept])
+        return Slices(self.rows[kept], self.steps[kept])
 
-    def seen_as(self, embedding: Floats) -> "Outline":
+    def seen_as(self, embedding: Floats) -> "Slices":
         """The same video in another embedding (T, p)."""
-        return Outline(_slices(embedding), self.steps)
+        return Slices(_slices(embedding), self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
@@ -62,19 +62,19 @@ class Outline(NamedTuple):
             np.array(record["steps"], dtype=np.int64),
         )
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
-            raise ValueError("an outline has not one row of thousandths for each of its steps")
+            raise ValueError("slices need one row of thousandths for each of their steps")
         if not len(steps) or not -1 <= steps.min() <= steps.max() < HIGHEST:
-            raise ValueError("an outline has no steps, or numbers of steps that there are not")
+            raise ValueError("slices have no steps, or numbers of steps that do not exist")
         return cls(rows, steps)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Outline) and all(map(np.array_equal, self, other))
+        return isinstance(other, Slices) and all(map(np.array_equal, self, other))
 
 
-def outline(embedding: Floats, labels: Labels) -> Outline:
+def slice_video(embedding: Floats, labels: Labels) -> Slices:
     """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps of its rows (T,)."""
     starts, ends = _bounds(len(embedding))
-    return Outline(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
+    return Slices(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
 
 
 def _bounds(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -106,8 +106,8 @@ ALONE = Beside(0.0, np.zeros(1))
 
 
 def lay_beside(
-    video: Outline,
-    others: Sequence[Outline],
+    video: Slices,
+    others: Sequence[Slices],
     optional: Collection[int] = (),
     free: Collection[int] = (),
 ) -> Beside:
