@@ -266,12 +266,12 @@ def test_a_missing_step_is_found_where_lengths_say_little() -> None:
 def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
     """Whatever the distribution: the amounts of n + 1 videos are drawn alike, with tails as heavy as can be."""
     rng, wrong = np.random.default_rng(1), 0
-    for _ in range(2000):
+    for _ in range(500):
         drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
         known = by_way(drawn[:4])
         total = total_worth(worths(drawn[4], learn_scales(known)))
         wrong += total > find_limit(total_worth(worths_beside(known, drawn[4])), 0.05)
-    assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
+    assert abs(wrong / 500 - promised_rate(4, 0.05)) < 0.05
 
 
 def test_changed_videos_are_rows_left_out_or_rearranged(tiny_task: Kitchen) -> None:
@@ -311,23 +311,30 @@ def test_new_videos_of_the_task_are_not_called_another_one(kitchens: list[Task])
     assert halves <= 3  # of 18: a part of the task is the task
 
 
-def test_a_video_of_another_task_is_told_by_the_default_method() -> None:
+@pytest.fixture(scope="module")
+def toy() -> Task:
+    """A procedure learned from ten toy videos by the default method, and four new videos."""
+    videos, _ = toy_features(videos=14, seed=3, duration=90, skip=0.0, repeat=0.0)
+    return learn(videos[:10], steps=6, restarts=4), videos[10:]
+
+
+def test_a_video_of_another_task_is_told_by_the_default_method(toy: Task) -> None:
     """End to end: other steps in the place of these."""
-    videos, _ = toy_features(videos=12, seed=0, duration=90)
-    procedure = learn(videos[:10], steps=6, restarts=4)
-    assert not procedure.check(videos[10]).other_task
+    procedure, videos = toy
+    assert not procedure.check(videos[0]).other_task
     for other in toy_features(videos=2, seed=5, duration=90)[0]:
         report = procedure.check(other)
         assert report.other_task
         assert report.exit_code == 3
         assert "not the task that was learned" in report.summary
-    wall = procedure.check(np.zeros_like(videos[10]))
+    wall = procedure.check(np.zeros_like(videos[0]))
     assert wall.other_task
-    two = procedure.check(videos[10][:2])
+    two = procedure.check(videos[0][:2])
     assert not two.ok
     assert all(0 <= finding.start <= finding.end <= 2 for finding in two.findings)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_task_is_no_other_task() -> None:
     """A video that lacks steps has another mean, but it is this task, and it deviates."""
     rng = np.random.default_rng(0)
@@ -341,10 +348,9 @@ def test_a_part_of_the_task_is_no_other_task() -> None:
         assert not any(procedure.check(video[cut != step]).other_task for step in range(5))
 
 
-def test_half_a_video_is_found_and_the_forecast_says_so() -> None:
-    videos, _ = toy_features(videos=14, seed=3, duration=90, skip=0.0, repeat=0.0)
-    procedure = learn(videos[:10], steps=6, restarts=4)
-    halves = [procedure.check(video[: len(video) // 2]) for video in videos[10:]]
+def test_half_a_video_is_found_and_the_forecast_says_so(toy: Task) -> None:
+    procedure, videos = toy
+    halves = [procedure.check(video[: len(video) // 2]) for video in videos]
     assert not any(report.ok or report.other_task for report in halves)
     assert procedure.expectations.detects["missing half"] > 0.9
     assert procedure.expectations.forecast.startswith(
@@ -509,7 +515,7 @@ def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
     for asked in (0.05, 0.3):
         expectations = learn_expectations(learned, 1.0, false_alarms=asked)
         assert expectations.alarmed <= asked
-        fresh = [film(orders[n % 2], rng) for n in range(200)]
+        fresh = [film(orders[n % 2], rng) for n in range(100)]
         alarms = np.mean([not check_labels(labels, 1.0, expectations).ok for labels in fresh])
         assert alarms <= asked + 0.07
 
