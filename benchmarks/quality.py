@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from scipy.stats import spearmanr
 
 from quality_tasks import Trial, trials
-from results_data import Kept
+from shared import Kept
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reduced import add_reduce, reduce_features
-from results_data import Kept
+from shared import Kept, add_reduce, reduce_features
 from stepcut.paper.datasets import Task, load
 from stepcut.version import __version__
 from use import REDUCED
