@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations, plant
 from stepcut.checking.check import check_labels
-from stepcut.checking.evidence import find_signs, measure
+from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.presence import Presence, learn_presence, step_evidence
@@ -368,14 +368,12 @@ def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
     usual = learn_usual(shown[:4], Presence())
     assert [usual.exchangeable[0, other] for other in (1, 4, 2)] == [1, 0.5, 0]
     bound, free = (
-        min(find_signs(video, usual), key=lambda sign: sign.chance) for video in shown[4:]
+        min(Comparison(video, usual).signs, key=lambda sign: sign.chance) for video in shown[4:]
     )
     assert bound.kind == free.kind == "misordered"
     assert bound.chance == free.chance == pytest.approx(usual.never["misordered"])
     assert (bound.weight, free.weight) == (1, 0.5)
-    bread, tea = (
-        measure(video, find_signs(video, usual), usual)["misordered"] for video in shown[4:]
-    )
+    bread, tea = (Comparison(video, usual).amounts["misordered"] for video in shown[4:])
     assert bread > tea == 0
 
 

@@ -5,6 +5,7 @@ be able to find with these videos.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.evidence import find_signs, measure
+from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe, some_of
 from stepcut.checking.presence import learn_presence
@@ -126,13 +127,13 @@ def learn_expectations(
         """The same video, as it looks to what was learned without the videos of this fold."""
         if as_new.embed is None or video.slices is None:
             return video
-        return video._replace(slices=video.slices.seen_as(as_new.embed(fold, place, kept)))
+        return replace(video, slices=video.slices.seen_as(as_new.embed(fold, place, kept)))
 
     others = {}
     for fold in folds:
         places = [place for place in range(len(learned)) if fold_of[place] != fold]
         laid = set(some_of(places, MOST))  # beside which a video is laid
-        part = [learned[place]._replace(slices=None) for place in places if place not in laid]
+        part = [replace(learned[place], slices=None) for place in places if place not in laid]
         part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
         presence = learn_presence(done[places], absent[places])
         others[fold] = learn_usual(part, presence, order=False)
@@ -143,7 +144,7 @@ def learn_expectations(
         known, seen = (
             (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
         )
-        return measure(seen, find_signs(seen, known), known)
+        return Comparison(seen, known).amounts
 
     measured = [judged(place, video) for place, video in enumerate(shown)]
     strayed = {way: tuple(amounts[way] for amounts in measured) for way in BELIEVED}

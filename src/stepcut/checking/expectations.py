@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
-from stepcut.checking.evidence import Sign, measure
-from stepcut.checking.observe import Observed
 from stepcut.checking.presence import Presence
 from stepcut.checking.score import (
     BELIEVED,
@@ -63,13 +61,12 @@ class Expectations:
     planted: dict[str, Planted] = field(default_factory=dict)
     """The changed videos that `detects` tells of."""
 
-    def judge(self, video: Observed, signs: Sequence[Sign]) -> tuple[dict[str, float], float]:
-        """What each way of straying adds to the total, and all evidence in one score.
+    def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
+        """What each way of straying adds to the total, and all evidence in one score; `new`: the amounts of a video.
 
         The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the sum of
         all evidence alone: the limit is one normal video's total and varies much.
         """
-        new = measure(video, signs, self.usual, self.severity)
         worth = worths(new, self.scales)
         total, limit = sum(worth.values()), self.limit
         if self.amounts:

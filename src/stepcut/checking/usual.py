@@ -23,11 +23,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from stepcut.checking.observe import Observed, mean_times, some_of, time_spent
+from stepcut.checking.observe import Observed, some_of
 from stepcut.checking.presence import Presence
 from stepcut.checking.warping import Slices
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import first_times, graph_of_occurrences
+from stepcut.order.learn import graph_of_occurrences
 from stepcut.order.orders import grouped
 
 PRIOR = 2.0
@@ -134,7 +134,7 @@ class Usual:
 def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = True) -> Usual:
     """What is usual in these videos; without `order` the graph has no edges, which `measure` does not need."""
     graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
-    spent = [pair for video in videos for pair in time_spent(video.occurrences).items()]
+    spent = [pair for video in videos for pair in video.spent.items()]
     first, often = graph.first, {step: graph.usual_times(step) for step in graph.steps}
     again = [step for step, times in often.items() if times > 1]
     pairs = [
@@ -155,7 +155,7 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
             (sum(t < often[s] for t in graph.times[s]), graph.occurs[s]) for s in again
         ),
     }
-    times = [mean_times(video) for video in videos]
+    times = [video.mean_times for video in videos]
     novelty = [
         video.novelty for video in videos if video.novelty is not None and len(video.novelty)
     ]
@@ -175,9 +175,7 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
         },
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
-        exchangeable=_exchangeable(
-            [list(first_times(video.occurrences)) for video in videos], first
-        ),
+        exchangeable=_exchangeable([list(video.first) for video in videos], first),
         slices=tuple(slices),
         presence=presence,
     )

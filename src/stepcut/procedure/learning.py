@@ -14,7 +14,7 @@ from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import Source, read_source
+from stepcut.features.extract import Source, read_inputs
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
@@ -177,7 +177,7 @@ def learn(
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
     with open_engine(run.engine, run.workers, run.address) as where:
-        features, failures = read_source(
+        features, failures = read_inputs(
             inputs,
             rate,
             as_spec(backbone),
