@@ -17,7 +17,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
-from stepcut.checking.presence import Presence, learn_presence, step_evidence
+from stepcut.checking.presence import Presence, learn_presence, step_evidence, word_for
 from stepcut.checking.report import Report
 from stepcut.checking.score import (
     BELIEVED,
@@ -750,6 +750,20 @@ def test_evidence_is_how_long_a_step_shows_clearly() -> None:
     rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
     np.testing.assert_allclose(step_evidence(rows, 2.0), np.log([1.625, 1.625]))
     assert observe(np.array([0, 0, -1, 1]), 1.0).evidence.tolist() == np.log([3.0, 2.0]).tolist()
+
+
+def test_the_words_for_probabilities_change_at_a_quarter_and_three_quarters() -> None:
+    words = [word_for(share) for share in (0.75, 0.74, 0.25, 0.24)]
+    assert words == ["seen", "not sure", "not sure", "not seen"]
+
+
+def test_novelty_is_averaged_over_four_seconds() -> None:
+    peak = np.zeros(40)
+    peak[20] = 1.0
+    shown = observe(np.zeros(40, dtype=int), 2.0, novelty=peak).novelty
+    assert shown is not None
+    assert np.flatnonzero(shown).tolist() == list(range(17, 25))
+    assert shown[20] == pytest.approx(1 / 8)
 
 
 def test_a_step_that_is_hard_to_see_is_never_certain() -> None:
