@@ -1,7 +1,7 @@
 """Report: what a check found in one video, for people, programs and notebooks."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -284,3 +284,32 @@ def describe_power(detection: Mapping[str, float]) -> str:
     step, half = detection["missing step"], detection.get("missing half")
     more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
     return f"A missing step would be found in {100 * step:.0f} % of cases{more}."
+
+
+# ------------------------------------------------------------------ what a person has accepted
+
+Accepted = tuple[str, int | None, str]
+"""A kind of finding, the step it is about, and, where it is about no step, the video."""
+
+
+def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, video: str) -> bool:
+    """Whether a finding of this `kind` about this `step`, in this `video`, is one that a person accepted.
+
+    >>> is_accepted({("missed", 2, "")}, "missed", 2, "new")
+    True
+    """
+    return (kind, step, "" if step is not None else video) in accepted
+
+
+def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
+    """The `report` without the findings that a person has `accepted`; fine where no other one is left."""
+    left = [
+        finding
+        for finding in report.findings
+        if not is_accepted(accepted, finding.kind, finding.step, report.video)
+    ]
+    if len(left) == len(report.findings):
+        return report
+    alarms = tuple(name for name in report.alarms if any(each.name == name for each in left))
+    score = report.score if left else min(report.score, 1.0)
+    return replace(report, findings=left, score=score, alarms=alarms)

@@ -14,10 +14,9 @@ import msgspec
 import numpy as np
 
 from stepcut.annotations import Annotations, Origin, middles
-from stepcut.checking.accepted import without_accepted
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.report import Report
+from stepcut.checking.report import Report, without_accepted
 from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
