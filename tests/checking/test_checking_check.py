@@ -334,7 +334,6 @@ def test_a_video_of_another_task_is_told_by_the_default_method(toy: Task) -> Non
     assert all(0 <= finding.start <= finding.end <= 2 for finding in two.findings)
 
 
-@pytest.mark.slow
 def test_a_part_of_the_task_is_no_other_task() -> None:
     """A video that lacks steps has another mean, but it is this task, and it deviates."""
     rng = np.random.default_rng(0)
