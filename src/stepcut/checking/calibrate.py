@@ -1,7 +1,8 @@
-"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may differ from that.
+"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may differ
+from that.
 
-How many of the deviations that are made in them the limit finds says, before any video is checked, what a check will
-be able to find with these videos.
+How many of the deviations that are made in them the limit finds says, before any video is checked,
+what a check will be able to find with these videos.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +41,8 @@ MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchang
 SOME = 3
 """How many steps, and how many pairs, of one video are tried."""
 GROUPS = 8
-"""Into how many groups videos are put that are judged by the others, where the method does not say so."""
+"""Into how many groups videos are put that are judged by the others, where the method does not say
+so."""
 
 
 def check_false_alarms(share: float) -> None:
@@ -79,8 +81,8 @@ def learn_expectations(
     embeddings
         (T, p) per video; without them another task is not noticed.
     left_out
-        The same, as a model sees each video that has not learned from it: a new video is segmented a little worse
-        than those learned from, and is compared with videos in the same situation.
+        The same, as a model sees each video that has not learned from it: a new video is segmented
+        a little worse than those learned from, and is compared with videos in the same situation.
     videos
         The name of each video; without them none can be marked as having a mistake.
     """
@@ -185,7 +187,8 @@ def _evidence(
     shown: Sequence[Observed],
     look: Callable[[int, Rows], Observed],
 ) -> tuple[Floats, Floats]:
-    """The evidence (N, K) for each step that a video does, as it is and with the rows of the step removed."""
+    """The evidence (N, K) for each step that a video does, as it is and with the rows of the step
+    removed."""
     count = 1 + max((one.step for video in learned for one in video.occurrences), default=-1)
     done, absent = (np.full((len(labels), count), np.nan) for _ in range(2))
     for place, video in enumerate(learned):
@@ -201,7 +204,8 @@ def _evidence(
 def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
     """The rows of changed videos, by what was changed.
 
-    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is not a deviation.
+    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is
+    not a deviation.
     """
     numbers = np.asarray(labels, dtype=np.int64)
     every = np.arange(len(numbers))

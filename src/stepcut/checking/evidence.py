@@ -1,4 +1,5 @@
-"""Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video."""
+"""Evidence: every way in which one video differs from what is usual, each with the chance of it in
+a normal video."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -30,12 +31,13 @@ class Sign(NamedTuple):
     others: tuple[int, ...] = ()
     """The steps that it was exchanged with."""
     how: str = ""
-    """Missed: fewer where it is done, but less often than is usual. Misordered: done too early (before what must
-    precede it) or too late. Unusual: short, long or apart."""
+    """Missed: fewer where it is done, but less often than is usual. Misordered: done too early
+    (before what must precede it) or too late. Unusual: short, long or apart."""
     measure: float = 0.0
     """Seconds spent, or times done; of a step that is missed, the probability that it was done."""
     weight: float = 1.0
-    """By how much it counts. Misordered: in what share of videos the steps could have been exchanged."""
+    """By how much it counts. Misordered: in what share of videos the steps could have been
+    exchanged."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Comparison:
     def whole(self) -> Observed:
         """The video with room, at the usual times, for the optional steps that it leaves out.
 
-        As many seconds as a step takes, times the share of the videos that do it, are what leaving it out takes away.
+        As many seconds as a step takes, times the share of the videos that do it, are what leaving
+        it out takes away.
         """
         video, usual = self.video, self.usual
         left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
@@ -70,7 +73,8 @@ class Comparison:
 
     @cached_property
     def late(self) -> dict[int, float]:
-        """How much later than usual each step comes, as a share of the video; free steps move others by their length."""
+        """How much later than usual each step comes, as a share of the video; free steps move
+        others by their length."""
         free, usually = self.severity.free, self.usual.times
         moved = sum(self.video.spent.get(step, 0.0) for step in free)
         moved /= max(self.whole.seconds, 1e-9)
@@ -107,10 +111,11 @@ class Comparison:
     def amounts(self) -> dict[str, float]:
         """How far the video differs in each way, 0 or so in a usual one.
 
-        `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the
-        mean; `missed`: the sum over steps of -ln of the chance of as little evidence in a normal video, and of being
-        done fewer times; the other kinds: the sum of -ln of the chances, by their weight, beyond what one step of all
-        shows by chance; `apart`: ln of how far it is apart from the others when it is laid beside them.
+        `length`: by how much its log seconds are less; `timing`: how far its steps are from their
+        usual times, in the mean; `missed`: the sum over steps of -ln of the chance of as little
+        evidence in a normal video, and of being done fewer times; the other kinds: the sum of -ln
+        of the chances, by their weight, beyond what one step of all shows by chance; `apart`: ln of
+        how far it is apart from the others when it is laid beside them.
         """
         away = [abs(late) for late in self.late.values()]
         amounts = {
@@ -125,7 +130,8 @@ class Comparison:
         return amounts
 
     def untimely(self, chance: float) -> list[Sign]:
-        """The step that is farthest from its usual time, if any; `chance`: of steps as far away as these."""
+        """The step that is farthest from its usual time, if any; `chance`: of steps as far away as
+        these."""
         if not (late := self.late):
             return []
         step = max(late, key=lambda one: abs(late[one]))
@@ -134,7 +140,8 @@ class Comparison:
         return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
     def apart(self, chance: float) -> list[Sign]:
-        """The stretch in which the video is least like the others; `chance`: of a video as far apart as this."""
+        """The stretch in which the video is least like the others; `chance`: of a video as far
+        apart as this."""
         along = self.beside.along
         if not along.any():
             return []
@@ -145,10 +152,11 @@ class Comparison:
 
 
 def _missed(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
-    """Every step by how likely it is missing, though normal videos do it: chance = 1 - P(usually done) P(not done).
+    """Every step by how likely it is missing, though normal videos do it: chance = 1 - P(usually
+    done) P(not done).
 
-    A step that is not in the segmentation was due before the first step that it must precede, and after the last one
-    before that which must precede it.
+    A step that is not in the segmentation was due before the first step that it must precede, and
+    after the last one before that which must precede it.
     """
     signs, graph, first = [], usual.graph, video.first
     done = usual.presence.probabilities(video.evidence)
@@ -170,7 +178,8 @@ def _missed(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
 
 
 def _fewer(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
-    """A step that is done, but less often than is usual; which of its times is missing is not known."""
+    """A step that is done, but less often than is usual; which of its times is missing is not
+    known."""
     signs = []
     for step, done in video.by_step.items():
         times = len(done)
@@ -191,8 +200,9 @@ def _fewer(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
 def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     """The fewest steps that explain every pair that is the other way round than in most videos.
 
-    One step done far too late stands behind many others: it is named, once, and not all of them. Found greedily: the
-    step in the most (and rarest) exchanges first; of two alike, the one that was done too early.
+    One step done far too late stands behind many others: it is named, once, and not all of them.
+    Found greedily: the step in the most (and rarest) exchanges first; of two alike, the one that
+    was done too early.
     """
     counts = usual.graph.first
     swaps = {
@@ -253,7 +263,8 @@ def _unusual(video: Observed, usual: Usual, whole: float) -> list[Sign]:
 
 
 def _rarer(pace: Scale, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
-    """The side, short or long, on which a duration lies; the chance is that of lying as far out on either side."""
+    """The side, short or long, on which a duration lies; the chance is that of lying as far out on
+    either side."""
     less = pace.less(seconds)
     how = "short" if less < 0.5 else "long"
     return Sign("unusual", 2 * min(less, 1 - less), start, end, step, how=how, measure=seconds)

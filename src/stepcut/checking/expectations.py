@@ -1,4 +1,5 @@
-"""Expectations: what a normal video looks like, how far it may stray, and what a check will find by that."""
+"""Expectations: what a normal video looks like, how far it may stray, and what a check will find by
+that."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -40,19 +41,21 @@ class Expectations:
     scales: dict[str, Scale]
     """What amounts are usual, for each way of straying."""
     amounts: dict[str, tuple[float, ...]]
-    """For each way, by how much every video learned from strays, judged by the others; empty where there are no others,
-    and in procedures of version 0.1.0."""
+    """For each way, by how much every video learned from strays, judged by the others; empty where
+    there are no others, and in procedures of version 0.1.0."""
     limit: float
     """The total beyond which a video is called wrong where amounts are not known."""
     false_alarms: float
     """The share of normal videos that may be called wrong, as asked for."""
     promised: float
-    """The share that the limit is set for: the one asked for, or the least that can be told from so few videos."""
+    """The share that the limit is set for: the one asked for, or the least that can be told from so
+    few videos."""
     alarmed: float
     """The share of the videos learned from beyond the limit, each judged by what the others say."""
     task: TaskModel = field(default_factory=lambda: TaskModel.from_json(None))
     detects: dict[str, float] = field(default_factory=dict)
-    """What share of deviations would be found: `missing step`, `missing half`, `exchanged steps`."""
+    """What share of deviations would be found: `missing step`, `missing half`, `exchanged
+    steps`."""
     severity: Severity = field(default_factory=Severity)
     videos: tuple[str, ...] = ()
     """The names of the videos that `amounts` are of: those that count as normal."""
@@ -62,10 +65,12 @@ class Expectations:
     """The changed videos that `detects` tells of."""
 
     def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
-        """What each way of straying adds to the total, and all evidence in one score; `new`: the amounts of a video.
+        """What each way of straying adds to the total, and all evidence in one score; `new`: the
+        amounts of a video.
 
-        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the sum of
-        all evidence alone: the limit is one normal video's total and varies much.
+        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it
+        depends on the sum of all evidence alone: the limit is one normal video's total and varies
+        much.
         """
         worth = worths(new, self.scales)
         total, limit = sum(worth.values()), self.limit
@@ -75,11 +80,12 @@ class Expectations:
         return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth) > limit))
 
     def without(self, mistakes: Collection[str]) -> Self:
-        """The same, where a person says that the videos `mistakes` hold mistakes: they are no normal ones, so they do
-        not say how far a normal one may stray.
+        """The same, where a person says that the videos `mistakes` hold mistakes: they are no
+        normal ones, so they do not say how far a normal one may stray.
 
-        What is usual is still told by all of them: that a few do it otherwise changes little, whereas one that strays
-        far sets the limit. Those that are left and a new one are still compared alike, so the promise holds.
+        What is usual is still told by all of them: that a few do it otherwise changes little,
+        whereas one that strays far sets the limit. Those that are left and a new one are still
+        compared alike, so the promise holds.
         """
         kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
         if len(kept) in (0, len(self.videos)):  # none would be left to compare with
@@ -98,7 +104,8 @@ class Expectations:
 
     @property
     def mixed(self) -> str:
-        """That the videos seem to show two tasks, which ones, and what to do; nothing where they show one."""
+        """That the videos seem to show two tasks, which ones, and what to do; nothing where they
+        show one."""
         if not self.groups:
             return ""
         lists = [
@@ -118,7 +125,8 @@ class Expectations:
 
     @property
     def forecast(self) -> str:
-        """What a check will be able to find with these videos, in one sentence; an estimate from changed videos."""
+        """What a check will be able to find with these videos, in one sentence; an estimate from
+        changed videos."""
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
         said = f"Expected detection rate with {counted(self.normal)}: {self._found}."
@@ -134,8 +142,9 @@ class Expectations:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval, every video counting
-        once, for what is found in one of its changed videos is mostly found in the others.
+        """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval,
+        every video counting once, for what is found in one of its changed videos is mostly found in
+        the others.
         """
         changed = {kind: len(set(planted.of)) for kind, planted in self.planted.items()}
         return {
@@ -145,8 +154,8 @@ class Expectations:
 
     @property
     def advice(self) -> str:
-        """Which videos to look at, as they may hold mistakes, and what a check finds without the first of them; nothing
-        where they are too few."""
+        """Which videos to look at, as they may hold mistakes, and what a check finds without the
+        first of them; nothing where they are too few."""
         if len(self.videos) < 3:
             return ""
         first, *others = self.oddest[:3]
@@ -199,7 +208,8 @@ class Expectations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again; of version 0.2.0, what a normal video looks like and no limits."""
+        """What `to_json` gave, read again; of version 0.2.0, what a normal video looks like and no
+        limits."""
         try:
             if "clarity" in record:
                 nothing: dict[str, Any] = {
@@ -257,7 +267,8 @@ class Expectations:
 
 
 def _wilson(share: float, videos: int) -> tuple[float, float]:
-    """The shares between which the true one lies in nine of ten cases, when `share` of so many videos was counted.
+    """The shares between which the true one lies in nine of ten cases, when `share` of so many
+    videos was counted.
 
     (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """

@@ -1,4 +1,5 @@
-"""Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it is."""
+"""Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it
+is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -56,7 +57,8 @@ class Observed:
 
     @cached_property
     def mean_times(self) -> dict[int, float]:
-        """When each step is done in the mean, from 0 at the beginning of the video to 1 at its end."""
+        """When each step is done in the mean, from 0 at the beginning of the video to 1 at its
+        end."""
         return {
             step: sum(one.spent * (one.start + one.end) / 2 for one in done)
             / (self.spent[step] * self.seconds)
@@ -71,7 +73,8 @@ def observe(
     novelty: Floats | None = None,
     embedding: Floats | None = None,
 ) -> Observed:
-    """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and embedding (T, p).
+    """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and
+    embedding (T, p).
 
     Without probabilities the labels are taken as certain.
     """

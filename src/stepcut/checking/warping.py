@@ -1,13 +1,15 @@
-"""Warping: how far a video is apart from those learned from when they are laid side by side, and where most.
+"""Warping: how far a video is apart from those learned from when they are laid side by side, and
+where most.
 
-A video is described by the means of N equal slices of its embedding, as rows of length 1. Two videos
-a and b are laid side by side by dynamic time warping (Sakoe and Chiba 1978),
+A video is described by the means of N equal slices of its embedding, as rows of length 1. Two
+videos a and b are laid side by side by dynamic time warping (Sakoe and Chiba 1978),
 
     D(i, j) = 1 - cos(a_i, b_j) + min( D(i-1, j-1), D(i-1, j), D(i, j-1) )
 
-and are apart by D(N, N) over the number of pairs on the best path. From the videos learned from, one is apart by the
-mean over the nearer half of them: there are several ways to do a task, and it need not be like all of them. What is
-left out, put in or done in another order shows here even where the cut did not find its steps.
+and are apart by D(N, N) over the number of pairs on the best path. From the videos learned from,
+one is apart by the mean over the nearer half of them: there are several ways to do a task, and it
+need not be like all of them. What is left out, put in or done in another order shows here even
+where the cut did not find its steps.
 """
 
 import math
@@ -26,7 +28,8 @@ Floats = NDArray[np.floating[Any]]
 SLICES = 50
 """N: of a video of ten minutes, one lasts twelve seconds."""
 FINE = 1000
-"""Rows are kept in thousandths, in memory as in files: the same is said of a video before and after."""
+"""Rows are kept in thousandths, in memory as in files: the same is said of a video before and
+after."""
 HIGHEST = 100_000
 """No step has such a number; a file that says so is damaged."""
 NEAREST = 1e-6
@@ -72,7 +75,8 @@ class Slices(NamedTuple):
 
 
 def slice_video(embedding: Floats, labels: Labels) -> Slices:
-    """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps of its rows (T,)."""
+    """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps
+    of its rows (T,)."""
     starts, ends = _bounds(len(embedding))
     return Slices(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
 
@@ -131,8 +135,8 @@ def lay_beside(
 
 @compiled_later
 def _align(cost: Floats) -> tuple[float, Floats]:
-    """The mean cost on the best path through costs (n, m), from the first to the last of both; and the mean of what it
-    meets in each row (n,)."""
+    """The mean cost on the best path through costs (n, m), from the first to the last of both; and
+    the mean of what it meets in each row (n,)."""
     n, m = cost.shape
     total = np.full((n + 1, m + 1), np.inf)
     total[0, 0] = 0.0

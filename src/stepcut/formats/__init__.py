@@ -1,4 +1,5 @@
-"""Files of timelines that people already have: read and write them, the format chosen by suffix and content.
+"""Files of timelines that people already have: read and write them, the format chosen by suffix and
+content.
 
 >>> import tempfile, pathlib
 >>> from stepcut.timeline import Segment, Timeline
