@@ -10,6 +10,7 @@ kitchen alone.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from shared import arguments
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
 from stepcut.methods import METHODS
@@ -128,7 +128,9 @@ def figures_of(row: str, given: Given, seed: int, quick: bool) -> list[float]:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="the folder of CaptainCook4D")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="tasks by name, such as 'toy 0' '9 omnivore'")

@@ -6,13 +6,13 @@ package can run, on the same recipes, features, K and scoring, are made anew.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared import arguments
 from stepcut.evaluation.score import score
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import strongest_directions
@@ -116,7 +116,7 @@ def measure(tasks: list[Task], backbone: str, seeds: int) -> dict[str, list[list
 
 
 def main() -> None:
-    parser = arguments(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     report = Path(__file__).parent / "reports" / "peers.md"

@@ -79,9 +79,17 @@ def check_labels(
             chance = float(ndtr(-worth["timing"]))
             signs += compared.untimely(chance)
         along = compared.beside.along
-        # Of what adds alike, that first in which the video is least like the others while it happens.
+        # Of what adds alike: what says where it is, the step done most often too many, and that in
+        # which the video is least like the others while it happens.
         ranked = sorted(
-            signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance)
+            signs,
+            key=lambda s: (
+                -_worth(s, worth),
+                s.step is None and s.kind != "unknown",
+                -s.measure if s.kind == "extra" else 0.0,
+                -_apart(s, along, shown.seconds),
+                s.chance,
+            ),
         )
         unseen = {one.step for one in steps if one.seen == "not seen" or one.name in alarms}
         loud = [

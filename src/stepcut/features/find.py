@@ -174,9 +174,9 @@ def _is_pattern(path: Path | Address) -> bool:
     return glob.has_magic(str(path)) and not path.exists()
 
 
-def all_files(path: Path | Address, pattern: bool = False) -> Places:
-    """All files below a folder, or those that match a glob; hidden folders are passed over, as are procedures. At an
-    address nothing is."""
+def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
+    """All files below a folder, or those that match a glob; hidden folders are passed over, as are
+    procedures unless `procedures` is true. At an address nothing is."""
     if isinstance(path, Address):
         return list(files_below(path, pattern))
     if pattern:
@@ -193,9 +193,8 @@ def all_files(path: Path | Address, pattern: bool = False) -> Places:
 
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=pass_over):
-        if {"config.json", "steps.json"} <= set(
-            files
-        ):  # a procedure, whose tensors are no features
+        # The tensors of a procedure are not features.
+        if not procedures and {"config.json", "steps.json"} <= set(files):
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
