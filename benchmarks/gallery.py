@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import stepcut as sc
+from shared import arguments
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
@@ -39,9 +40,7 @@ FLAGS = [
 
 def main() -> None:
     """Film, learn, draw, photograph, write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--method", default="stepcut")
     parser.add_argument("--set", default="{}", help="settings of the method, as JSON")
     parser.add_argument("--real", type=Path, help="a folder of real videos of one task")

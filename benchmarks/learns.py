@@ -19,7 +19,7 @@ import torch
 from scipy.stats import kendalltau
 
 from provenance import provenance
-from results_data import Kept, Labels, Recipe, recipes
+from shared import Kept, Labels, Recipe, recipes
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
 from stepcut.methods import METHODS

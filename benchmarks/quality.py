@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 
 from provenance import provenance
 from quality_tasks import Trial, trials
-from results_data import Kept
+from shared import Kept
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts

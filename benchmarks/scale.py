@@ -16,7 +16,6 @@ programs want the same cores, and how much they took is shown as well.
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -33,6 +32,7 @@ import numpy as np
 
 from extract import make_films, make_long_film, peak_resident
 from scale_tables import FPS, TABLES, fill
+from shared import arguments
 from stepcut.features.extract import extract
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import write_json, write_text
@@ -44,9 +44,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, short films")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from provenance import provenance
-from reduced import add_reduce, reduce_features
-from results_data import Kept
+from shared import Kept, add_reduce, reduce_features
 from stepcut.paper.datasets import Task, load
 from use import REDUCED
 from use_check import FEWEST, FOLDS, Learned

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import results_data
-from reduced import add_reduce, reduce_features
-from results_data import BACKBONES, BUILT_ON, GESTURES, SHORT, Kept, gestures
+import shared
+from shared import BACKBONES, BUILT_ON, GESTURES, SHORT, Kept, add_reduce, gestures, reduce_features
 from stepcut import __version__
 from stepcut.evaluation import score
 from stepcut.features.files import load_features
@@ -62,7 +61,7 @@ class Column:
 def recipes(roots: Sequence[Path]) -> Iterator[Column]:
     """The columns of CaptainCook4D, image features first."""
     for recipe in sorted(
-        results_data.recipes(*roots), key=lambda one: list(BACKBONES).index(one.backbone)
+        shared.recipes(*roots), key=lambda one: list(BACKBONES).index(one.backbone)
     ):
         seen = np.unique(
             np.concatenate([[0], *recipe.true])

@@ -117,6 +117,7 @@ def test_a_failure_is_tried_again_when_rights_or_contents_change(
     assert list(watch.poll()) == list(Watch(tmp_path, check, settle=60).poll()) == []
 
 
+@pytest.mark.slow
 def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,6 +69,7 @@ def own_files(place: Path) -> dict[str, Any]:
     return {name: state for name, state in found.items() if name not in ours}
 
 
+@pytest.mark.slow
 def test_what_stepcut_did_not_write_stays(place: Path, features: Path) -> None:
     put_own_files(place)
     before = own_files(place)

@@ -26,7 +26,6 @@ from stepcut.features.find import (
     Inputs,
     Source,
     find_features,
-    name_videos,
     unique_names,
 )
 from stepcut.features.sensors import read_sensors
@@ -217,7 +216,7 @@ def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None
     given = None if rate is None else as_rate(rate, "rate")
     load = read_sensors if inputs.kind == "sensor file" else _load_one
     loaded: dict[str, Features] = {}
-    for file, name in zip(inputs.files, name_videos(inputs.files), strict=True):
+    for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
             loaded[name] = load(file, name, given)
         except FeatureError as error:
