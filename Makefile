@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo dist test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz soak lint types clean
+.PHONY: demo dist test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz attack soak lint types clean
 
 demo: $(VENV)/.user  ## install what a user installs, then tell the whole story on made-up videos
 	$(BIN)/stepcut demo -o demo
@@ -38,8 +38,12 @@ docs: $(VENV)/.docs  ## the site, into site/: offline, with the reference made o
 	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet --strict
 
 SECONDS ?= 60
-fuzz: $(VENV)/.ready  ## mutated files for every reader, loader and the decoder: make fuzz SECONDS=3600
+fuzz: $(VENV)/.ready  ## mutated files, playlists, links and journals for every reader: make fuzz SECONDS=3600
 	PYTHONPATH=tests/kit $(BIN)/python tests/kit/fuzz_kit.py $(SECONDS)
+
+ROUNDS ?= 1
+attack: $(VENV)/.ready  ## attacks through the command line, as a table: make attack ROUNDS=5
+	PYTHONPATH=tests/kit $(BIN)/python tests/kit/attacks.py $(ROUNDS)
 
 soak: $(VENV)/.ready  ## guide, broken films, readers and kills, a quarter of the time each: make soak SECONDS=3600
 	$(BIN)/python benchmarks/soak.py $(SECONDS)

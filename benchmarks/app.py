@@ -7,7 +7,6 @@ every page of the app instead, for docs/.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from shared import arguments
 from stepcut.colours import colour
 from stepcut.show.app.routes import make_app
 from stepcut.show.app.workspace import Workspace
@@ -38,9 +38,7 @@ WATCH = """() => {
 
 def main() -> None:
     """Measure, or photograph."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--videos", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--shots", type=Path, help="photograph the pages into this folder")

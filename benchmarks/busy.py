@@ -9,7 +9,6 @@ The aim: at most 2.5 times the quiet wall time at load 6 on two cores, and CPU t
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
@@ -22,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
+from shared import arguments, report
+
 SPIN = {"OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "200", "OPENBLAS_THREAD_TIMEOUT": "26"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument(
         "features", nargs="?", help="a folder of features; without one, they are made"
     )
@@ -91,4 +90,5 @@ def make_features(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

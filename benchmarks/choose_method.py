@@ -1,4 +1,4 @@
-"""The settings of the default method, chosen on some recipes and reported on the others, in turn (docs/results.md).
+"""The settings of the default method, chosen on some recipes and reported on the others, in turn (reports/recipes.md).
 
     python benchmarks/choose_method.py DATA [--jobs 16] [--seeds 3] [--keep choose_method.jsonl]
 
@@ -8,7 +8,6 @@ figure of the last line has seen its own labels. A recipe's columns leave togeth
 
 from __future__ import annotations
 
-import argparse
 import json
 from itertools import product
 from multiprocessing import get_context
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from results_data import SHORT, Recipe, recipes
+from shared import SHORT, Recipe, arguments, recipes, report
 from stepcut.evaluation import score
 from stepcut.methods.inputs import fingerprint
 from stepcut.methods.stepcut.method import LIGHT
@@ -103,7 +102,7 @@ def table(known: dict[str, float], seeds: int) -> Table:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=3)
@@ -136,4 +135,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

@@ -8,13 +8,12 @@ F1 (`strict`, K = the number of true steps).
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-from cut_data import recipe_tasks, toy_tasks
+from shared import arguments, recipe_tasks, report, toy_tasks
 from stepcut.evaluation import score
 from stepcut.methods import METHODS
 from stepcut.paper.cnc.procut import ProCut
@@ -27,9 +26,7 @@ RIVALS = ("kmeans", "subset", "asot", "uniform", "random")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument(
         "--data", type=Path, help="the folder of CaptainCook4D; toy features alone without it"
     )
@@ -79,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

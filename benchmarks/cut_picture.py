@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cut_data import toy_tasks
+from shared import arguments, toy_tasks
 from stepcut.colours import colour
 from stepcut.evaluation import score
 from stepcut.methods import METHODS
@@ -34,7 +33,7 @@ def draw(labels: Any, y: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument(
         "-o",
         "--output",

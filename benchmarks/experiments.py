@@ -1,6 +1,6 @@
-"""The tables of docs/experiments.md: experiments of the paper on real features and on the toy kitchen.
+"""The tables of reports/experiments.md: experiments of the paper on real features and on the toy kitchen.
 
-    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write docs/experiments.md] [--only NAME ...] [--quick]
+    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write REPORT] [--only NAME ...] [--quick]
 
 DATA_DIR holds captaincook4d/ and egoprocel/ as `stepcut data info NAME` describes them. Work that is finished is kept
 in --out, so the script goes on where it stopped. `--quick` takes one task and one seed. Every loss and segmenter runs
@@ -9,11 +9,11 @@ with its own defaults: no setting was chosen here.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-import pages
+import shared
+from shared import arguments
 from stepcut.paper.experiments import Results, run_experiment
 from stepcut.progress import Bar
 
@@ -52,9 +52,7 @@ def run(name: str, root: Path, out: Path, quick: bool, jobs: int | None) -> Resu
 
 def main() -> None:
     """Run, then print the tables or put them into the page between their marks."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument(
         "data", type=Path, help="the folder that holds captaincook4d/ and egoprocel/"
     )
@@ -86,7 +84,7 @@ def main() -> None:
             print(f"\n{name}\n{text}")
             continue
         args.write.write_text(
-            pages.fill(args.write.read_text(encoding="utf-8"), {name: text}), encoding="utf-8"
+            shared.fill(args.write.read_text(encoding="utf-8"), {name: text}), encoding="utf-8"
         )
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from shared import arguments
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.extract import extract
@@ -43,9 +44,7 @@ MEMORY_GOAL = 1500
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("videos", nargs="*", help="folders or files; without any, films are made")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--rounds", type=int, default=5)

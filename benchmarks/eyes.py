@@ -12,7 +12,6 @@ second after and before is appended, for the classifier alone.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from results_data import GESTURES, gestures
 from results_toy import KITCHENS, see
+from shared import GESTURES, arguments, gestures, report
 from stepcut.evaluation import score
 from stepcut.features.backbones.lite0 import DIM
 from stepcut.features.extract import extract
@@ -37,9 +36,7 @@ Labels = NDArray[np.int64]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("data", type=Path, nargs="?", help="a folder with videos/ and gestures/")
     parser.add_argument("--kitchens", type=Path, help="a folder for toy kitchens")
     parser.add_argument("--layers", default="pooled,layout")
@@ -145,4 +142,5 @@ def standard(piece: Floats) -> Floats:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with report(__file__):
+        sys.exit(main())

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import stepcut as sc
+from shared import arguments
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
@@ -39,9 +40,7 @@ FLAGS = [
 
 def main() -> None:
     """Film, learn, draw, photograph, write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--method", default="stepcut")
     parser.add_argument("--set", default="{}", help="settings of the method, as JSON")
     parser.add_argument("--real", type=Path, help="a folder of real videos of one task")
@@ -154,32 +153,33 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
             'plots.timelines(proc, truth="annotations/")',
         ),
         (
-            "Where frames lie: good steps are islands on the left and mixed on the right",
+            "Frames in the plane: good steps are islands on the left and mixed on the right",
             "embedding.png",
             "plots.embedding(proc)",
         ),
         ("What must precede what", "graph.svg", "plots.graph(proc)"),
         ("Orders, the most followed first", "orders.svg", "plots.orders(proc)"),
         ("Which steps join when fewer are wanted", "hierarchy.svg", "plots.hierarchy(proc)"),
-        ("Found and true steps", "confusion.svg", 'plots.confusion(proc, truth="annotations/")'),
-        ("The loss while learning, of a method that trains (cnc)", "loss.svg", "plots.loss(proc)"),
+        (
+            "Discovered and true steps",
+            "confusion.svg",
+            'plots.confusion(proc, truth="annotations/")',
+        ),
+        ("Training loss (method cnc)", "loss.svg", "plots.loss(proc)"),
     ]
     lines = [
-        "# Gallery",
-        "",
-        f"Made by `benchmarks/gallery.py` from the toy kitchen (8 videos, 6 steps): {what}.",
-        "The pictures show what stepcut draws; they are no measure of how good it is.",
-        "",
-        "Each function gives a matplotlib figure; `plots.save(figure, path)` writes it as PNG, SVG or PDF.",
-        "The same step has the same colour everywhere.",
+        "# Plots",
         "",
         "```python",
-        "import stepcut",
+        "import stepcut as sc",
         "from stepcut.show import plots",
         "",
-        'proc = stepcut.load("kitchen.proc")',
+        'proc = sc.load("sandwich.proc")',
         'plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")',
         "```",
+        "Each function returns a matplotlib figure; `plots.save` writes PNG, SVG or PDF.",
+        "",
+        f"The pictures show a toy kitchen (8 videos, 6 steps; {what}), so they say nothing about quality on real videos.",
     ]
     for title, file, code in pictures:
         if (args.out / "images" / file).exists():
@@ -187,14 +187,14 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
     lines += [
         "",
         "## The report",
-        "`stepcut report P -o report.html`: one file, no network.",
+        "`stepcut report P -o report.html`: one file that needs no network.",
         "",
         "![The report](images/report.jpg)",
     ]
     lines += [
         "",
         "## The viewer",
-        "`stepcut view P`; see [view.md](view.md).",
+        "`stepcut view P`; see [App and viewer](app.md).",
         "",
         "![The viewer](images/view.jpg)",
     ]

@@ -6,11 +6,11 @@ python benchmarks/labels.py 6 csv elan
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
+from shared import arguments, report
 from stepcut.formats import FORMATS, read_all, write
 from stepcut.tables import Table
 from stepcut.timeline import Segment, Timeline
@@ -28,9 +28,7 @@ def make(segments: int) -> Timeline:
 
 def main() -> None:
     """Write and read a file of each format."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("megabytes", type=float, nargs="?", default=60.0)
     parser.add_argument("formats", nargs="*", default=list(FORMATS))
     args = parser.parse_args()
@@ -55,4 +53,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

@@ -9,7 +9,6 @@ to learn. Every figure is kept in the `--keep` file, so a second call goes on wh
 from __future__ import annotations
 
 import argparse
-import datetime
 import shlex
 import statistics
 from pathlib import Path
@@ -19,13 +18,13 @@ import numpy as np
 import torch
 from scipy.stats import kendalltau
 
-from results_data import Kept, Labels, Recipe, recipes
+from provenance import provenance
+from shared import Kept, Labels, Recipe, recipes
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
 from stepcut.methods import METHODS
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.network import centre_and_smooth
-from stepcut.version import __version__
 
 TRAINED: dict[str, dict[str, Any]] = {
     "tc3i": {},
@@ -43,10 +42,10 @@ CHOSE_SETTINGS = {"omnivore 1", "omnivore 8", "omnivore 12", "pe_core_b16 16"}
 
 REPORT = """# What the paper's embedder learns
 
-Made by `python benchmarks/learns.py {command}`, stepcut {version}, {date}, torch {torch}
-on a CPU. Data: CaptainCook4D, recipes {tasks}, features at one row a second. K = the true number of steps.
-Seeds 0 to {last}: mean ± standard deviation over seeds. Embeddings have 128 dimensions. Training takes ten
-passes over the rows, here {iterations} iterations of 5 x 32 frames.
+{provenance}
+
+K is the true number of steps. Figures are mean ± standard deviation over seeds, with torch {torch} on a CPU.
+Embeddings have 128 dimensions. Training takes ten passes over the rows, here {iterations} iterations of 5 x 32 frames.
 
 - *same step*: share of the frames of a step whose nearest neighbour in another video is of the same step, %
 - *tau*: Kendall's tau of the alignment; 1 when nearest neighbours come in the order of time
@@ -160,14 +159,14 @@ def main() -> None:
     write_text(
         given.output,
         REPORT.format(
-            command=f"DATA --seeds {given.seeds} --rows {shlex.join(given.rows)}",
-            version=__version__,
-            date=datetime.datetime.now(tz=datetime.UTC).date(),
+            provenance=provenance(
+                f"python benchmarks/learns.py DATA --seeds {given.seeds} --rows {shlex.join(given.rows)}",
+                f"0 to {given.seeds - 1}",
+                f"CaptainCook4D, recipes {', '.join(keys)}, features at one row per second",
+            ),
             torch=torch.__version__,
-            last=given.seeds - 1,
             iterations=f"{min(used)} to {max(used)}" if used else "no",
             chosen=", ".join(sorted(CHOSE_SETTINGS)),
-            tasks=", ".join(keys),
             tables="\n\n".join(parts),
         ),
     )

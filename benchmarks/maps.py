@@ -1,4 +1,4 @@
-"""The paper's embedder on conv4c maps of raw video: every loss, every cut, K, frozen or tuned. See docs/experiments.md.
+"""The paper's embedder on conv4c maps of raw video: every loss, every cut, K, frozen or tuned. See reports/experiments.md.
 
     python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...   frames as JPEG
     python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]  on a GPU
@@ -11,7 +11,6 @@ that stepcut reads. After `--seconds` no further run of the plan is begun; what 
 
 from __future__ import annotations
 
-import argparse
 import io
 import multiprocessing
 import time
@@ -22,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shared import arguments
 
 RATE = 2
 NUMBERS = (6, 7, 10, 12, 15)
@@ -328,9 +329,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
 
 def main() -> None:
     """Run one of the three steps."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("step", choices=["pack", "train", "cut"])
     parser.add_argument("folder", type=Path)
     parser.add_argument(

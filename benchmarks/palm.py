@@ -9,7 +9,6 @@ accuracy is that of the linear classifier of `eyes.py`; `found`: the share of fr
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyes import RATE, linear
-from results_data import gestures
+from shared import arguments, gestures, report
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.openvino_runtime import import_openvino
 from stepcut.features.extract import extract
@@ -80,9 +79,7 @@ def _scaled(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 def main() -> int:
     """Print the accuracies, and in how many frames of these and of other videos a palm is found."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("data", type=Path, help="a folder with videos/ and gestures/")
     parser.add_argument("detector", type=Path)
     parser.add_argument(
@@ -117,4 +114,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with report(__file__):
+        sys.exit(main())

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from provenance import provenance
 from stepcut.evaluation.score import score
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import strongest_directions
@@ -44,6 +45,8 @@ PEERS = (
 """System, code, `strict` F1 on image and on clip features, MoF over frames of steps."""
 
 REPORT = """# stepcut beside its peers
+
+{provenance}
 
 CaptainCook4D, `strict` F1 in percent, one matching per recipe, K = the true number of steps. Features:
 {directions} principal directions of `pe_core_b16` (image) and `omnivore` (clip), one row per second.
@@ -141,6 +144,11 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(
         REPORT.format(
+            provenance=provenance(
+                "python benchmarks/peers.py DATA...",
+                f"0 to {options.seeds - 1}; one for peers",
+                "CaptainCook4D features, test recipes",
+            ),
             directions=DIRECTIONS,
             image=listed["pe_core_b16"],
             clip=listed["omnivore"],

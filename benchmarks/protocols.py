@@ -1,6 +1,6 @@
-"""The tables of docs/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
+"""The tables of reports/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
 
-    python benchmarks/protocols.py EGOPROCEL_DIR [--write docs/protocols.md] [--quick]
+    python benchmarks/protocols.py EGOPROCEL_DIR [--write benchmarks/reports/protocols.md] [--quick]
 
 EGOPROCEL_DIR holds the annotations as `stepcut data info egoprocel` describes them. Nothing is learned, so no data
 chose any setting; random is the mean of five seeds.
@@ -8,12 +8,12 @@ chose any setting; random is the mean of five seeds.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 
-import pages
+import shared
+from shared import arguments
 from stepcut.evaluation import score
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.compare import baseline
@@ -129,9 +129,7 @@ def fewer(parts: dict[str, list[Labels]]) -> list[str]:
 
 def main() -> None:
     """Print the tables, or put them into a page between their marks."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("data", help="the folder of the EgoProceL annotations")
     parser.add_argument(
         "--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->"
@@ -145,7 +143,7 @@ def main() -> None:
     tables = {name: "\n".join([*lines, "", made]) for name, lines in made_of.items()}
     if args.write:
         args.write.write_text(
-            pages.fill(args.write.read_text(encoding="utf-8"), tables), encoding="utf-8"
+            shared.fill(args.write.read_text(encoding="utf-8"), tables), encoding="utf-8"
         )
     else:
         print("\n\n".join(f"{name}\n{text}" for name, text in tables.items()))

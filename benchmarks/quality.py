@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import spearmanr
 
+from provenance import provenance
 from quality_tasks import Trial, trials
-from results_data import Kept
+from shared import Kept
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts
 from stepcut.methods.constraints import as_constraints
 from stepcut.methods.quality import CHANCE, WEIGHTS, fingerprint, gather_evidence, shorten
-from stepcut.version import __version__
 
 REPORT = Path(__file__).parent / "reports" / "quality.md"
 PREDICTORS = [name for name in WEIGHTS if name != "one"]
@@ -198,8 +198,14 @@ def report(
     lines = [
         "# Quality: how well the estimate holds on tasks that were left out",
         "",
-        f"Made by `benchmarks/quality.py`, stepcut {__version__}. Right: share of all rows, background included, after one",
-        "matching per task. Each task is estimated by what was fitted to the other groups (one recipe is one group).",
+        provenance(
+            "python benchmarks/quality.py DATA",
+            "0",
+            "CaptainCook4D, JIGSAWS knot tying, OpenPack, toy kitchens, mixed and unrelated videos",
+        ),
+        "",
+        "Right: share of all rows, background included, after one matching per task.",
+        "Each task is estimated by what was fitted to the other groups (one recipe is one group).",
         "",
         "| tasks | number | in the 80 % interval, % | rank correlation | mean absolute error, points |",
         "|---|---|---|---|---|",

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from results_data import Recipe, knots, recipes
 from results_toy import KITCHENS
 from rounds import make_rounds
+from shared import Recipe, knots, recipes
 from stepcut.toy import STEPS, toy_features
 
 BACKBONES = ("pe_core_b16", "omnivore")

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import stepcut as sc
+from shared import arguments
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.paper.datasets import load
 from stepcut.show import plots
@@ -172,7 +172,7 @@ def screencast(folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("picture", choices=("charts", "timelines", "screencast"))
     parser.add_argument("source", type=Path, nargs="?", help="data or a procedure")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md: recipes of CaptainCook4D and surgical knots, K by itself, oracles.
+"""The tables of reports/recipes.md: recipes of CaptainCook4D and surgical knots, K by itself, oracles.
 
     python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only strict,auto]
 
@@ -9,7 +9,6 @@ Every figure is kept in the `--keep` file as soon as it is known, so a second ca
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from results_data import BUILT_ON, SHORT, Kept, Labels, Recipe, knots, recipes
+from shared import BUILT_ON, SHORT, Kept, Labels, Recipe, arguments, knots, recipes
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
 from stepcut.methods.arithmetic import normalised_times
@@ -285,7 +284,7 @@ def oracles(recipe: Recipe) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument(
         "more", type=Path, nargs="?", help="recipes that the method was not built on"

@@ -7,7 +7,6 @@ Of each recipe the recording in the middle, by its own F1 under the matching of 
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from cut_picture import GAP, HEIGHT, LEFT, WIDTH, draw
 from results import method, named_f1
-from results_data import Recipe, recipes
+from shared import Recipe, arguments, recipes
 from stepcut.evaluation import score
 from stepcut.methods import METHODS
 from stepcut.version import __version__
@@ -30,7 +29,7 @@ def renamed(cut: list[NDArray[np.int64]], recipe: Recipe) -> list[NDArray[np.int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path(__file__).parents[1] / "docs/images/results.svg"

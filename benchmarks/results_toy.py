@@ -1,4 +1,4 @@
-"""The toy table of docs/results.md: whole videos through the default backbone, plain, half background, free order.
+"""The toy table of reports/recipes.md: whole videos through the default backbone, plain, half background, free order.
 
     python benchmarks/results_toy.py [--work DIR] [--seeds 4] [--first 4]
 
@@ -8,13 +8,13 @@ videos and features, so that a second call only learns.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from shared import arguments
 from stepcut.evaluation import score
 from stepcut.features.extract import extract
 from stepcut.features.spec import DEFAULT, FeatureSpec
@@ -52,7 +52,7 @@ def see(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = arguments(__doc__)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--seeds", type=int, default=4, help="kitchens of each kind")
     parser.add_argument(

@@ -11,7 +11,6 @@ the steps, cut by the ProCut Module, in the commonest order.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from maps import RATE
+from shared import arguments, report
 from stepcut.methods import METHODS
 from stepcut.tables import Table
 from stepcut.version import __version__
@@ -67,9 +67,7 @@ def judge(embedded: Videos, states: Videos) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--states", type=Path, required=True)
     args = parser.parse_args()
@@ -95,4 +93,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

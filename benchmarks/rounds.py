@@ -4,7 +4,7 @@ Made features, two rows a second: twelve videos of a start, rounds of four actio
 end; every action has a look of its own, every video an offset, rows have noise and a slow drift. Beside the default
 stand equal parts, k-means on the centred rows smoothed over a second, the default with the width that would suit steps
 that come once each, and the default on five of the videos. Then what a check of new videos says, learned from sixteen,
-and what the guide takes to come next when an action ends (docs/use.md).
+and what the guide takes to come next when an action ends (reports/check.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What workers and Ray cost and gain on this machine, and what that means for a cluster.
 
-    python benchmarks/scale.py                      measure and print the tables of docs/parallel.md (about 7 minutes)
+    python benchmarks/scale.py                      measure and print the tables of reports/scale.md (about 7 minutes)
     python benchmarks/scale.py --quick              a minute or two instead
-    python benchmarks/scale.py --costs scale_costs.json --docs ../docs/parallel.md    the same, kept and put in the page
+    python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md    the same, kept and put in the page
     python benchmarks/scale.py --tables scale_costs.json                           no measuring: the tables from a file
 
 Efficiency: frames per second of two workers over twice those of one, each on a core of its own, which its decoder and
@@ -16,7 +16,6 @@ programs want the same cores, and how much they took is shown as well.
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -33,6 +32,7 @@ import numpy as np
 
 from extract import make_films, make_long_film, peak_resident
 from scale_tables import FPS, TABLES, fill
+from shared import arguments
 from stepcut.features.extract import extract
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import write_json, write_text
@@ -44,9 +44,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, short films")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

@@ -10,7 +10,6 @@ feature differs by a bit. With --piece, videos of twice as many seconds or more 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from shared import arguments, report
 from stepcut.features import extract as extraction
 from stepcut.features.backbones import HeldBackbone, load_backbone, open_backbone
 from stepcut.features.contract import Features
@@ -29,9 +29,7 @@ from stepcut.version import __version__
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("videos", nargs="+", help="folders or files")
     parser.add_argument("--device", default="cuda", help="cuda (default) or cpu")
     parser.add_argument(
@@ -92,4 +90,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with report(__file__):
+        sys.exit(main())

@@ -1,11 +1,11 @@
-"""The tables of docs/parallel.md from what benchmarks/scale.py has measured: figures, costs, capacity plan."""
+"""The tables of reports/scale.md from what benchmarks/scale.py has measured: figures, costs, capacity plan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import pages
+import shared
 from stepcut.progress import duration
 
 FPS = 2
@@ -104,4 +104,4 @@ TABLES: dict[str, Callable[[Costs], str]] = {"figures": figures, "costs": unit_c
 
 def fill(text: str, costs: Costs) -> str:
     """The page with its tables made anew: each stands between `<!-- NAME ... -->` and `<!-- end -->`."""
-    return pages.fill(text, {name: table(costs) for name, table in TABLES.items()})
+    return shared.fill(text, {name: table(costs) for name, table in TABLES.items()})

@@ -6,7 +6,6 @@ python benchmarks/size.py --install  also installs the package twice into new en
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from shared import arguments, report
 from stepcut.tables import Cell, Table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,10 +103,9 @@ def _bytes(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--install", action="store_true", help="weigh an install as well (minutes)")
     args = parser.parse_args()
     tables = [lines_by_folder(), house(), times()] + ([weights()] if args.install else [])
-    print("\n\n".join(map(str, tables)))
+    with report(__file__):
+        print("\n\n".join(map(str, tables)))

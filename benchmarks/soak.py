@@ -9,7 +9,6 @@ kills   a learning run killed at a random moment and started again: does it end 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import stepcut as sc
+from shared import arguments
 from stepcut.toy import make_kitchen
 
 READERS = 50
@@ -214,9 +214,7 @@ def resident(pid: int) -> float:
 
 def main() -> int:
     """Run the parts that are asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("seconds", type=float, nargs="?", default=600.0)
     parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS))
     args = parser.parse_args()

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reduced import add_reduce, reduce_features
-from results_data import Kept
+from provenance import provenance
+from shared import Kept, add_reduce, reduce_features
 from stepcut.paper.datasets import Task, load
-from stepcut.version import __version__
 from use import REDUCED
 from use_check import FEWEST, FOLDS, Learned
 from use_figures import area, backbone_of, is_wrong, true_labels
@@ -68,8 +67,11 @@ def report(results: list[dict[str, Any]]) -> str:
     lines = [
         "# Steps: how well the probability tells whether a step was done",
         "",
-        f"Made by `benchmarks/steps.py`, stepcut {__version__}, CaptainCook4D, held-out normal recordings. Each step is",
-        "judged as it is (present) and after its rows were removed. A step is called *not seen* below 0.25.",
+        provenance(
+            "python benchmarks/steps.py DATA MORE", "0", "CaptainCook4D, held-out normal recordings"
+        ),
+        "",
+        "Each step is judged as it is (present) and after its rows were removed. A step is called *not seen* below 0.25.",
     ]
     for how, said in BEFORE.items():
         removed, present = (

@@ -1,4 +1,4 @@
-"""Is it better to label what `suggest` names than what one draws at random? A table of docs/teach.md.
+"""Is it better to label what `suggest` names than what one draws at random? A table of reports/labels.md.
 
     python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4] [--first 0]
 
@@ -9,14 +9,12 @@ asked for one recording at a time, and the procedure is taught in between, as a 
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reduced import add_reduce, reduce_features
-from results_data import Kept
+from shared import Kept, add_reduce, arguments, reduce_features
 from stepcut import __version__
 from stepcut.tables import Table
 from teach import Bench, Column, knots, recipes
@@ -74,9 +72,7 @@ def _ahead(result: dict[str, Any], number: int) -> list[float]:
 
 def main() -> None:
     """Measure what is not kept yet, in processes of their own, and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
     parser.add_argument("--keep", type=Path, required=True)

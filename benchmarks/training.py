@@ -6,7 +6,6 @@ Random features, seed 0: the time does not depend on what they hold.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from shared import arguments, report
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.version import __version__
 
@@ -40,9 +40,7 @@ def measure(kind: str, loss: str, device: str, iterations: int) -> float:
 
 def main() -> None:
     """Print a row per loss."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--kinds", nargs="+", default=["vectors"], help="vectors, maps")
     parser.add_argument("--losses", nargs="+", default=["tc3i", "tcc", "lav", "lav+tcc"])
@@ -58,4 +56,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from shared import arguments, report
 from stepcut.files.atomic import whole_file
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.tune import TunableBackbone
@@ -79,9 +79,7 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     decoding = verbs.add_parser("decode")
     decoding.add_argument("videos", nargs="+", type=Path)
@@ -102,4 +100,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

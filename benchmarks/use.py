@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reduced import add_reduce, reduce_features
+from shared import add_reduce, reduce_features
 from stepcut.order import learn_graph
 from stepcut.paper.datasets import Task, load
 from stepcut.tables import Cell, Table

@@ -7,11 +7,11 @@ trials keep an order. Learned without labels, and with three labelled trials.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 
+from shared import arguments
 from stepcut.features.files import load_features
 from stepcut.order import learn_graph
 from stepcut.tables import Table
@@ -25,9 +25,7 @@ KINDS = ("normal", "half", "third", "step out", "exchange")
 
 def main() -> None:
     """Print what is found of planted deviations, and how well another task is told."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("features", type=Path)
     parser.add_argument("gestures", type=Path)
     parser.add_argument("--others", type=Path)

@@ -16,8 +16,9 @@ from stepcut.timeline import Segment, Timeline
 
 pytest_plugins = ["show_fixtures"]
 
-# The same examples in every run: a gate must not fail by luck. To look for new ones: --hypothesis-profile default.
-settings.register_profile("gate", derandomize=True)
+# The same examples in every run, and no deadline: a gate must not fail by luck.
+# To look for new ones: --hypothesis-profile default.
+settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import stepcut
@@ -42,13 +43,17 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """The modules of ours that a file imports, each with whether a type checker alone does."""
     found = []
 
     def visit(node: ast.AST, typing_only: bool) -> None:
-        if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_":
-            return  # how data looks in a notebook is the business of show, which it may ask late
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for child in node.body:
                 visit(child, True)
@@ -63,7 +68,7 @@ def imports(path: Path) -> list[tuple[str, bool]]:
         for child in ast.iter_child_nodes(node):
             visit(child, typing_only)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    visit(tree_of(path), False)
     return found
 
 
@@ -87,9 +92,7 @@ def imported_by(body: list[ast.stmt]) -> list[str]:
 
 
 def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
-    trees = {
-        module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()
-    }
+    trees = {module: tree_of(path) for module, path in MODULES.items()}
 
     def loaded(module: str, seen: set[str]) -> set[str]:
         """All that is imported along with a module."""
@@ -104,8 +107,6 @@ def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
     for module, tree in trees.items():
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                if function.name == "_repr_html_":
-                    continue
                 for name in set(imported_by(function.body)) & trees.keys():
                     if not (loaded(name, set()) - loaded(module, set())) & HEAVY:
                         needless.append(f"{module} -> {name}")

@@ -1,42 +1,96 @@
-"""The code in the docs runs, and the pages of the site exist."""
+"""The docs: code runs, commands are understood, links lead somewhere, and the pages stay short and complete."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import re
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
+import import_graph
+import numpy as np
 import pytest
+
+import stepcut
+from stepcut.cli.main import main
+from stepcut.cli.parser import COMMANDS, make_parser
+from stepcut.formats import write_folder
+from stepcut.toy import toy_features
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+REPORTS = sorted((ROOT / "benchmarks" / "reports").glob("*.md"))
+WITH_CODE = ["start", "learn", "teach", "check", "guide", "evaluate", "method", "api", "gallery"]
+"""Pages whose Python blocks run on toy features; tests of their own run those of the others."""
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str = "") -> list[str]:
+    """The code blocks of a page in one language, or all of them."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    return [code for kind, code in found if language in ("", kind)]
+
+
+def name_of(page: Path) -> str:
+    return page.name
+
+
+# ---------------------------------------------------------------------- code
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the examples speak of, as feature files: sandwich/, new.npy, labels, and a procedure."""
+    folder = tmp_path_factory.mktemp("docs")
+    rows, timelines = toy_features(videos=5, seed=3, dim=8)
+    named = [
+        stepcut.Timeline(line.segments, line.duration, video=f"video{number}")
+        for number, line in enumerate(timelines, start=1)
+    ]
+    with contextlib.chdir(folder):
+        Path("sandwich").mkdir()
+        for line, video in zip(named[:4], rows[:4], strict=True):
+            np.save(f"sandwich/{line.video}.npy", video)
+        np.save("new.npy", rows[4])
+        write_folder("annotations", named[:4], "csv")
+        write_folder("corrected", named[:2], "csv")
+        proc = stepcut.learn("sandwich/", steps=6, restarts=2, names=sorted(named[0].steps))
+        proc.save("sandwich.proc")
+    return folder
+
+
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_the_examples_of_a_page_run(kitchen: Path, name: str, tmp_path: Path) -> None:
+    code = blocks(read(ROOT / "docs" / f"{name}.md"), "python")
+    assert code
+    shared: dict[str, Any] = {"__name__": name}
+    shutil.copytree(kitchen, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        for block in code:
+            exec(compile(block.replace("new.mp4", "new.npy"), f"docs/{name}.md", "exec"), shared)
 
 
 def test_the_page_on_extending_runs() -> None:
-    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
     shared: dict[str, Any] = {"__name__": "extend"}
-    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) >= 5
-    for block in blocks:
+    code = blocks(read(ROOT / "docs" / "extend.md"), "python")
+    assert len(code) >= 5
+    for block in code:
         exec(compile(block, "docs/extend.md", "exec"), shared)
     assert len(shared["labels"]) == 5
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#\s]+)", text):
-        if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), target
-
-
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
 def test_code_uses_no_name_that_its_page_does_not_make(page: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    tree = ast.parse("\n".join(blocks(read(page), "python")))
     known = set(dir(builtins))
-    for node in ast.walk(ast.parse("\n".join(blocks))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             known |= {(each.asname or each.name).split(".")[0] for each in node.names}
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -45,19 +99,140 @@ def test_code_uses_no_name_that_its_page_does_not_make(page: Path) -> None:
             known.add(node.arg)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             known.add(node.id)
-    used = {
-        node.id for node in ast.walk(ast.parse("\n".join(blocks))) if isinstance(node, ast.Name)
-    }
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert used <= known, used - known
 
 
-def test_constants_of_the_default_method_are_listed_with_where_they_were_set() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+def commands(page: Path) -> list[list[str]]:
+    """The words of every `stepcut` command that stands in code, in blocks or within a line."""
+    text = read(page)
+    lines = [line.strip() for block in blocks(text) for line in block.splitlines()]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    lines = [re.split(r"\s+#\s|   +", line)[0] for line in lines if line.startswith("stepcut ")]
+    return [shlex.split(line)[1:] for line in lines]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
+def test_commands_are_understood(page: Path) -> None:
+    for words in commands(page):
+        assert words[0] in {*COMMANDS, "help"}, words
+        if words[0] != "help" and not {"...", "NAME", "DIR"} & set(words) and len(words) > 1:
+            make_parser(words[0]).parse_args(words[1:])
+
+
+def test_the_commands_of_the_first_page_work(kitchen: Path) -> None:
+    with contextlib.chdir(kitchen):
+        assert main(["teach", "sandwich.proc", "corrected/", "-o", "taught.proc", "--quiet"]) == 0
+        assert main(["check", "taught.proc", "new.npy", "--quiet"]) in (0, 1)
+        assert main(["segment", "taught.proc", "new.npy", "-o", "new.vtt", "--quiet"]) == 0
+        assert main(["budget", "taught.proc", "-o", "times.csv"]) == 0
+
+
+# ---------------------------------------------------------------------- links
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets in the site."""
+    text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text.lower()).strip())
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES, *REPORTS], ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", read(page), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            heads = re.findall(r"^#+ (.*)$", read(file), flags=re.MULTILINE)
+            assert anchor in map(slug, heads), target
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    package = Path(stepcut.__file__).parent
+    for file in (*package.rglob("*.py"), *package.rglob("*.txt")):
+        for page in re.findall(r"(?:docs|benchmarks/reports)/[\w-]+\.md", read(file)):
+            assert (ROOT / page).exists(), f"{file}: {page}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = read(ROOT / "mkdocs.yml").split("nav:")[1]
+    listed = set(re.findall(r"[\w/-]+\.md", nav))
+    pages = {page.name for page in PAGES}
+    assert pages <= listed <= pages | {f"reports/{page.name}" for page in REPORTS}
+
+
+# ---------------------------------------------------------------------- length and completeness
+
+
+def test_docs_for_users_are_short() -> None:
+    words = {page.name: len(read(page).split()) for page in PAGES}
+    assert sum(words.values()) <= 16_000, words
+    assert max(words.values()) <= 1_500, words
+    assert len(read(ROOT / "README.md").splitlines()) <= 90
+
+
+def test_every_report_names_how_it_was_made() -> None:
+    for report in REPORTS:
+        top = read(report)[:1500]
+        for what in (
+            r"`[^`]*(python|make) |the script",
+            r"stepcut \d",
+            "(?i)seed",
+            "(?i)data",
+            r"\d{4}-\d\d-\d\d",
+        ):
+            assert re.search(what, top), f"{report.name}: {what}"
+
+
+IN_THE_REFERENCE = {
+    "score": "stepcut.evaluation.score.score",
+    "Protocol": "stepcut.evaluation.protocols.Protocol",
+    "run_experiment": "stepcut.paper.experiments.run.run_experiment",
+    "extract": "stepcut.features.extract.extract",
+    "load_features": "stepcut.features.files.load_features",
+    "datasets": "stepcut.paper.datasets",
+    "CnC": "stepcut.paper.cnc.method.CnC",
+    "Embedder": "stepcut.paper.cnc.embedder.Embedder",
+}
+
+
+def test_the_reference_is_complete() -> None:
+    page = read(ROOT / "docs" / "api.md")
+    listed = set(re.findall(r"^::: ([\w.]+)$", page, flags=re.MULTILINE))
+    public = {name.rpartition(".")[2] for name in listed}
+    assert set(stepcut.__all__) - {"__version__"} <= public
+    assert set(IN_THE_REFERENCE.values()) <= listed
+
+
+def test_the_command_line_page_lists_every_command() -> None:
+    page = read(ROOT / "docs" / "cli.md")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)) == set(COMMANDS)
+
+
+# ---------------------------------------------------------------------- architecture
+
+
+def test_the_diagram_shows_the_imports() -> None:
+    diagram = blocks(read(ROOT / "docs" / "architecture.md"), "text")[0]
+    drawn = set(re.findall(r"(\w+) → (?=(\w+))", diagram))
+    assert drawn == import_graph.reduced(import_graph.imports())
+
+
+def test_every_folder_is_explained() -> None:
+    page = read(ROOT / "docs" / "architecture.md")
+    for name in import_graph.folders() - {"annotations"}:
+        assert re.search(rf"^\|.*`{name}/`", page, flags=re.MULTILINE), name
+
+
+def test_constants_of_the_estimate_are_listed_with_where_they_were_set() -> None:
+    page = read(ROOT / "benchmarks" / "reports" / "recipes.md")
     table = page.split("## Constants, and where they were set")[1].split("\n## ")[0]
-    methods = ROOT / "src" / "stepcut" / "methods"
-    for file in [*(methods / "default").glob("*.py"), methods / "quality.py"]:
-        names = re.findall(
-            r"^([A-Z][A-Z_, ]*) = [(\d]", file.read_text(encoding="utf-8"), flags=re.MULTILINE
-        )
-        for name in (each.strip() for some in names for each in some.split(",")):
-            assert f"`{name}`" in table, f"{file.name}: {name}"
+    source = read(ROOT / "src" / "stepcut" / "methods" / "quality.py")
+    names = re.findall(r"^([A-Z][A-Z_, ]*) = [(\d]", source, flags=re.MULTILINE)
+    for name in (each.strip() for some in names for each in some.split(",")):
+        assert f"`{name}`" in table, name

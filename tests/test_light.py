@@ -77,6 +77,7 @@ def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_papers_method_names_its_extra() -> None:
     done = run(
         "import numpy as np, stepcut as sc\nsc.learn([np.eye(9)] * 2, 2, method='cnc')", "torch"

@@ -1,8 +1,9 @@
 """Annotations: everything people have said about a set of videos, in one type with one JSON form.
 
-Per video: labels (segments, and the stretches of the video that they cover; the rest is open), clicks (segments of zero
-length in the open part), a transcript (the steps in order, without times), whether it contains a mistake, and where all
-that comes from. For all videos together: names and severities of steps, and a recipe.
+Per video: labels (segments, and the stretches of the video that they cover; the rest is open),
+clicks (segments of zero length in the open part), a transcript (the steps in order, without times),
+whether it contains a mistake, and where all that comes from. For all videos together: names and
+severities of steps, and a recipe.
 
 >>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
 >>> click.constraint(rows=60, rate=1.0, steps=["pour", "stir"]).clicks
@@ -52,7 +53,8 @@ class RecipeStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A kind of finding of `check` that a person accepts: about this step, or, without a step, in this video."""
+    """A kind of finding of `check` that a person accepts: about this step, or, without a step, in
+    this video."""
 
     kind: str
     step: str | None = None
@@ -65,8 +67,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end: float
     """The length of the video in seconds."""
     segments: tuple[Segment, ...] = ()
-    """Labels, and clicks: segments of zero length. Inside `annotated`, what no segment covers is background; where a
-    segment reaches beyond it, nobody has said when it begins or ends."""
+    """Labels, and clicks: segments of zero length. Inside `annotated`, what no segment covers is
+    background; where a segment reaches beyond it, nobody has said when it begins or ends."""
     annotated: Stretches = ()
     """The stretches that the labels cover; the rest is open."""
     complete: bool = True
@@ -178,7 +180,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return ~np.any(covered, axis=0) if covered else np.ones(rows, dtype=bool)
 
     def rows(self, rows: int, rate: Fraction | float, steps: Sequence[str]) -> Labels:
-        """The label of each of the `rows` of features, `rate` a second: a number in `steps`, -1 background, -2 open."""
+        """The label of each of the `rows` of features, `rate` a second: a number in `steps`, -1
+        background, -2 open."""
         times = middles(rows, rate, self.end)
         labels = self.timeline.labels(times, steps)
         labels[self.is_open(rows, rate)] = OPEN
@@ -198,7 +201,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         steps: Sequence[str],
         recipe: Sequence[RecipeStep] = (),
     ) -> Constraint | None:
-        """What this says about each of the `rows` of features, `rate` a second; None where it says nothing.
+        """What this says about each of the `rows` of features, `rate` a second; None where it says
+        nothing.
 
         steps   the names in the order of their numbers
         recipe  holds where the video has no transcript of its own
@@ -235,7 +239,8 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def labels(self) -> dict[str, Timeline]:
-        """The timelines of the videos that are labelled, at least in part; see `Annotation.annotated`."""
+        """The timelines of the videos that are labelled, at least in part; see
+        `Annotation.annotated`."""
         return {name: one.timeline for name, one in self.videos.items() if one.annotated}
 
     @property
@@ -328,9 +333,11 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
-    """The annotation that a `timeline` of a whole `video` is, which ends at `end` and has `rate` rows a second.
+    """The annotation that a `timeline` of a whole `video` is, which ends at `end` and has `rate`
+    rows a second.
 
-    A timeline of clicks alone leaves the rest of the video open; any other one says what is background, too.
+    A timeline of clicks alone leaves the rest of the video open; any other one says what is
+    background, too.
     """
     last = max((segment.end for segment in timeline), default=0.0)
     if last > end + max(1.0, 1 / rate):
@@ -353,7 +360,8 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
 
 
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:
-    """A `recipe` as the transcript of any video; `steps` are the names in the order of their numbers."""
+    """A `recipe` as the transcript of any video; `steps` are the names in the order of their
+    numbers."""
     fixed = [one for one in recipe if not one.any_time]
     return Transcript(
         steps=tuple(steps.index(one.name) for one in fixed),
@@ -383,7 +391,8 @@ def _covers(stretches: Stretches, time: float) -> bool:
 
 
 def labelled_stretches(labels: Labels, rate: Fraction | float, end: float) -> Stretches:
-    """The stretches of a video up to its `end` that `labels` (T,) of its rows cover, `rate` a second.
+    """The stretches of a video up to its `end` that `labels` (T,) of its rows cover, `rate` a
+    second.
 
     >>> labelled_stretches(np.array([-2, 0, -1, -2, 1]), 2.0, 2.4)
     ((0.5, 1.5), (2.0, 2.4))
@@ -399,7 +408,8 @@ def labelled_stretches(labels: Labels, rate: Fraction | float, end: float) -> St
 def annotate_rows(
     labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
 ) -> Annotation:
-    """The annotation that `labels` (T,) of rows are, `rate` a second: numbers in `names`, -1 background, -2 open."""
+    """The annotation that `labels` (T,) of rows are, `rate` a second: numbers in `names`, -1
+    background, -2 open."""
     timeline = Timeline.from_labels(labels, float(rate), names, end)
     covered = labelled_stretches(labels, rate, end)
     inner = {time for stretch in covered for time in stretch if 0 < time < end}
@@ -418,7 +428,8 @@ def annotate_rows(
 
 
 def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64]:
-    """The times that decide what each of the `rows` is: the middle between its own time and the next row's.
+    """The times that decide what each of the `rows` is: the middle between its own time and the
+    next row's.
 
     What goes beyond the `end` of the video is taken from just before it.
     """

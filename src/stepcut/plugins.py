@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 from collections import UserDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -54,6 +54,11 @@ class Lazy(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         with needs(name):
             return resolve_name(self.data[name])
+
+
+def drawing(name: str) -> Callable[..., str]:
+    """The function of `stepcut.show.bars` that draws data in a notebook; data knows it by name only."""
+    return cast(Callable[..., str], resolve_name(f"stepcut.show.bars:{name}"))
 
 
 @contextmanager

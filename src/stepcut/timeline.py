@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items, check_kind
+from stepcut.plugins import drawing
 from stepcut.rate import as_rate
 from stepcut.tables import data_frame
 
@@ -38,7 +39,8 @@ def is_unnamed(name: str) -> bool:
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Every stretch of one label in `labels`, (n, 3): the label, its first frame, the frame after its last.
+    """Every stretch of one label in `labels`, (n, 3): the label, its first frame, the frame after
+    its last.
 
     >>> runs([5, 5, 0, 5]).tolist()
     [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
@@ -51,7 +53,8 @@ def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy, or a fraction such as a frame number by a rate, as a plain one, which JSON can hold."""
+    """A number of numpy, or a fraction such as a frame number by a rate, as a plain one, which JSON
+    can hold."""
     return (
         value.item()
         if isinstance(value, np.generic)
@@ -192,7 +195,8 @@ class Timeline:
         last = max((segment.end for segment in self.segments), default=0.0)
         return last if self.duration is None else self.duration
 
-    # ------------------------------------------------------------------ between segments and label arrays
+    # ------------------------------------------------------------------ between segments and label
+    # arrays
 
     def labels(
         self, times: Sequence[float] | NDArray[np.floating[Any]], steps: Sequence[str] | None = None
@@ -343,7 +347,8 @@ class Timeline:
         return "\n".join([repr(self), *lines])
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with a row per segment: video, step, start, end, duration, confidence."""
+        """A pandas DataFrame with a row per segment: video, step, start, end, duration,
+        confidence."""
         columns = ("video", "step", "start", "end", "duration", "confidence")
         rows = [
             (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments
@@ -352,9 +357,7 @@ class Timeline:
 
     def _repr_html_(self) -> str:
         """Draw it in a notebook."""
-        from stepcut.show.bars import timeline_html
-
-        return timeline_html(self)
+        return drawing("timeline_html")(self)
 
 
 def clock(seconds: float) -> str:

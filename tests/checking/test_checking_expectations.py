@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
-from stepcut.checking.evidence import find_signs, measure
+from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.score import (
@@ -111,7 +111,7 @@ def test_what_is_left_is_what_counting_the_others_gives(
     }
     assert told.scales == learn_scales(amounts)
     shown = observe(new, 1.0)
-    strayed = measure(shown, find_signs(shown, mixed.usual), mixed.usual)
+    strayed = Comparison(shown, mixed.usual).amounts
     limit = find_limit(total_worth(worths_beside(amounts, strayed)), told.false_alarms)
     total = total_worth(worths(strayed, told.scales))
     assert (total > limit) == (not check_labels(new, 1.0, told).ok)

@@ -14,7 +14,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import Severity
-from stepcut.checking.warping import FINE, SLICES, Outline, lay_beside, outline
+from stepcut.checking.warping import FINE, SLICES, Slices, lay_beside, slice_video
 from stepcut.errors import ProcedureError
 from stepcut.methods.learned import LeftOut
 
@@ -23,9 +23,9 @@ LOOKS = np.eye(8)
 """What each step looks like."""
 
 
-def outlined(steps: list[int]) -> Outline:
+def sliced(steps: list[int]) -> Slices:
     """A slice for each of some steps, as each looks."""
-    return Outline(LOOKS[steps] * FINE, np.array(steps))
+    return Slices(LOOKS[steps] * FINE, np.array(steps))
 
 
 def slowly_apart(cost: Floats) -> float:
@@ -50,7 +50,7 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
     for n, m in [(1, 1), (1, 4), (5, 2), (5, 5), (6, 4)]:
         made = [rng.normal(size=(size, 3)) for size in (n, m)]
         one, other = (
-            Outline(
+            Slices(
                 (rows / np.linalg.norm(rows, axis=1)[:, None] * FINE).round(),
                 np.zeros(len(rows), dtype=int),
             )
@@ -64,20 +64,20 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
 
 
 def test_the_nearer_half_of_the_others_counts() -> None:
-    video = outlined([0, 1, 2, 3])
-    near, off, far = outlined([0, 1, 2, 4]), outlined([0, 5, 6, 4]), outlined([4, 5, 6, 7])
+    video = sliced([0, 1, 2, 3])
+    near, off, far = sliced([0, 1, 2, 4]), sliced([0, 5, 6, 4]), sliced([4, 5, 6, 7])
     both = np.log(np.mean([np.exp(lay_beside(video, [one]).apart) for one in (near, off)]))
     assert lay_beside(video, [far, near, off]).apart == pytest.approx(both)
     assert lay_beside(video, []).apart == 0.0
 
 
 def test_where_it_goes_otherwise_it_is_least_like_the_others() -> None:
-    laid = lay_beside(outlined([0, 1, 6, 2, 3]), [outlined([0, 1, 2, 3, 3])] * 3)
+    laid = lay_beside(sliced([0, 1, 6, 2, 3]), [sliced([0, 1, 2, 3, 3])] * 3)
     assert laid.along.tolist() == [0, 0, 1, 0, 0]
 
 
 def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() -> None:
-    whole, short, moved = outlined([0, 1, 2, 3]), outlined([0, 1, 3]), outlined([2, 0, 1, 3])
+    whole, short, moved = sliced([0, 1, 2, 3]), sliced([0, 1, 3]), sliced([2, 0, 1, 3])
     same = lay_beside(whole, [whole]).apart
     assert lay_beside(short, [whole]).apart > same
     assert lay_beside(short, [whole], optional=[2]).apart == same
@@ -86,16 +86,14 @@ def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() ->
     laid = lay_beside(moved, [whole], free=[2])
     assert laid.apart == same
     assert laid.along.tolist() == [0, 0, 0, 0]
-    assert (
-        lay_beside(outlined([2, 2]), [whole], free=[2]).apart == 0.0
-    )  # nothing is left to compare
+    assert lay_beside(sliced([2, 2]), [whole], free=[2]).apart == 0.0  # nothing is left to compare
 
 
-def test_an_outline_has_the_means_of_equal_slices() -> None:
+def test_slices_have_the_means_of_equal_slices() -> None:
     rng = np.random.default_rng(1)
     for rows in (1, 7, SLICES, SLICES + 1, 333):
         embedding, labels = rng.normal(size=(rows, 4)), rng.integers(-1, 3, rows)
-        made = outline(embedding, labels)
+        made = slice_video(embedding, labels)
         assert made.rows.shape == (SLICES, 4)
         for place in (0, 17, SLICES - 1):
             start = place * rows // SLICES
@@ -192,20 +190,22 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
             others[at]
             for at in np.linspace(0, len(others) - 1, min(32, len(others))).round().astype(int)
         ]
-        own, *beside = (outline(embed(group, one, None), labels[one]) for one in (place, *chosen))
+        own, *beside = (
+            slice_video(embed(group, one, None), labels[one]) for one in (place, *chosen)
+        )
         assert told.amounts["apart"][place] == pytest.approx(lay_beside(own, beside).apart)
         kept, half = np.arange(len(labels[place]) // 2), told.planted["missing half"]
-        own = outline(embed(group, place, kept), labels[place][kept])
+        own = slice_video(embed(group, place, kept), labels[place][kept])
         assert half.amounts["apart"][half.of.index(place)] == pytest.approx(
             lay_beside(own, beside).apart
         )
     assert told.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
 
 
-def test_outlines_are_read_as_they_were_written_and_damage_is_told(learned: Expectations) -> None:
+def test_slices_are_read_as_they_were_written_and_damage_is_told(learned: Expectations) -> None:
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned
-    assert Expectations.from_json(record).usual.outlines[3] == learned.usual.outlines[3]
+    assert Expectations.from_json(record).usual.slices[3] == learned.usual.slices[3]
     first, *others = record["outlines"]
     for damaged in (
         {**first, "steps": first["steps"][1:]},

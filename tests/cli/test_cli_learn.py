@@ -16,7 +16,7 @@ from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.errors import OptionError
 
-QUICK = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--fps", "1", "--quiet"]
+QUICK = ["--method", "kmeans", "-k", "3", "--fps", "1", "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ def test_like_takes_the_settings_of_an_earlier_procedure(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--set", "loss"], "--set loss: write it as NAME=VALUE"),
-        (["--set", "loss=tccc"], "did you mean"),
+        (["--set", "restarts"], "--set restarts: write it as NAME=VALUE"),
+        (["--set", "restart=2"], "did you mean"),
         (["--backbone", "resnet5"], "did you mean 'resnet50'"),
     ],
 )

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -21,7 +22,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
+import stepcut
 from stepcut.cli import watch as watching
 from stepcut.cli import webhook
 from stepcut.cli.journal import Journal, journal_of
@@ -114,6 +117,7 @@ def test_a_failure_is_tried_again_when_rights_or_contents_change(
     assert list(watch.poll()) == list(Watch(tmp_path, check, settle=60).poll()) == []
 
 
+@pytest.mark.slow
 def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +207,17 @@ def test_exit_codes_are_those_of_check(
     assert main(words) == 0
 
 
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--once"], 130)])
+def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
+    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.Watch, "poll", stop)
+    assert main(["watch", str(tmp_path), "-p", str(learned), *words]) == code
+
+
 def test_a_folder_that_is_not_there(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,6 +265,8 @@ def test_what_a_stranger_puts_into_the_folder_hides_no_video(
     stamp = [str(arriving / "broken.mp4"), state.st_size, state.st_mtime_ns]
     forged = {"stamp": stamp, "video": "broken", "verdict": "fine"}
     (arriving / ".stepcut-watch.jsonl").write_text(json.dumps(forged) + "\n")
+    for name in ("config.json", "steps.json"):
+        shutil.copy(learned / name, arriving / name)
     words = ["watch", str(arriving), "-p", str(learned), "--once"]
     assert main(words) == 2
     assert json.loads(capsys.readouterr().out)["verdict"] == "error"
@@ -271,6 +288,10 @@ def test_a_journal_that_others_can_write_is_refused(
     with pytest.raises(OutputError, match="chmod 600"):
         Journal(path)
     path.chmod(0o600)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OutputError, match="not a plain file"):
+        Journal(path)
+    os.truncate(path, 0)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     with pytest.raises(OutputError, match="belongs to another user"):
@@ -530,3 +551,22 @@ def test_one_watch_at_a_time_writes_a_journal(
     assert second == [5]
     assert "another watch is at work with this journal" in capsys.readouterr().err
     assert main(words) == 2
+
+
+def test_example_images_and_clusters_install_pinned_versions() -> None:
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    project = tomllib.loads((examples.parent / "pyproject.toml").read_text())["project"]
+    pinned = dict(
+        line.split("==")
+        for line in (examples / "watch" / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    for requirement in map(Requirement, project["dependencies"]):
+        assert requirement.specifier.contains(pinned[requirement.name.replace("_", "-")])
+    container = (examples / "watch" / "Containerfile").read_text()
+    assert re.search(r"FROM \S+:3\.\d+\.\d+-", container)
+    assert "--constraint" in container
+    for name in ("kuberay.yaml", "ray-cluster.yaml"):
+        text = (examples / "cluster" / name).read_text()
+        assert "latest" not in text
+        assert f"'stepcut[ray,s3]=={stepcut.__version__}' ray==" in text

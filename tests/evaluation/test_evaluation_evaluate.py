@@ -329,7 +329,7 @@ def test_a_length_that_the_labels_say_is_compared() -> None:
     assert caught.value.video == "a"
 
 
-@pytest.mark.parametrize("rate", [1, 4])
+@pytest.mark.parametrize("rate", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -> None:
     made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
     true = {

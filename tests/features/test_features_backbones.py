@@ -410,6 +410,7 @@ def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_runtime("auto", "cpu") == "torch"
 
 
+@pytest.mark.slow
 def test_openvino_opens_no_socket_and_leaves_no_file(tmp_path: Path) -> None:
     """Its converter can report usage; building the graph by hand must never reach that."""
     code = """

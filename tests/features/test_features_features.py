@@ -231,6 +231,7 @@ def test_cancelling_stops_the_workers_at_once(folder: Path, tmp_path: Path) -> N
     assert list((tmp_path / "features").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_then_run_again_gives_the_same_bits(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -217,6 +217,18 @@ def test_pipes_sockets_and_devices_are_refused(tmp_path: Path) -> None:
             assert all("a pipe, a socket or a device" in str(one) for one in failures)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no holes there")
+def test_a_file_that_is_one_large_hole_is_refused_unread(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=4)
+    hole = tmp_path / "hole.mp4"
+    hole.write_bytes(film.read_bytes())
+    os.truncate(hole, 1 << 40)
+    features, failures = extract(tmp_path, Grey())
+    assert [one.name for one in features] == ["film"]
+    assert [one.name for one in failures] == ["hole"]
+    assert "1,099,511,627,776 bytes" in str(failures[0])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
 def test_names_of_bytes_and_control_characters(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -123,6 +123,7 @@ def test_a_broken_video_is_named_and_strict_stops(
         extract(videos, backbone, fps=5, cache=tmp_path / "cache", engine=engine, strict=True)
 
 
+@pytest.mark.slow
 def test_a_video_that_crashes_its_worker_is_named(
     films: Path, tmp_path: Path, engine: Local
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_video_that_crashes_its_worker_is_named(
     )
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_costs_one_piece(
     films: Path, tmp_path: Path, engine: Local
 ) -> None:

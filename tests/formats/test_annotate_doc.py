@@ -65,6 +65,7 @@ def correct_in_label_studio(tasks: Path, export: Path, truth: dict[str, Timeline
     export.write_text(json.dumps(record))
 
 
+@pytest.mark.slow
 def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows, timelines = toy_features(videos=3, duration=40)
     truth = {timeline.video: timeline for timeline in timelines}

@@ -45,6 +45,17 @@ def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task: Kitchen) 
     assert sum(chance for _, chance in states[-1].next) < 0.1  # nothing is left
 
 
+def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(
+    tiny_task: Kitchen,
+) -> None:
+    runner = guide(tiny_task)
+    states = walk(runner, shares(np.full(20, 3)))  # the last step first: it is misordered
+    done = next(number for number, state in enumerate(states) if 3 in state.done)
+    alarm = next(number for number, state in enumerate(states) if state.alerts)
+    assert abs(done - runner.usual[3] / 4) <= 1.5
+    assert abs(alarm - runner.usual[3] / 2) <= 1.5
+
+
 @pytest.mark.parametrize("rounds", [2, 8])
 def test_it_counts_rounds_and_says_when_they_end(rounds: int) -> None:
     rng, order = np.random.default_rng(0), [0, *[1, 2] * rounds, 3]

@@ -5,6 +5,7 @@ A reader may give a right result or raise a StepcutError, and nothing else, with
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -101,7 +102,7 @@ class Target:
             shutil.copytree(self.original, place, dirs_exist_ok=True)
         victim = place / self.part if self.part else place
         source = self.original / self.part if self.part else self.original
-        victim.write_bytes(mutate(source.read_bytes(), Random(seed)))
+        self.spoil(victim, source.read_bytes(), Random(seed))
         signal.alarm(PATIENCE)
         try:
             self.read(place)
@@ -112,6 +113,37 @@ class Target:
         finally:
             signal.alarm(0)
         return ""
+
+    def spoil(self, victim: Path, data: bytes, random: Random) -> None:
+        """Put a mutant of `data` where the file is."""
+        victim.write_bytes(mutate(data, random))
+
+
+class Stranger(Target):
+    """The same for a file that becomes something else: a link, a pipe, a folder, a hole, or has odd permissions."""
+
+    def spoil(self, victim: Path, data: bytes, random: Random) -> None:
+        """Put something else where the file is; what it may lead to must stay as it is."""
+        victim.unlink(missing_ok=True)
+        outside = victim.parent.parent / "outside"
+        outside.write_bytes(OUTSIDE)
+        kind = random.randrange(5)
+        if kind == 0:
+            targets = (outside, "/dev/zero", "/dev/full", victim.name, "/nowhere", "..", "missing")
+            victim.symlink_to(random.choice(targets))
+        elif kind == 1:
+            os.mkfifo(victim)
+        elif kind == 2:
+            victim.mkdir(random.choice((0o700, 0o000)))
+        elif kind == 3:
+            victim.write_bytes(data)
+            os.truncate(victim, 1 << random.randrange(33, 42))
+        else:
+            victim.write_bytes(data)
+            victim.chmod(random.randrange(0o1000))
+
+
+OUTSIDE = b"somebody else's"
 
 
 def label_targets(folder: Path) -> dict[str, Target]:
@@ -134,14 +166,32 @@ def label_targets(folder: Path) -> dict[str, Target]:
 
 
 def other_targets(folder: Path) -> dict[str, Target]:
-    """Feature files, a video, and every file of a procedure."""
-    from features_films import make_film
+    """Feature files, a video, playlists, a journal, and every file of a procedure."""
+    from features_films import hostile_texts, make_film
     from safetensors.numpy import save_file
 
+    from stepcut.cli.journal import Journal
     from stepcut.features.files import load_features
+    from stepcut.features.video.probe import probe
     from stepcut.features.video.sample import sample_frames
+    from stepcut.procedure.edits import Edits
     from stepcut.procedure.learning import learn
     from stepcut.procedure.procedure import load
+
+    def correct(place: Path) -> None:
+        outside = place.parent / "outside"
+        try:
+            Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
+            str(load(place))
+        finally:
+            assert outside.read_bytes() == OUTSIDE, "a file elsewhere was changed"
+
+    def find_done(place: Path) -> None:
+        with Journal(place) as journal:
+            assert not any(len(stamp) not in (3, 4) for stamp in journal.done)
+            journal.write({"stamp": ["new.mp4", 1, 2], "verdict": "fine"})
+        with Journal(place) as journal:
+            assert journal.done["new.mp4", 1, 2] == "fine"
 
     rows = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,11 +204,34 @@ def other_targets(folder: Path) -> dict[str, Target]:
     }
     film = make_film(folder / "x.mp4", frames=30)
     found["video"] = Target(film, lambda path: [None for _ in sample_frames(path, 4, (32, 32))])
+    for name in hostile_texts(folder / "texts"):
+        found[f"playlist:{name}"] = Target(
+            folder / "texts", lambda path, name=name: probe(path / name), name
+        )
+    lines = "".join(f'{{"stamp": ["{n}.mp4", {n}, {n}], "verdict": "fine"}}\n' for n in range(9))
+    (folder / "journal.jsonl").write_text(lines)
+    found["journal"] = Target(folder / "journal.jsonl", find_done)
     proc = folder / "x.proc"
     learn([np.random.default_rng(n).normal(size=(30, 6)) for n in range(3)], steps=2, output=proc)
     for file in sorted(each for each in proc.rglob("*") if each.is_file()):
         part = str(file.relative_to(proc))
         found[f"procedure:{part}"] = Target(proc, lambda path: str(load(path)), part)
+        found[f"links:{part}"] = Stranger(proc, correct, part)
+    for name in ("edits.json", "severity.json"):
+        (folder / name / "x.proc").mkdir(parents=True)
+        spare = shutil.copytree(proc, folder / name / "x.proc", dirs_exist_ok=True)
+        (spare / name).write_text("{}")
+        found[f"links:{name}"] = Stranger(spare, correct, name)
+    video = folder / "one" / "x.mp4"
+    video.parent.mkdir()
+    shutil.copy(film, video)
+    found["links:video"] = Stranger(video.parent, lambda path: probe(path / "x.mp4"), "x.mp4")
+    journals = folder / "journals"
+    journals.mkdir()
+    shutil.copy(folder / "journal.jsonl", journals)
+    found["links:journal"] = Stranger(
+        journals, lambda path: find_done(path / "journal.jsonl"), "journal.jsonl"
+    )
     return found
 
 

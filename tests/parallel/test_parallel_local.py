@@ -177,6 +177,7 @@ def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(
     left[0].join(60)
 
 
+@pytest.mark.slow
 def test_threads_of_commands_and_workers_sleep_while_they_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import stepcut as sc
-from stepcut.errors import OutputError
+from stepcut.errors import OutputError, ProcedureError
 from stepcut.files import atomic
 from stepcut.files.names import safe_name
 from stepcut.procedure import folder as on_disk
@@ -69,6 +69,7 @@ def own_files(place: Path) -> dict[str, Any]:
     return {name: state for name, state in found.items() if name not in ours}
 
 
+@pytest.mark.slow
 def test_what_stepcut_did_not_write_stays(place: Path, features: Path) -> None:
     put_own_files(place)
     before = own_files(place)
@@ -84,6 +85,21 @@ def test_what_stepcut_did_not_write_stays(place: Path, features: Path) -> None:
     sc.learn(features, steps=3, output=place, **QUICK)
     assert len(sc.load(place).steps) == 3
     assert own_files(place) == before
+    assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
+
+
+def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_own_files(place)
+    before, procedure = own_files(place), sc.load(place)
+    steps = list(procedure.steps)
+    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "clips")
+    with pytest.raises(OutputError, match="clips: this folder belongs to another user"):
+        procedure.rename({0: "pour"}).save(place)
+    assert own_files(place) == before
+    assert sc.load(place).steps == steps
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
@@ -150,6 +166,23 @@ def test_a_link_in_a_procedure_writes_nothing_elsewhere(
     assert not (tmp_path / "new.json").exists()
     assert json.loads((tmp_path / "elsewhere.json").read_text()) == {"critical": ["step 1"]}
     assert sc.load(place).steps[0] == "pour"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "hole"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "timelines.json", "model.safetensors", "edits.json"]
+)
+def test_what_is_not_a_plain_file_is_not_read(place: Path, name: str, kind: str) -> None:
+    (place / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(place / name)
+    elif kind == "device":
+        (place / name).symlink_to("/dev/zero")
+    else:
+        (place / name).touch()
+        os.truncate(place / name, 1 << 40)
+    with pytest.raises(ProcedureError):
+        sc.load(place)
 
 
 def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(

@@ -393,6 +393,7 @@ def test_eight_editors_and_two_readers(place: Path, workers: str) -> None:
 # ---------------------------------------------------------------------- whole folders
 
 
+@pytest.mark.slow
 def test_raced_saves_leave_one_whole_procedure_and_no_rest(
     videos: list[np.ndarray], tmp_path: Path
 ) -> None:

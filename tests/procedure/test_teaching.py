@@ -240,6 +240,7 @@ def test_labels_from_files_on_the_command_line(
     assert sc.load(tmp_path / "p.proc").steps[0] == "step 1"
 
 
+@pytest.mark.slow
 def test_files_of_frames_and_of_several_people_on_the_command_line(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -319,6 +320,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.slow
 def test_labels_are_shown_saved_and_exported_as_they_were_written(
     learned: sc.Procedure, tmp_path: Path
 ) -> None:
@@ -547,6 +549,7 @@ def test_a_correction_made_while_teaching_is_not_lost(place: Path) -> None:
     assert len(sc.load(place).corrections.done) == 2
 
 
+@pytest.mark.slow
 def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
     named = sc.learn(VIDEOS, steps=6, **QUICK).rename({k: f"name {k}" for k in range(6)})
     part = named.labels[ONE].copy()
@@ -561,6 +564,7 @@ def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
     assert np.mean(same) > 0.8
 
 
+@pytest.mark.slow
 def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> None:
     Edits(place).do({"do": "rename", "names": {str(k): f"name {k}" for k in range(6)}})
     record = sc.load(place)

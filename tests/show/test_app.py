@@ -154,6 +154,7 @@ def test_stepcut_alone_opens_the_app_on_a_desktop_only(
 # ---------------------------------------------------------------------- jobs
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_server_that_started_it(root: Path) -> None:
     def served() -> Served:
         return Served(Running(partial(make_app, Workspace(root))))
@@ -166,6 +167,7 @@ def test_a_job_outlives_the_server_that_started_it(root: Path) -> None:
         assert wait(app, job)["result"] == {}
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_started_again(app: Served) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     job = app.post(f"p/{procedure}/api/copies", {"kind": "webm", "codecs": []}).json()["job"]
@@ -193,6 +195,7 @@ def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
     assert app.get(path).status == 404
 
 
+@pytest.mark.slow
 def test_jobs_of_other_folders_are_not_shown(app: Served, tmp_path: Path) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     job = app.post(f"p/{procedure}/api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
@@ -298,7 +301,7 @@ def test_every_call_is_documented(root: Path) -> None:
     from stepcut.show.viewer.routes import viewer_routes
     from stepcut.show.viewer.state import Viewer
 
-    page = (Path(__file__).parents[2] / "docs" / "app.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
     routes = [
         *HomeRoutes(Workspace(root)).routes(),
         *viewer_routes(Viewer(root / "breakfast.proc")),

@@ -240,7 +240,7 @@ def test_posters_and_frame_rates(page: Page) -> None:
 # ---------------------------------------------------------------------- slow work
 
 
-@pytest.mark.parametrize("kind", ["mp4", "webm"])
+@pytest.mark.parametrize("kind", ["mp4", pytest.param("webm", marks=pytest.mark.slow)])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(page: Page, kind: str) -> None:
     from stepcut.features.video.probe import probe
     from stepcut.show.film import proxy_of
@@ -281,6 +281,7 @@ def test_a_copy_that_cannot_be_made_says_why(page: Page, tmp_path: Path) -> None
     assert (list(again["failed"]), again["job"]) == (["1"], None)  # it is not tried again and again
 
 
+@pytest.mark.slow
 def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
     with Page(learned) as page:
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})

@@ -1,10 +1,12 @@
-"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may differ from that.
+"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may differ
+from that.
 
-How many of the deviations that are made in them the limit finds says, before any video is checked, what a check will
-be able to find with these videos.
+How many of the deviations that are made in them the limit finds says, before any video is checked,
+what a check will be able to find with these videos.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.evidence import find_signs, measure
+from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe, some_of
 from stepcut.checking.presence import learn_presence
@@ -39,7 +41,8 @@ MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchang
 SOME = 3
 """How many steps, and how many pairs, of one video are tried."""
 GROUPS = 8
-"""Into how many groups videos are put that are judged by the others, where the method does not say so."""
+"""Into how many groups videos are put that are judged by the others, where the method does not say
+so."""
 
 
 def check_false_alarms(share: float) -> None:
@@ -78,8 +81,8 @@ def learn_expectations(
     embeddings
         (T, p) per video; without them another task is not noticed.
     left_out
-        The same, as a model sees each video that has not learned from it: a new video is segmented a little worse
-        than those learned from, and is compared with videos in the same situation.
+        The same, as a model sees each video that has not learned from it: a new video is segmented
+        a little worse than those learned from, and is compared with videos in the same situation.
     videos
         The name of each video; without them none can be marked as having a mistake.
     """
@@ -123,16 +126,16 @@ def learn_expectations(
     folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []  # nothing can be left out of one
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
-        """The same video, outlined as it looks to what was learned without the videos of this fold."""
-        if as_new.embed is None or video.outline is None:
+        """The same video, as it looks to what was learned without the videos of this fold."""
+        if as_new.embed is None or video.slices is None:
             return video
-        return video._replace(outline=video.outline.seen_as(as_new.embed(fold, place, kept)))
+        return replace(video, slices=video.slices.seen_as(as_new.embed(fold, place, kept)))
 
     others = {}
     for fold in folds:
         places = [place for place in range(len(learned)) if fold_of[place] != fold]
         laid = set(some_of(places, MOST))  # beside which a video is laid
-        part = [learned[place]._replace(outline=None) for place in places if place not in laid]
+        part = [replace(learned[place], slices=None) for place in places if place not in laid]
         part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
         presence = learn_presence(done[places], absent[places])
         others[fold] = learn_usual(part, presence, order=False)
@@ -143,7 +146,7 @@ def learn_expectations(
         known, seen = (
             (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
         )
-        return measure(seen, find_signs(seen, known), known)
+        return Comparison(seen, known).amounts
 
     measured = [judged(place, video) for place, video in enumerate(shown)]
     strayed = {way: tuple(amounts[way] for amounts in measured) for way in BELIEVED}
@@ -184,7 +187,8 @@ def _evidence(
     shown: Sequence[Observed],
     look: Callable[[int, Rows], Observed],
 ) -> tuple[Floats, Floats]:
-    """The evidence (N, K) for each step that a video does, as it is and with the rows of the step removed."""
+    """The evidence (N, K) for each step that a video does, as it is and with the rows of the step
+    removed."""
     count = 1 + max((one.step for video in learned for one in video.occurrences), default=-1)
     done, absent = (np.full((len(labels), count), np.nan) for _ in range(2))
     for place, video in enumerate(learned):
@@ -200,7 +204,8 @@ def _evidence(
 def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
     """The rows of changed videos, by what was changed.
 
-    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is not a deviation.
+    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is
+    not a deviation.
     """
     numbers = np.asarray(labels, dtype=np.int64)
     every = np.arange(len(numbers))

@@ -5,13 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtr
 
-from stepcut.checking.evidence import (
-    Sign,
-    beside,
-    find_apart,
-    find_signs,
-    find_untimely,
-)
+from stepcut.checking.evidence import Comparison, Sign
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.presence import word_for
@@ -66,14 +60,14 @@ def check_labels(
     check_share("alarm_at", alarm_at)
     check_share("min_detection", min_detection)
     shown = observe(labels, rate, probabilities, novelty, embedding)
-    signs = find_signs(shown, expectations.usual, expectations.severity)
-    worth, score = expectations.judge(shown, signs)
+    compared = Comparison(shown, expectations.usual, expectations.severity)
+    worth, score = expectations.judge(compared.amounts)
     distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
     steps = _steps(shown, expectations, names, length, alarm_at)
     alarms = tuple(one.name for one in steps if 1 - one.probability >= one.alarm_at)
-    known = {sign.step for sign in signs if sign.kind == "missed"}
-    signs += [  # of steps that no video learned from does, or that are optional
+    known = {sign.step for sign in compared.signs if sign.kind == "missed"}
+    signs = compared.signs + [  # of steps that no video learned from does, or that are optional
         Sign("missed", 1.0, 0.0, shown.seconds, one.step, measure=one.probability)
         for one in steps
         if one.name in alarms and one.step not in known
@@ -83,8 +77,8 @@ def check_labels(
         exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
         if not exchanged and worth["timing"] == max(worth.values()):
             chance = float(ndtr(-worth["timing"]))
-            signs += find_untimely(shown, expectations.usual, chance, expectations.severity)
-        along = beside(shown, expectations.usual, expectations.severity).along
+            signs += compared.untimely(chance)
+        along = compared.beside.along
         # Of what adds alike: what says where it is, the step done most often too many, and that in
         # which the video is least like the others while it happens.
         ranked = sorted(
@@ -105,7 +99,7 @@ def check_labels(
         ]
         if not any(s.step is not None or s.kind == "unknown" for s in loud):  # nothing says where
             apart = float(ndtr(-worth["apart"]))
-            subtle = [s for s in find_apart(shown, along, apart) if s.chance < NOTABLE]
+            subtle = [s for s in compared.apart(apart) if s.chance < NOTABLE]
             loud = (loud + subtle) or ranked[:1]
     return Report(
         video=video,

@@ -1,17 +1,18 @@
-"""Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video."""
+"""Evidence: every way in which one video differs from what is usual, each with the chance of it in
+a normal video."""
 
 import math
-from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from stepcut.checking.observe import Floats, Observed, mean_times, time_spent
+from stepcut.checking.observe import Observed
 from stepcut.checking.severity import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches
 from stepcut.checking.warping import ALONE, Beside, lay_beside
-from stepcut.order.learn import Occurrence, first_times
-from stepcut.order.orders import grouped
+from stepcut.order.learn import Occurrence
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 """What a report tells apart."""
@@ -30,129 +31,134 @@ class Sign(NamedTuple):
     others: tuple[int, ...] = ()
     """The steps that it was exchanged with."""
     how: str = ""
-    """Missed: fewer where it is done, but less often than is usual. Misordered: done too early (before what must
-    precede it) or too late. Unusual: short, long or apart."""
+    """Missed: fewer where it is done, but less often than is usual. Misordered: done too early
+    (before what must precede it) or too late. Unusual: short, long or apart."""
     measure: float = 0.0
     """Seconds spent, or times done; of a step that is missed, the probability that it was done."""
     weight: float = 1.0
-    """By how much it counts. Misordered: in what share of videos the steps could have been exchanged."""
+    """By how much it counts. Misordered: in what share of videos the steps could have been
+    exchanged."""
 
 
-def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) -> list[Sign]:
-    """Every way in which a video differs from what is usual, small and great, by the `severity` of its steps."""
-    wishes = severity or Severity()
-    first = first_times(video.occurrences)
-    return [
-        *_missed(video, first, usual, wishes),
-        *_misordered({step: one for step, one in first.items() if step not in wishes.free}, usual),
-        *_fewer(video.occurrences, usual, wishes),
-        *_extra(video.occurrences, usual),
-        *_unusual(video, first, usual, restored(video, usual, wishes.optional).seconds),
-        *_unknown(video, usual),
-    ]
+@dataclass(frozen=True)
+class Comparison:
+    """One video beside what is usual, by the severity of its steps."""
 
+    video: Observed
+    usual: Usual
+    severity: Severity = field(default_factory=Severity)
 
-def measure(
-    video: Observed, signs: Sequence[Sign], usual: Usual, severity: Severity | None = None
-) -> dict[str, float]:
-    """How far a video differs in each way, 0 or so in a usual one.
+    @cached_property
+    def whole(self) -> Observed:
+        """The video with room, at the usual times, for the optional steps that it leaves out.
 
-    `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
-    `missed`: the sum over steps of -ln of the chance of as little evidence in a normal video, and of being done fewer
-    times; the other kinds: the sum of -ln of the chances, by their weight, beyond what one step of all shows by
-    chance; `apart`: ln of how far it is apart from the others when it is laid beside them.
-    By the `severity`, free steps may come at any time, and length and times are those of the video with the optional
-    steps that it leaves out.
-    """
-    wishes = severity or Severity()
-    away = [abs(late) for late in _lateness(video, usual, wishes).values()]
-    seconds = restored(video, usual, wishes.optional).seconds
-    amounts = {
-        "length": -math.log(max(seconds, 1e-3)),
-        "timing": float(np.mean(away)) if away else 0.0,
-        "apart": beside(video, usual, wishes).apart,
-    }
-    for kind in KINDS:
-        by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
-        nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
-        amounts[kind] = sum(max(one - by_chance, 0.0) for one in nats)
-    return amounts
+        As many seconds as a step takes, times the share of the videos that do it, are what leaving
+        it out takes away.
+        """
+        video, usual = self.video, self.usual
+        left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
+        for step in sorted(left_out, key=lambda one: usual.times[one]):
+            share = usual.graph.occurs[step] / usual.graph.videos
+            room = math.exp(usual.paces[step].middle) * share
+            seconds = video.seconds + room
+            place = usual.times[step] * seconds - room / 2
+            moved = [
+                one._replace(start=one.start + room, end=one.end + room)
+                if (one.start + one.end) / 2 > place
+                else one
+                for one in video.occurrences
+            ]
+            video = replace(video, occurrences=moved, seconds=seconds)
+        return video
 
+    @cached_property
+    def late(self) -> dict[int, float]:
+        """How much later than usual each step comes, as a share of the video; free steps move
+        others by their length."""
+        free, usually = self.severity.free, self.usual.times
+        moved = sum(self.video.spent.get(step, 0.0) for step in free)
+        moved /= max(self.whole.seconds, 1e-9)
+        late = {
+            step: time - usually[step]
+            for step, time in self.whole.mean_times.items()
+            if step in usually and step not in free
+        }
+        return {step: math.copysign(max(abs(by) - moved, 0.0), by) for step, by in late.items()}
 
-def find_untimely(video: Observed, usual: Usual, chance: float, severity: Severity) -> list[Sign]:
-    """The step that is farthest from its usual time, where there is one; `chance`: of steps as far away as these."""
-    late = _lateness(video, usual, severity)
-    if not late:
-        return []
-    step = max(late, key=lambda one: abs(late[one]))
-    one = max((one for one in video.occurrences if one.step == step), key=lambda part: part.spent)
-    how, time = "early" if late[step] < 0 else "late", usual.times[step] + late[step]
-    return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
+    @cached_property
+    def beside(self) -> Beside:
+        """The video laid beside those learned from."""
+        if self.video.slices is None:
+            return ALONE
+        severity = self.severity
+        return lay_beside(self.video.slices, self.usual.slices, severity.optional, severity.free)
 
-
-def find_apart(video: Observed, along: Floats, chance: float) -> list[Sign]:
-    """The stretch in which a video is least like the others; `along` (N,): how far each of its slices is apart from
-    them, `chance`: of a video as far apart as this."""
-    if not along.any():
-        return []
-    most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())
-    slices = max(less[less < most], default=-1) + 1, min(less[less > most], default=len(along))
-    start, end = (place * video.seconds / len(along) for place in slices)
-    return [Sign("unusual", chance, float(start), float(end), how="apart")]
-
-
-def beside(video: Observed, usual: Usual, severity: Severity) -> Beside:
-    """The video laid beside those learned from, by the `severity` of its steps."""
-    if video.outline is None:
-        return ALONE
-    return lay_beside(video.outline, usual.outlines, severity.optional, severity.free)
-
-
-def _lateness(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:
-    """How much later than usual each step comes, as a share of the video; free steps move others by their length."""
-    whole, free = restored(video, usual, wishes.optional), wishes.free
-    late = {
-        step: time - usual.times[step]
-        for step, time in mean_times(whole).items()
-        if step in usual.times
-    }
-    moved = sum(one.spent for one in video.occurrences if one.step in free) / max(
-        whole.seconds, 1e-9
-    )
-    return {
-        step: math.copysign(max(abs(by) - moved, 0.0), by)
-        for step, by in late.items()
-        if step not in free
-    }
-
-
-def restored(video: Observed, usual: Usual, optional: Collection[int]) -> Observed:
-    """The video with room, at the usual times, for the `optional` steps that it leaves out.
-
-    As many seconds as a step takes, times the share of the videos that do it, are what leaving it out takes away.
-    """
-    left_out = set(optional) & usual.times.keys() - {one.step for one in video.occurrences}
-    for step in sorted(left_out, key=lambda one: usual.times[one]):
-        room = math.exp(usual.paces[step].middle) * usual.graph.occurs[step] / usual.graph.videos
-        seconds = video.seconds + room
-        place = usual.times[step] * seconds - room / 2
-        parts = [
-            (one, room if (one.start + one.end) / 2 > place else 0.0) for one in video.occurrences
+    @cached_property
+    def signs(self) -> list[Sign]:
+        """Every way in which the video differs from what is usual, small and great."""
+        video, usual, severity = self.video, self.usual, self.severity
+        ordered = {step: one for step, one in video.first.items() if step not in severity.free}
+        return [
+            *_missed(video, usual, severity),
+            *_misordered(ordered, usual),
+            *_fewer(video, usual, severity),
+            *_extra(video, usual),
+            *_unusual(video, usual, self.whole.seconds),
+            *_unknown(video, usual),
         ]
-        moved = [one._replace(start=one.start + by, end=one.end + by) for one, by in parts]
-        video = video._replace(occurrences=moved, seconds=seconds)
-    return video
+
+    @cached_property
+    def amounts(self) -> dict[str, float]:
+        """How far the video differs in each way, 0 or so in a usual one.
+
+        `length`: by how much its log seconds are less; `timing`: how far its steps are from their
+        usual times, in the mean; `missed`: the sum over steps of -ln of the chance of as little
+        evidence in a normal video, and of being done fewer times; the other kinds: the sum of -ln
+        of the chances, by their weight, beyond what one step of all shows by chance; `apart`: ln of
+        how far it is apart from the others when it is laid beside them.
+        """
+        away = [abs(late) for late in self.late.values()]
+        amounts = {
+            "length": -math.log(max(self.whole.seconds, 1e-3)),
+            "timing": float(np.mean(away)) if away else 0.0,
+            "apart": self.beside.apart,
+        }
+        for kind in KINDS:
+            by_chance = 0.0 if kind == "missed" else math.log(max(len(self.usual.paces), 1))
+            nats = [-math.log(one.chance) * one.weight for one in self.signs if one.kind == kind]
+            amounts[kind] = sum(max(one - by_chance, 0.0) for one in nats)
+        return amounts
+
+    def untimely(self, chance: float) -> list[Sign]:
+        """The step that is farthest from its usual time, if any; `chance`: of steps as far away as
+        these."""
+        if not (late := self.late):
+            return []
+        step = max(late, key=lambda one: abs(late[one]))
+        one = max(self.video.by_step[step], key=lambda part: part.spent)
+        how, time = "early" if late[step] < 0 else "late", self.usual.times[step] + late[step]
+        return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
+
+    def apart(self, chance: float) -> list[Sign]:
+        """The stretch in which the video is least like the others; `chance`: of a video as far
+        apart as this."""
+        along = self.beside.along
+        if not along.any():
+            return []
+        most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())
+        slices = max(less[less < most], default=-1) + 1, min(less[less > most], default=len(along))
+        start, end = (place * self.video.seconds / len(along) for place in slices)
+        return [Sign("unusual", chance, float(start), float(end), how="apart")]
 
 
-def _missed(
-    video: Observed, first: dict[int, Occurrence], usual: Usual, wishes: Severity
-) -> list[Sign]:
-    """Every step by how likely it is missing, though normal videos do it: chance = 1 - P(usually done) P(not done).
+def _missed(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
+    """Every step by how likely it is missing, though normal videos do it: chance = 1 - P(usually
+    done) P(not done).
 
-    A step that is not in the segmentation was due before the first step that it must precede, and after the last one
-    before that which must precede it.
+    A step that is not in the segmentation was due before the first step that it must precede, and
+    after the last one before that which must precede it.
     """
-    signs, graph = [], usual.graph
+    signs, graph, first = [], usual.graph, video.first
     done = usual.presence.probabilities(video.evidence)
     for step in graph.steps:
         if step in wishes.optional:
@@ -171,10 +177,11 @@ def _missed(
     return signs
 
 
-def _fewer(video: Sequence[Occurrence], usual: Usual, wishes: Severity) -> list[Sign]:
-    """A step that is done, but less often than is usual; which of its times is missing is not known."""
+def _fewer(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
+    """A step that is done, but less often than is usual; which of its times is missing is not
+    known."""
     signs = []
-    for step, done in grouped((one.step, one) for one in video).items():
+    for step, done in video.by_step.items():
         times = len(done)
         if (
             step in usual.paces
@@ -193,8 +200,9 @@ def _fewer(video: Sequence[Occurrence], usual: Usual, wishes: Severity) -> list[
 def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     """The fewest steps that explain every pair that is the other way round than in most videos.
 
-    One step done far too late stands behind many others: it is named, once, and not all of them. Found greedily: the
-    step in the most (and rarest) exchanges first; of two alike, the one that was done too early.
+    One step done far too late stands behind many others: it is named, once, and not all of them.
+    Found greedily: the step in the most (and rarest) exchanges first; of two alike, the one that
+    was done too early.
     """
     counts = usual.graph.first
     swaps = {
@@ -228,10 +236,10 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     return signs
 
 
-def _extra(video: Sequence[Occurrence], usual: Usual) -> list[Sign]:
+def _extra(video: Observed, usual: Usual) -> list[Sign]:
     """A step done more often than most videos do it; dated to the first time too many."""
     signs = []
-    for step, done in grouped((one.step, one) for one in video).items():
+    for step, done in video.by_step.items():
         times = len(done)
         if times > 1 and step in usual.paces:
             again = done[max(count for count in [1, *usual.graph.times[step]] if count < times)]
@@ -240,16 +248,13 @@ def _extra(video: Sequence[Occurrence], usual: Usual) -> list[Sign]:
     return signs
 
 
-def _unusual(
-    video: Observed, first: dict[int, Occurrence], usual: Usual, whole: float
-) -> list[Sign]:
+def _unusual(video: Observed, usual: Usual, whole: float) -> list[Sign]:
     """How far the seconds of each step, and of the `whole`, lie from what is usual."""
     signs = []
-    for step, seconds in time_spent(video.occurrences).items():
+    for step, seconds in video.spent.items():
         if step in usual.paces:
-            signs.append(
-                _rarer(usual.paces[step], seconds, first[step].start, first[step].end, step)
-            )
+            first = video.first[step]
+            signs.append(_rarer(usual.paces[step], seconds, first.start, first.end, step))
     if usual.length.videos and video.seconds > 0:
         signs.append(
             _rarer(usual.length, whole, 0.0, video.seconds)._replace(measure=video.seconds)
@@ -258,7 +263,8 @@ def _unusual(
 
 
 def _rarer(pace: Scale, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
-    """The side, short or long, on which a duration lies; the chance is that of lying as far out on either side."""
+    """The side, short or long, on which a duration lies; the chance is that of lying as far out on
+    either side."""
     less = pace.less(seconds)
     how = "short" if less < 0.5 else "long"
     return Sign("unusual", 2 * min(less, 1 - less), start, end, step, how=how, measure=seconds)

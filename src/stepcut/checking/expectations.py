@@ -1,4 +1,5 @@
-"""Expectations: what a normal video looks like, how far it may stray, and what a check will find by that."""
+"""Expectations: what a normal video looks like, how far it may stray, and what a check will find by
+that."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -8,8 +9,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
-from stepcut.checking.evidence import Sign, measure
-from stepcut.checking.observe import Observed
 from stepcut.checking.presence import Presence
 from stepcut.checking.score import (
     BELIEVED,
@@ -23,7 +22,7 @@ from stepcut.checking.score import (
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.checking.usual import Scale, Usual
-from stepcut.checking.warping import Outline
+from stepcut.checking.warping import Slices
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted
@@ -42,19 +41,21 @@ class Expectations:
     scales: dict[str, Scale]
     """What amounts are usual, for each way of straying."""
     amounts: dict[str, tuple[float, ...]]
-    """For each way, by how much every video learned from strays, judged by the others; empty where there are no others,
-    and in procedures of version 0.1.0."""
+    """For each way, by how much every video learned from strays, judged by the others; empty where
+    there are no others, and in procedures of version 0.1.0."""
     limit: float
     """The total beyond which a video is called wrong where amounts are not known."""
     false_alarms: float
     """The share of normal videos that may be called wrong, as asked for."""
     promised: float
-    """The share that the limit is set for: the one asked for, or the least that can be told from so few videos."""
+    """The share that the limit is set for: the one asked for, or the least that can be told from so
+    few videos."""
     alarmed: float
     """The share of the videos learned from beyond the limit, each judged by what the others say."""
     task: TaskModel = field(default_factory=lambda: TaskModel.from_json(None))
     detects: dict[str, float] = field(default_factory=dict)
-    """What share of deviations would be found: `missing step`, `missing half`, `exchanged steps`."""
+    """What share of deviations would be found: `missing step`, `missing half`, `exchanged
+    steps`."""
     severity: Severity = field(default_factory=Severity)
     videos: tuple[str, ...] = ()
     """The names of the videos that `amounts` are of: those that count as normal."""
@@ -63,13 +64,14 @@ class Expectations:
     planted: dict[str, Planted] = field(default_factory=dict)
     """The changed videos that `detects` tells of."""
 
-    def judge(self, video: Observed, signs: Sequence[Sign]) -> tuple[dict[str, float], float]:
-        """What each way of straying adds to the total, and all evidence in one score.
+    def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
+        """What each way of straying adds to the total, and all evidence in one score; `new`: the
+        amounts of a video.
 
-        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the sum of
-        all evidence alone: the limit is one normal video's total and varies much.
+        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it
+        depends on the sum of all evidence alone: the limit is one normal video's total and varies
+        much.
         """
-        new = measure(video, signs, self.usual, self.severity)
         worth = worths(new, self.scales)
         total, limit = sum(worth.values()), self.limit
         if self.amounts:
@@ -78,11 +80,12 @@ class Expectations:
         return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth) > limit))
 
     def without(self, mistakes: Collection[str]) -> Self:
-        """The same, where a person says that the videos `mistakes` hold mistakes: they are no normal ones, so they do
-        not say how far a normal one may stray.
+        """The same, where a person says that the videos `mistakes` hold mistakes: they are no
+        normal ones, so they do not say how far a normal one may stray.
 
-        What is usual is still told by all of them: that a few do it otherwise changes little, whereas one that strays
-        far sets the limit. Those that are left and a new one are still compared alike, so the promise holds.
+        What is usual is still told by all of them: that a few do it otherwise changes little,
+        whereas one that strays far sets the limit. Those that are left and a new one are still
+        compared alike, so the promise holds.
         """
         kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
         if len(kept) in (0, len(self.videos)):  # none would be left to compare with
@@ -101,7 +104,8 @@ class Expectations:
 
     @property
     def mixed(self) -> str:
-        """That the videos seem to show two tasks, which ones, and what to do; nothing where they show one."""
+        """That the videos seem to show two tasks, which ones, and what to do; nothing where they
+        show one."""
         if not self.groups:
             return ""
         lists = [
@@ -121,7 +125,8 @@ class Expectations:
 
     @property
     def forecast(self) -> str:
-        """What a check will be able to find with these videos, in one sentence; an estimate from changed videos."""
+        """What a check will be able to find with these videos, in one sentence; an estimate from
+        changed videos."""
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
         said = f"Expected detection rate with {counted(self.normal)}: {self._found}."
@@ -137,8 +142,9 @@ class Expectations:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval, every video counting
-        once, for what is found in one of its changed videos is mostly found in the others.
+        """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval,
+        every video counting once, for what is found in one of its changed videos is mostly found in
+        the others.
         """
         changed = {kind: len(set(planted.of)) for kind, planted in self.planted.items()}
         return {
@@ -148,8 +154,8 @@ class Expectations:
 
     @property
     def advice(self) -> str:
-        """Which videos to look at, as they may hold mistakes, and what a check finds without the first of them; nothing
-        where they are too few."""
+        """Which videos to look at, as they may hold mistakes, and what a check finds without the
+        first of them; nothing where they are too few."""
         if len(self.videos) < 3:
             return ""
         first, *others = self.oddest[:3]
@@ -182,7 +188,7 @@ class Expectations:
                 [*pair, share] for pair, share in sorted(self.usual.exchangeable.items())
             ],
             "presence": self.usual.presence.to_json(),
-            "outlines": [one.to_json() for one in self.usual.outlines],
+            "outlines": [one.to_json() for one in self.usual.slices],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
             "amounts": {way: list(values) for way, values in self.amounts.items()},
             "limit": self.limit,
@@ -202,7 +208,8 @@ class Expectations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again; of version 0.2.0, what a normal video looks like and no limits."""
+        """What `to_json` gave, read again; of version 0.2.0, what a normal video looks like and no
+        limits."""
         try:
             if "clarity" in record:
                 nothing: dict[str, Any] = {
@@ -222,15 +229,13 @@ class Expectations:
                 new=math.inf if new is None else float(new),
                 stretch=_read_scale(*record["stretch"]),
                 exchangeable={(a, b): float(share) for a, b, share in record["exchangeable"]},
-                outlines=tuple(map(Outline.from_json, record["outlines"])),
+                slices=tuple(map(Slices.from_json, record["outlines"])),
                 presence=Presence.from_json(record["presence"]),
             )
             scales = {way: _read_scale(*record["scales"][way]) for way in BELIEVED}
             amounts = _read_amounts(record["amounts"])
             task, names = TaskModel.from_json(record["task"]), tuple(map(str, record["videos"]))
-            drawn = [
-                rows for rows in (task.centres, *(o.rows for o in usual.outlines)) if len(rows)
-            ]
+            drawn = [rows for rows in (task.centres, *(o.rows for o in usual.slices)) if len(rows)]
             if len({rows.shape[1] for rows in drawn}) > 1:
                 raise ValueError("what steps and videos look like has rows of several lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):
@@ -262,7 +267,8 @@ class Expectations:
 
 
 def _wilson(share: float, videos: int) -> tuple[float, float]:
-    """The shares between which the true one lies in nine of ten cases, when `share` of so many videos was counted.
+    """The shares between which the true one lies in nine of ten cases, when `share` of so many
+    videos was counted.
 
     (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """

@@ -1,15 +1,18 @@
-"""Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it is."""
+"""Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it
+is."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checking.presence import step_evidence
-from stepcut.checking.warping import Outline, outline
+from stepcut.checking.warping import Slices, slice_video
 from stepcut.errors import OptionError
-from stepcut.order.learn import Occurrence, find_occurrences
+from stepcut.order.learn import Occurrence, find_occurrences, first_times
 from stepcut.order.orders import Labels, grouped
 
 Floats = NDArray[np.floating[Any]]
@@ -19,7 +22,8 @@ SMOOTHING = 4.0
 """Seconds over which novelty is averaged."""
 
 
-class Observed(NamedTuple):
+@dataclass(frozen=True)
+class Observed:
     """What the evidence is drawn from."""
 
     occurrences: list[Occurrence]
@@ -27,14 +31,39 @@ class Observed(NamedTuple):
     rate: float
     novelty: Floats | None = None
     """(T,), smoothed."""
-    evidence: Floats = np.zeros(0)
+    evidence: Floats = field(default_factory=lambda: np.zeros(0))
     """(K,): how long each step shows clearly, see `presence`."""
     embedding: Floats | None = None
     """(T, p): where each frame lies."""
     prototypes: dict[int, Floats] | None = None
     """The mean (p,) of the embedding of each step that is done."""
-    outline: Outline | None = None
+    slices: Slices | None = None
     """What it looks like from beginning to end."""
+
+    @cached_property
+    def by_step(self) -> dict[int, list[Occurrence]]:
+        """The occurrences of each step that is done, in the order of time."""
+        return grouped((one.step, one) for one in self.occurrences)
+
+    @cached_property
+    def first(self) -> dict[int, Occurrence]:
+        """When each step is first done in earnest, in the order of time."""
+        return first_times(self.occurrences)
+
+    @cached_property
+    def spent(self) -> dict[int, float]:
+        """Seconds spent on each step that is done."""
+        return {step: sum(one.spent for one in done) for step, done in self.by_step.items()}
+
+    @cached_property
+    def mean_times(self) -> dict[int, float]:
+        """When each step is done in the mean, from 0 at the beginning of the video to 1 at its
+        end."""
+        return {
+            step: sum(one.spent * (one.start + one.end) / 2 for one in done)
+            / (self.spent[step] * self.seconds)
+            for step, done in self.by_step.items()
+        }
 
 
 def observe(
@@ -44,7 +73,8 @@ def observe(
     novelty: Floats | None = None,
     embedding: Floats | None = None,
 ) -> Observed:
-    """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and embedding (T, p).
+    """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and
+    embedding (T, p).
 
     Without probabilities the labels are taken as certain.
     """
@@ -69,7 +99,7 @@ def observe(
         prototypes = {
             int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])
         }
-        slices = outline(embedding, numbers)
+        slices = slice_video(embedding, numbers)
     return Observed(
         find_occurrences(numbers, rate, sure),
         len(numbers) / rate,
@@ -91,25 +121,7 @@ def smooth(values: Floats, rate: float) -> Floats:
     return np.asarray(np.convolve(padded, np.ones(width) / width, mode="valid"))
 
 
-def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
-    """Seconds that a video spends on each step it does."""
-    return {
-        step: sum(spent) for step, spent in grouped((one.step, one.spent) for one in video).items()
-    }
-
-
 def some_of(given: Sequence[T], most: int) -> list[T]:
     """As many as `most` of what is given, from the first to the last."""
     places = np.linspace(0, len(given) - 1, min(most, len(given))).round().astype(int)
     return [given[place] for place in places]
-
-
-def mean_times(video: Observed) -> dict[int, float]:
-    """When each step is done in the mean, from 0 at the beginning of the video to 1 at its end."""
-    middles: dict[int, float] = {}
-    for one in video.occurrences:
-        middles[one.step] = middles.get(one.step, 0.0) + one.spent * (one.start + one.end) / 2
-    return {
-        step: middles[step] / (spent * video.seconds)
-        for step, spent in time_spent(video.occurrences).items()
-    }

@@ -1,17 +1,21 @@
-"""Presence: how likely each step was done in a video, calibrated on videos that were left out of learning.
+"""Presence: how likely each step was done in a video, calibrated on videos that were left out of
+learning.
 
-The evidence for step k in a video with step probabilities p_tk, `rate` rows a second, is how long it shows clearly,
+The evidence for step k in a video with step probabilities p_tk, `rate` rows a second, is how long
+it shows clearly,
 
     e_k = ln(1 + sum over t of p_tk^3 / rate)
 
-Each video learned from is seen as a new one (left out), once as it is and once without the rows of step k. With a_k and
-b_k the mean evidence of step k where it is done and where its rows are removed, drawn towards the means of all steps,
-and s the spread around these means, the log-odds of two normal distributions are
+Each video learned from is seen as a new one (left out), once as it is and once without the rows of
+step k. With a_k and b_k the mean evidence of step k where it is done and where its rows are
+removed, drawn towards the means of all steps, and s the spread around these means, the log-odds of
+two normal distributions are
 
     l_k = (a_k - b_k) (e_k - (a_k + b_k) / 2) / s^2
 
-and the probability is 1 / (1 + exp(-slope l_k - bias)). Slope and bias are fitted to the same videos, each judged by the
-means of the others (Platt 1999). Done and removed count alike: the probability is for even odds beforehand.
+and the probability is 1 / (1 + exp(-slope l_k - bias)). Slope and bias are fitted to the same
+videos, each judged by the means of the others (Platt 1999). Done and removed count alike: the
+probability is for even odds beforehand.
 """
 
 from collections.abc import Mapping
@@ -86,7 +90,8 @@ class Presence:
 
 
 def learn_presence(done: Floats, absent: Floats) -> Presence:
-    """From the evidence (N, K) in each video for each step: as it is, and with the step's rows removed.
+    """From the evidence (N, K) in each video for each step: as it is, and with the step's rows
+    removed.
 
     NaN where a video does not do a step.
     """
@@ -104,8 +109,8 @@ def learn_presence(done: Floats, absent: Floats) -> Presence:
 
 
 def _means(values: Floats, known: NDArray[np.bool_], without: bool = False) -> Floats:
-    """The mean of each step over the videos that do it, (K,), drawn towards that of all; or, for each video,
-    `without` it, (N, K)."""
+    """The mean of each step over the videos that do it, (K,), drawn towards that of all; or, for
+    each video, `without` it, (N, K)."""
     given = np.where(known, values, 0.0)
     total, count = given.sum(axis=0), known.sum(axis=0)
     if without:

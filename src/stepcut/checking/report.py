@@ -1,7 +1,7 @@
 """Report: what a check found in one video, for people, programs and notebooks."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -18,7 +18,8 @@ EXIT_CODES = {"fine": 0, "deviations": 1, "error": 2, "another task": 3, "inconc
 
 @dataclass(frozen=True)
 class Finding:
-    """One deviation: what, when (seconds; for a missed step, when it was due), which step, how sure, and why."""
+    """One deviation: what, when (seconds; for a missed step, when it was due), which step, how
+    sure, and why."""
 
     kind: str
     """missed, misordered, extra, unusual or unknown."""
@@ -48,11 +49,13 @@ class StepSeen:
     step: int
     name: str
     probability: float
-    """How likely it was done, at even odds beforehand; calibrated on videos that were left out of learning."""
+    """How likely it was done, at even odds beforehand; calibrated on videos that were left out of
+    learning."""
     times: tuple[tuple[float, float], ...]
     """When it was done, (start, end) in seconds, by the segmentation."""
     share_of_videos: float
-    """In how many of the videos learned from it is found, 0 to 1; without labels each is segmented as if it were new."""
+    """In how many of the videos learned from it is found, 0 to 1; without labels each is segmented
+    as if it were new."""
     alarm_at: float = NEVER
     """From which probability of being missing it raises an alarm by itself; above 1: never."""
 
@@ -100,17 +103,23 @@ class Report:
     task_distance: float
     """How far the video is from this task; above 1 it shows another one."""
     false_alarms: float
-    """The share of normal videos that may be called wrong, as asked for when the procedure was learned."""
+    """The share of normal videos that may be called wrong, as asked for when the procedure was
+    learned."""
     promised: float = 0.0
-    """The share that the limit is set for; more than was asked for where the videos were too few to tell."""
+    """The share that the limit is set for; more than was asked for where the videos were too few to
+    tell."""
     learned: int = 0
-    """How many of the videos that the procedure was learned from count as normal: what is promised rests on these."""
+    """How many of the videos that the procedure was learned from count as normal: what is promised
+    rests on these."""
     alarms: tuple[str, ...] = ()
-    """Steps that raise an alarm by themselves, as they are critical or beyond `alarm_at`, whatever the score."""
+    """Steps that raise an alarm by themselves, as they are critical or beyond `alarm_at`, whatever
+    the score."""
     detection: Mapping[str, float] = field(default_factory=dict)
-    """What share of deviations this procedure would find: `missing step`, `missing half`, `exchanged steps`."""
+    """What share of deviations this procedure would find: `missing step`, `missing half`,
+    `exchanged steps`."""
     min_detection: float | None = None
-    """Where no deviation is found and `missing step` is less likely to be found than this, it is inconclusive."""
+    """Where no deviation is found and `missing step` is less likely to be found than this, it is
+    inconclusive."""
 
     @property
     def ok(self) -> bool:
@@ -157,12 +166,14 @@ class Report:
 
     @property
     def misordered(self) -> list[Finding]:
-        """Steps done before what must precede them, after what they must precede, or far from their usual time."""
+        """Steps done before what must precede them, after what they must precede, or far from their
+        usual time."""
         return self._of("misordered")
 
     @property
     def unusual(self) -> list[Finding]:
-        """Steps that took unusually short or long; the whole video, or where it is least like others, with no step."""
+        """Steps that took unusually short or long; the whole video, or where it is least like
+        others, with no step."""
         return self._of("unusual")
 
     @property
@@ -190,7 +201,8 @@ class Report:
 
     @property
     def note(self) -> str:
-        """What limits the report: that fewer false alarms were asked for than so few videos can promise; or nothing."""
+        """What limits the report: that fewer false alarms were asked for than so few videos can
+        promise; or nothing."""
         if round(self.promised, 2) <= self.false_alarms:
             return ""
         return (
@@ -274,7 +286,8 @@ class Report:
 
 
 def describe_power(detection: Mapping[str, float]) -> str:
-    """What a check can find, in a sentence, from the share of each kind of deviation that it would find.
+    """What a check can find, in a sentence, from the share of each kind of deviation that it would
+    find.
 
     >>> describe_power({"missing step": 0.11, "missing half": 0.97})
     'A missing step would be found in 11 % of cases, half a missing video in 97 %.'
@@ -284,3 +297,34 @@ def describe_power(detection: Mapping[str, float]) -> str:
     step, half = detection["missing step"], detection.get("missing half")
     more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
     return f"A missing step would be found in {100 * step:.0f} % of cases{more}."
+
+
+# ------------------------------------------------------------------ what a person has accepted
+
+Accepted = tuple[str, int | None, str]
+"""A kind of finding, the step it is about, and, where it is about no step, the video."""
+
+
+def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, video: str) -> bool:
+    """Whether a finding of this `kind` about this `step`, in this `video`, is one that a person
+    accepted.
+
+    >>> is_accepted({("missed", 2, "")}, "missed", 2, "new")
+    True
+    """
+    return (kind, step, "" if step is not None else video) in accepted
+
+
+def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
+    """The `report` without the findings that a person has `accepted`; fine where no other one is
+    left."""
+    left = [
+        finding
+        for finding in report.findings
+        if not is_accepted(accepted, finding.kind, finding.step, report.video)
+    ]
+    if len(left) == len(report.findings):
+        return report
+    alarms = tuple(name for name in report.alarms if any(each.name == name for each in left))
+    score = report.score if left else min(report.score, 1.0)
+    return replace(report, findings=left, score=score, alarms=alarms)

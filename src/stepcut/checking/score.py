@@ -1,21 +1,22 @@
 """Score: everything in which a video differs in one number, and the limit that normal videos keep.
 
-In every way g a video strays by an amount x_g (`evidence.measure`). Each of the n videos learned from is measured by
-what the others say; with m and s the mean and spread of these amounts, s drawn towards what is believed beforehand,
+In every way g a video strays by an amount x_g (`evidence.measure`). Each of the n videos learned
+from is measured by what the others say; with m and s the mean and spread of these amounts, s drawn
+towards what is believed beforehand,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
     total = sum of w_g max(z_g, -1) over length, missed, timing, misordered, apart
             + sum of max(z_g - z*, 0) over the other ways
 
-with w_g = 2 for missing steps, by their probabilities, and 1 otherwise. Whoever errs skips a step, hurries, does things
-at another time or in another order, and the whole looks different: these count always. Repeating, taking long and doing
-something new are what careful people do as well: they count by what they exceed z*, which one video of n + 1 exceeds by
-chance.
+with w_g = 2 for missing steps, by their probabilities, and 1 otherwise. Whoever errs skips a step,
+hurries, does things at another time or in another order, and the whole looks different: these count
+always. Repeating, taking long and doing something new are what careful people do as well: they
+count by what they exceed z*, which one video of n + 1 exceeds by chance.
 
-The limit is distribution-free: put a new normal video among the n that were learned from, and let m and s of each of
-the n + 1 be those of the n others. Then all are treated alike, and the total of the new one is among the k highest of
-the n + 1 with chance k / (n + 1). So it is called wrong if it is among the `rate` (n + 1) highest, and no rate below
-1 / (n + 1) can be promised.
+The limit is distribution-free: put a new normal video among the n that were learned from, and let m
+and s of each of the n + 1 be those of the n others. Then all are treated alike, and the total of
+the new one is among the k highest of the n + 1 with chance k / (n + 1). So it is called wrong if it
+is among the `rate` (n + 1) highest, and no rate below 1 / (n + 1) can be promised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,8 +36,9 @@ BELIEVED = {
     "apart": 0.15,
     **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0),
 }
-"""The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
-video, a seventh of how far it is apart, and for -ln of chances 1, as chances have that are right."""
+"""The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length,
+a twentieth of the video, a seventh of how far it is apart, and for -ln of chances 1, as chances
+have that are right."""
 ALWAYS = {"length": 1, "missed": 2, "timing": 1, "misordered": 1, "apart": 1}
 """The ways that count always, and how much; the others only beyond what is met by chance."""
 
@@ -66,8 +68,8 @@ def total_worth(worth: Mapping[str, Any]) -> Any:
 
 
 def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
-    """The same as `worths`, for each video learned from, which stray by these `amounts`, where a `new` one takes its
-    place among the others."""
+    """The same as `worths`, for each video learned from, which stray by these `amounts`, where a
+    `new` one takes its place among the others."""
     scales = {}
     for way, found in amounts.items():
         values: Any = np.asarray(found)
@@ -82,7 +84,8 @@ def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[
 
 
 def promised_rate(videos: int, asked: float) -> float:
-    """The rate of false alarms that the limit is set for: the one asked for, or the least that can be promised.
+    """The rate of false alarms that the limit is set for: the one asked for, or the least that can
+    be promised.
 
     >>> round(promised_rate(8, 0.05), 3)
     0.111
@@ -93,7 +96,8 @@ def promised_rate(videos: int, asked: float) -> float:
 def find_limit(scores: Sequence[float] | Floats, rate: float) -> float:
     """The score that a share `rate` of normal videos exceed, from the scores of normal videos.
 
-    Where `rate` (n + 1) lies between two whole numbers, the limit lies between the scores of those ranks.
+    Where `rate` (n + 1) lies between two whole numbers, the limit lies between the scores of those
+    ranks.
     """
     if not len(scores):
         return float(-ndtri(rate))
@@ -127,8 +131,8 @@ class Planted:
 def is_found(
     planted: Planted, amounts: Mapping[str, Any], false_alarms: float
 ) -> NDArray[np.bool_]:
-    """Whether each changed video would raise an alarm, in the place of the one that it was made of, (m,); `amounts`: by
-    how much the videos learned from differ."""
+    """Whether each changed video would raise an alarm, in the place of the one that it was made of,
+    (m,); `amounts`: by how much the videos learned from differ."""
     found = np.zeros(len(planted.of), dtype=bool)
     alone_there = len(next(iter(amounts.values()))) < 2  # nothing is left to compare with
     for place in () if alone_there else sorted(set(planted.of)):
@@ -144,8 +148,8 @@ def is_found(
 def set_limits(
     amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float
 ) -> dict[str, Any]:
-    """What follows from how far normal videos differ, their `amounts`: the scales, the limit, what it promises, and
-    what will be found of deviations, by those `planted`."""
+    """What follows from how far normal videos differ, their `amounts`: the scales, the limit, what
+    it promises, and what will be found of deviations, by those `planted`."""
     scales = learn_scales(amounts)
     totals = total_worth(worths(amounts, scales))
     limit = find_limit(totals, false_alarms)

@@ -1,4 +1,5 @@
-"""Severity: what a user says of the steps: which are optional, which critical, which free in order."""
+"""Severity: what a user says of the steps: which are optional, which critical, which free in
+order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,8 @@ from stepcut.files.atomic import read_json
 from stepcut.files.names import spell
 
 FILE = "severity.json"
-"""Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...], "free": [...],
-"alarm_at": {"wash hands": 0.9}}`."""
+"""Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...],
+"free": [...], "alarm_at": {"wash hands": 0.9}}`."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Severity:
     """From which probability of being missing a step raises an alarm."""
 
     def alarm_limit(self, step: int, alarm_at: float | None) -> float:
-        """From which probability of being missing a `step` raises an alarm: its own limit, that of critical steps, or
-        `alarm_at`, the limit of all others; 2 where it never does."""
+        """From which probability of being missing a `step` raises an alarm: its own limit, that of
+        critical steps, or `alarm_at`, the limit of all others; 2 where it never does."""
         if step in self.alarm_at:
             return self.alarm_at[step]
         if step in self.optional or (alarm_at is None and step not in self.critical):
@@ -65,8 +66,8 @@ def check_share(setting: str, share: Any) -> None:
 
 
 def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
-    """What a user says of the steps in the file at `path`, if there is one, by their `names` as they stand, or by those
-    that they were `learned` with."""
+    """What a user says of the steps in the file at `path`, if there is one, by their `names` as
+    they stand, or by those that they were `learned` with."""
     if not path.exists():
         return Severity()
     try:
@@ -81,8 +82,9 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
 def parse_severity(
     record: Mapping[str, Any], names: Sequence[str], where: str = FILE, learned: Sequence[str] = ()
 ) -> Severity:
-    """Which steps are optional, critical or free in order, by the `record` that the file `where` holds: under each of
-    these keys a list of step names or numbers; `names` and `learned` as for `read_severity`."""
+    """Which steps are optional, critical or free in order, by the `record` that the file `where`
+    holds: under each of these keys a list of step names or numbers; `names` and `learned` as for
+    `read_severity`."""
     if not isinstance(record, Mapping):
         raise OptionError(
             f"{where}: it holds {type(record).__name__}; give an object with {', '.join(KINDS)}."

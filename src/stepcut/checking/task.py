@@ -1,20 +1,24 @@
-"""Whether a video shows this task at all: do the steps have a moment in it, and do its moments look like the steps.
+"""Whether a video shows this task at all: do the steps have a moment in it, and do its moments look
+like the steps.
 
-With c_k the mean of step k in the embedding, over the videos learned from, x_t frame t, and o how far its frames lie
-beside the steps in the mean, the mean over t of x_t - c_k with k the step nearest to x_t,
+With c_k the mean of step k in the embedding, over the videos learned from, x_t frame t, and o how
+far its frames lie beside the steps in the mean, the mean over t of x_t - c_k with k the step
+nearest to x_t,
 
     distance^2 =  mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t - o)
                 * mean over all frames t of                    1 - max over k of  cos(c_k, x_t)
 
-A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks the moments of this
-task. A part of this task has its own moments, and what it lacks does not count, nor that its mean is another one where
-steps are missing (o). The limit is that of a t-distribution of log distances, of each video learned from to the centres
-of the others, and as much more as it lies farther off without the step that it can spare least: a video that lacks a
-step deviates, and is still of this task.
+A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks
+the moments of this task. A part of this task has its own moments, and what it lacks does not count,
+nor that its mean is another one where steps are missing (o). The limit is that of a t-distribution
+of log distances, of each video learned from to the centres of the others, and as much more as it
+lies farther off without the step that it can spare least: a video that lacks a step deviates, and
+is still of this task.
 
-The same distance tells two tasks in one folder apart: between any two videos, from the steps of one to the frames of
-the other and back, videos are joined into two groups by average linkage. They are two tasks where the mean log distance
-between the groups exceeds that within them by APART spreads of the latter.
+The same distance tells two tasks in one folder apart: between any two videos, from the steps of one
+to the frames of the other and back, videos are joined into two groups by average linkage. They are
+two tasks where the mean log distance between the groups exceeds that within them by APART spreads
+of the latter.
 """
 
 import math
@@ -39,7 +43,8 @@ SPREAD = 0.15
 APART = 1.3
 """By how many spreads two groups of videos must be apart to be called two tasks."""
 COMPARED = 40
-"""Of more videos than this, as many are compared with each other, and the others put to the nearer group."""
+"""Of more videos than this, as many are compared with each other, and the others put to the nearer
+group."""
 FARTHEST = 1e15
 """No embedding is larger, for squares must fit into float32; a file that says so is damaged."""
 
@@ -95,8 +100,9 @@ def learn_task(
     """Centres from all videos; the limit from the distance of each to the centres of the others.
 
     videos     those learned from
-    looks      of each, the embedding (T, p) and the centres of the steps (K, p) by a model that has not seen it;
-               without them its embedding is that of `videos`, a little nearer than a new video's
+    looks      of each, the embedding (T, p) and the centres of the steps (K, p) by a model that has
+               not seen it; without them its embedding is that of `videos`, a little nearer than a
+               new video's
     shortened  of each, its embedding with one step or another removed, by the same model
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
@@ -118,7 +124,8 @@ def learn_task(
 
 
 def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
-    """The places of the videos of each of two tasks, the larger group first; nothing where they seem to be one task.
+    """The places of the videos of each of two tasks, the larger group first; nothing where they
+    seem to be one task.
 
     A group has at least two videos: a single one that differs is a deviation.
     """
@@ -129,7 +136,8 @@ def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
     steps = {place: np.array(list((videos[place].prototypes or {}).values())) for place in known}
 
     def apart(one: int, two: int) -> float:
-        """The mean log distance of two videos, from the steps of each to the frames of the other."""
+        """The mean log distance of two videos, from the steps of each to the frames of the
+        other."""
         rows = [np.asarray(videos[place].embedding) for place in (one, two)]
         return (_log_distance(steps[one], rows[1]) + _log_distance(steps[two], rows[0])) / 2
 
@@ -160,8 +168,8 @@ def _centres(videos: Sequence[Observed]) -> Floats:
 
 
 def _distance(centres: Floats, rows: Floats) -> float:
-    """The geometric mean of how far the nearer half of the steps (K, p) are from the video (T, p), and its frames from
-    the steps."""
+    """The geometric mean of how far the nearer half of the steps (K, p) are from the video (T, p),
+    and its frames from the steps."""
     beside = rows - (rows - centres[squared_distances(rows, centres).argmin(axis=1)]).mean(axis=0)
     steps = np.sort(_away(beside, centres).min(axis=0))
     return float(

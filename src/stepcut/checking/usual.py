@@ -1,17 +1,21 @@
-"""Usual: what the videos learned from do, how long, when and how surely, and how rare anything else is.
+"""Usual: what the videos learned from do, how long, when and how surely, and how rare anything else
+is.
 
-Events that were never seen in the n videos learned from are given the chance of Good and Turing: of all steps that
-nobody left out, all pairs that nobody exchanged, all steps that nobody repeated, N0 were never and N1 once seen so, and
+Events that were never seen in the n videos learned from are given the chance of Good and Turing: of
+all steps that nobody left out, all pairs that nobody exchanged, all steps that nobody repeated, N0
+were never and N1 once seen so, and
 
     p = (N1 + 1/2) / (n N0 + N1 + 1)
 
-so that steps vouch for each other: with eight videos of six steps and nothing left out, a missing step has a chance of
-1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1). Durations follow a t-distribution of log
-seconds whose spread is shrunk towards the spread of all steps together.
+so that steps vouch for each other: with eight videos of six steps and nothing left out, a missing
+step has a chance of 1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1).
+Durations follow a t-distribution of log seconds whose spread is shrunk towards the spread of all
+steps together.
 
-That nobody exchanged two steps says something only in videos where they could have been exchanged, so -ln p counts by
-the share of these. Two steps of which one needs the other mostly lie side by side; two that are free, but mostly lie
-far apart with steps in between that bind them, may come in one order by luck, and the other is then no great surprise.
+That nobody exchanged two steps says something only in videos where they could have been exchanged,
+so -ln p counts by the share of these. Two steps of which one needs the other mostly lie side by
+side; two that are free, but mostly lie far apart with steps in between that bind them, may come in
+one order by luck, and the other is then no great surprise.
 """
 
 import math
@@ -23,25 +27,28 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from stepcut.checking.observe import Observed, mean_times, some_of, time_spent
+from stepcut.checking.observe import Observed, some_of
 from stepcut.checking.presence import Presence
-from stepcut.checking.warping import Outline
+from stepcut.checking.warping import Slices
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import first_times, graph_of_occurrences
+from stepcut.order.learn import graph_of_occurrences
 from stepcut.order.orders import grouped
 
 PRIOR = 2.0
 """How many videos the pooled spread of durations counts for."""
 LENGTH_SPREAD = 0.25
-"""The spread of log seconds of whole videos that is believed before any is seen: a quarter longer or shorter."""
+"""The spread of log seconds of whole videos that is believed before any is seen: a quarter longer
+or shorter."""
 MOST = 32
-"""Of more videos than this, as many outlines are kept, from the first to the last: more say nothing new."""
+"""Of more videos than this, the slices of as many are kept, from the first to the last: more add
+nothing."""
 NARROWEST = 0.2
 """The least spread of log seconds: within a fifth, nothing is unusual."""
 
 
 class Scale(NamedTuple):
-    """What is usual of some number: its mean and spread in how many videos; a new one follows a t-distribution."""
+    """What is usual of some number: its mean and spread in how many videos; a new one follows a
+    t-distribution."""
 
     middle: float
     spread: float
@@ -71,7 +78,8 @@ class Scale(NamedTuple):
         return min(max(float(stdtr(self.freedom, z)), 1e-12), 1 - 1e-12)
 
     def normal_score(self, value: Any) -> Any:
-        """Where a value, or each of some, lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
+        """Where a value, or each of some, lies among usual ones: 0 in the middle, 2 is rarer than
+        one in forty."""
         z = (np.asarray(value) - self.middle) / self.width
         return np.copysign(-ndtri(np.maximum(stdtr(self.freedom, -np.abs(z)), 1e-300)), z)
 
@@ -90,17 +98,20 @@ class Usual:
     length: Scale
     """How long a whole video takes."""
     never: dict[str, float]
-    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`, or done
-    `fewer` times than usual."""
+    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is
+    `extra`, or done `fewer` times than usual."""
     times: dict[int, float]
-    """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at the end."""
+    """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at
+    the end."""
     new: float
-    """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
+    """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it
+    is not known."""
     stretch: Scale
     """How long the longest stretch beyond that limit lasts, and a second."""
     exchangeable: dict[tuple[int, int], float]
-    """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
-    outlines: tuple[Outline, ...]
+    """In what share of the videos that do both steps one could have been moved past the other; 1
+    where not known."""
+    slices: tuple[Slices, ...]
     """What the videos look like from beginning to end; of very many, some."""
     presence: Presence
     """How likely each step was done, by how long it shows clearly."""
@@ -132,9 +143,10 @@ class Usual:
 
 
 def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = True) -> Usual:
-    """What is usual in these videos; without `order` the graph has no edges, which `measure` does not need."""
+    """What is usual in these videos; without `order` the graph has no edges, which `measure` does
+    not need."""
     graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
-    spent = [pair for video in videos for pair in time_spent(video.occurrences).items()]
+    spent = [pair for video in videos for pair in video.spent.items()]
     first, often = graph.first, {step: graph.usual_times(step) for step in graph.steps}
     again = [step for step, times in often.items() if times > 1]
     pairs = [
@@ -155,13 +167,13 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
             (sum(t < often[s] for t in graph.times[s]), graph.occurs[s]) for s in again
         ),
     }
-    times = [mean_times(video) for video in videos]
+    times = [video.mean_times for video in videos]
     novelty = [
         video.novelty for video in videos if video.novelty is not None and len(video.novelty)
     ]
     new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
     longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
-    outlines = some_of([video.outline for video in videos if video.outline is not None], MOST)
+    slices = some_of([video.slices for video in videos if video.slices is not None], MOST)
     return Usual(
         graph=graph,
         paces=_paces(grouped((step, math.log(seconds)) for step, seconds in spent)),
@@ -175,10 +187,8 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
         },
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
-        exchangeable=_exchangeable(
-            [list(first_times(video.occurrences)) for video in videos], first
-        ),
-        outlines=tuple(outlines),
+        exchangeable=_exchangeable([list(video.first) for video in videos], first),
+        slices=tuple(slices),
         presence=presence,
     )
 
@@ -211,9 +221,11 @@ def _pace(logs: Sequence[float], pooled: float) -> Scale:
 def _exchangeable(
     orders: Sequence[Sequence[int]], first: Mapping[tuple[int, int], int]
 ) -> dict[tuple[int, int], float]:
-    """In what share of the videos that do both of two steps moving one of them alone would exchange the two.
+    """In what share of the videos that do both of two steps moving one of them alone would exchange
+    the two.
 
-    A step can be moved, either way, past all that it was once exchanged with, and past the next one too.
+    A step can be moved, either way, past all that it was once exchanged with, and past the next one
+    too.
     """
     could: Counter[tuple[int, int]] = Counter()
     for order in orders:
@@ -235,7 +247,8 @@ def _exchangeable(
 
 
 def _good_turing(counts: Iterable[tuple[int, int]]) -> float:
-    """The chance of what was never seen, from how often each of some events was seen, of how many chances."""
+    """The chance of what was never seen, from how often each of some events was seen, of how many
+    chances."""
     known = list(counts)
     once = sum(seen == 1 for seen, _ in known)
     return (once + 0.5) / (sum(of for seen, of in known if seen == 0) + once + 1)

@@ -1,13 +1,15 @@
-"""Warping: how far a video is apart from those learned from when they are laid side by side, and where most.
+"""Warping: how far a video is apart from those learned from when they are laid side by side, and
+where most.
 
-A video is outlined by the means of N equal slices of its embedding, as rows of length 1. Two outlines a and b are laid
-side by side by dynamic time warping (Sakoe and Chiba 1978),
+A video is described by the means of N equal slices of its embedding, as rows of length 1. Two
+videos a and b are laid side by side by dynamic time warping (Sakoe and Chiba 1978),
 
     D(i, j) = 1 - cos(a_i, b_j) + min( D(i-1, j-1), D(i-1, j), D(i, j-1) )
 
-and are apart by D(N, N) over the number of pairs on the best path. From the videos learned from, one is apart by the
-mean over the nearer half of them: there are several ways to do a task, and it need not be like all of them. What is
-left out, put in or done in another order shows here even where the cut did not find its steps.
+and are apart by D(N, N) over the number of pairs on the best path. From the videos learned from,
+one is apart by the mean over the nearer half of them: there are several ways to do a task, and it
+need not be like all of them. What is left out, put in or done in another order shows here even
+where the cut did not find its steps.
 """
 
 import math
@@ -26,14 +28,15 @@ Floats = NDArray[np.floating[Any]]
 SLICES = 50
 """N: of a video of ten minutes, one lasts twelve seconds."""
 FINE = 1000
-"""Rows are kept in thousandths, in memory as in files: the same is said of a video before and after."""
+"""Rows are kept in thousandths, in memory as in files: the same is said of a video before and
+after."""
 HIGHEST = 100_000
 """No step has such a number; a file that says so is damaged."""
 NEAREST = 1e-6
 """Two videos are never less apart than this."""
 
 
-class Outline(NamedTuple):
+class Slices(NamedTuple):
     """A video in N slices."""
 
     rows: Floats
@@ -41,14 +44,14 @@ class Outline(NamedTuple):
     steps: NDArray[np.int64]
     """(N,): the step in the middle of each, -1 for none."""
 
-    def without(self, steps: Collection[int]) -> "Outline":
+    def without(self, steps: Collection[int]) -> "Slices":
         """The same without the slices of some steps."""
         kept = ~np.isin(self.steps, list(steps))
-        return Outline(self.rows[kept], self.steps[kept])
+        return Slices(self.rows[kept], self.steps[kept])
 
-    def seen_as(self, embedding: Floats) -> "Outline":
+    def seen_as(self, embedding: Floats) -> "Slices":
         """The same video in another embedding (T, p)."""
-        return Outline(_slices(embedding), self.steps)
+        return Slices(_slices(embedding), self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
@@ -62,19 +65,20 @@ class Outline(NamedTuple):
             np.array(record["steps"], dtype=np.int64),
         )
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
-            raise ValueError("an outline has not one row of thousandths for each of its steps")
+            raise ValueError("slices need one row of thousandths for each of their steps")
         if not len(steps) or not -1 <= steps.min() <= steps.max() < HIGHEST:
-            raise ValueError("an outline has no steps, or numbers of steps that there are not")
+            raise ValueError("slices have no steps, or numbers of steps that do not exist")
         return cls(rows, steps)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Outline) and all(map(np.array_equal, self, other))
+        return isinstance(other, Slices) and all(map(np.array_equal, self, other))
 
 
-def outline(embedding: Floats, labels: Labels) -> Outline:
-    """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps of its rows (T,)."""
+def slice_video(embedding: Floats, labels: Labels) -> Slices:
+    """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps
+    of its rows (T,)."""
     starts, ends = _bounds(len(embedding))
-    return Outline(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
+    return Slices(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
 
 
 def _bounds(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -106,8 +110,8 @@ ALONE = Beside(0.0, np.zeros(1))
 
 
 def lay_beside(
-    video: Outline,
-    others: Sequence[Outline],
+    video: Slices,
+    others: Sequence[Slices],
     optional: Collection[int] = (),
     free: Collection[int] = (),
 ) -> Beside:
@@ -131,8 +135,8 @@ def lay_beside(
 
 @compiled_later
 def _align(cost: Floats) -> tuple[float, Floats]:
-    """The mean cost on the best path through costs (n, m), from the first to the last of both; and the mean of what it
-    meets in each row (n,)."""
+    """The mean cost on the best path through costs (n, m), from the first to the last of both; and
+    the mean of what it meets in each row (n,)."""
     n, m = cost.shape
     total = np.full((n + 1, m + 1), np.inf)
     total[0, 0] = 0.0

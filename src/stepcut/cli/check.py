@@ -34,7 +34,8 @@ def worst(codes: Iterable[int]) -> int:
 def run(args: argparse.Namespace) -> int:
     """Check the videos, print each report when it is there.
 
-    1 when one deviates, 2 when one cannot be checked, 3 for another task, 4 when one is inconclusive.
+    1 when one deviates, 2 when one cannot be checked, 3 for another task, 4 when one is
+    inconclusive.
     """
     if note := read_outline(args.procedure).untaught:
         say(note)

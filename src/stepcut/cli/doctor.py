@@ -1,4 +1,5 @@
-"""The command `stepcut doctor`: what is installed, what is missing, how much room there is, and what to do about it."""
+"""The command `stepcut doctor`: what is installed, what is missing, how much room there is, and
+what to do about it."""
 
 import argparse
 import importlib.metadata

@@ -1,4 +1,5 @@
-"""The command `stepcut features`: compute the features of videos and write them, one file per video."""
+"""The command `stepcut features`: compute the features of videos and write them, one file per
+video."""
 
 import argparse
 import sys

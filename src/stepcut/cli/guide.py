@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     """Follow the source to its end, or until Ctrl-C."""
     screen = Screen(hide_password(args.source)) if args.view else None
     if screen is not None:
-        # What the source has to say is on the screen already; printed as well, it would tear the view.
+        # What the source has to say is on the screen already; printed as well, it would tear the
+        # view.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
 
     def lost(outage: Outage) -> None:
@@ -78,7 +79,8 @@ def follow(
 
 
 class Screen:
-    """A live view for a terminal, redrawn in place under a `title`; the newest alerts stay in sight."""
+    """A live view for a terminal, redrawn in place under a `title`; the newest alerts stay in
+    sight."""
 
     def __init__(self, title: str) -> None:
         self.title = title

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stepcut.errors import OutputError
-from stepcut.files.atomic import output_errors
+from stepcut.files.atomic import is_hole, output_errors
 
 Stamp = tuple[str | int, ...]
 """A path, the size in bytes and the time of change; of a video that failed also the time of any change at all."""
@@ -111,7 +111,7 @@ class Journal:
                 yield json.loads(line)
 
     def _check_owner(self, state: os.stat_result) -> None:
-        if not stat.S_ISREG(state.st_mode):
+        if not stat.S_ISREG(state.st_mode) or is_hole(state):
             raise self._refused("is not a plain file")
         if sys.platform == "win32":
             return

@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__.py sets it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         # What is piped on Windows, or under an old locale, cannot hold every letter of a name: no work is lost for it.
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in (
             "strict",

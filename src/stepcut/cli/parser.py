@@ -1,14 +1,17 @@
-"""The parser of one command, made of its text in `words/`: what it is for, examples, and a line for each word.
+"""The parser of one command, made of its text in `words/`: what it is for, examples, and a line for
+each word.
 
-    PROCEDURE  [LABELS]  VIDEO...  [VIDEOS...]   what must, or may, be given; with dots more than once
+    PROCEDURE  [LABELS]  VIDEO...  [VIDEOS...]   what must, or may, be given; with dots more than
+               once
     --json                                       a flag
     -o, --output FILE!                           an option with a value; with ! it must be given
-    --check VIDEO*  --videos DIR...  --pair A B  an option that may be repeated, takes several values, takes two
+    --check VIDEO*  --videos DIR...  --pair A B  an option that may be repeated, takes several
+                    values, takes two
     --log bar|json                               one of these values
     + device engine                              the words of these sections of words/common.txt
 
-A value called N is a whole number and one called S a number, both from 0 up, one called SHARE any number; "(default X)"
-at the end of the help is the default.
+A value called N is a whole number and one called S a number, both from 0 up, one called SHARE any
+number; "(default X)" at the end of the help is the default.
 """
 
 import argparse
@@ -61,7 +64,8 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """One line on standard error, exit code 2; an option that is not there is answered with the nearest."""
+        """One line on standard error, exit code 2; an option that is not there is answered with the
+        nearest."""
         words = re.findall(
             r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2]
         )
@@ -105,7 +109,8 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def read_words(name: str) -> str:
-    """The text of a command: in `words/`, or beside the module of a command that a package registers."""
+    """The text of a command: in `words/`, or beside the module of a command that a package
+    registers."""
     folder = resources.files("stepcut.cli") / "words"
     if not (folder / f"{name}.txt").is_file():
         folder = resources.files(find_command(name).rpartition(".")[0])

@@ -13,7 +13,8 @@ from stepcut.timeline import Timeline
 
 
 def run(args: argparse.Namespace) -> int:
-    """Cut the videos and write or print each timeline when it is there; 2 when one cannot be cut."""
+    """Cut the videos and write or print each timeline when it is there; 2 when one cannot be
+    cut."""
     if len(args.video) > 1 and args.output and "{name}" not in args.output:
         raise OptionError(
             f"-o {args.output} is one file for {len(args.video)} videos; write {{name}} where the name of the video "

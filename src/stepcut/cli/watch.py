@@ -6,7 +6,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 def _watch(watch: "Watch", deliveries: Deliveries | None, once: bool, every: float) -> bool:
     """Check and deliver until a signal comes, or, `once`, until all is done; gives whether a delivery was given up."""
     lost = []
-    with suppress(KeyboardInterrupt):  # the only end of a watch
+    try:
         while True:
             for record in watch.poll():
                 print(json.dumps(record, ensure_ascii=False), flush=True)
@@ -75,9 +74,15 @@ def _watch(watch: "Watch", deliveries: Deliveries | None, once: bool, every: flo
             if once and not watch.waiting() and not (deliveries and deliveries.waiting):
                 break
             time.sleep(every)
-    for _, _, late in deliveries.waiting if deliveries else ():
-        lost.append(late["path"])
-        watch.journal.write({"undelivered": late["path"], "why": "the watch was ended"})
+    except (
+        KeyboardInterrupt
+    ):  # the only end of a watch, but for one of what is there, which is not done
+        if once:
+            raise
+    finally:
+        for _, _, late in deliveries.waiting if deliveries else ():
+            lost.append(late["path"])
+            watch.journal.write({"undelivered": late["path"], "why": "the watch was ended"})
     return bool(lost)
 
 
@@ -186,7 +191,8 @@ class Watch:
         return done.get(whole) or done.get(whole[:3]) or ""
 
     def _videos(self) -> Iterator[tuple[Path, Stamp]]:
-        for path in map(Path, map(str, all_files(self.folder))):
+        # Also beside files that look like a procedure: whoever puts them there hides no video.
+        for path in map(Path, map(str, all_files(self.folder, procedures=True))):
             named_so = path.suffix.lower() in VIDEO_SUFFIXES and not path.name.startswith(".")
             if named_so and (stamp := stamp_of(path)):
                 yield path, stamp

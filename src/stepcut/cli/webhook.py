@@ -1,4 +1,5 @@
-"""The webhook of `stepcut watch`: post each record as JSON, try again where that fails, and report what never arrived."""
+"""The webhook of `stepcut watch`: post each record as JSON, try again where that fails, and report
+what never arrived."""
 
 import json
 import threading
@@ -18,7 +19,8 @@ RETRY_AFTER = (2.0, 10.0, 60.0)
 
 
 def check_webhook(address: str) -> None:
-    """Refuse a web `address` that nothing can be sent to; it may hold secrets, so it is not shown."""
+    """Refuse a web `address` that nothing can be sent to; it may hold secrets, so it is not
+    shown."""
     if "@" in address.partition("://")[2].partition("/")[0]:
         raise OptionError(
             "--webhook holds a user or a password before an @, which is not sent. Give it without them."
@@ -57,7 +59,8 @@ class Deliveries:
         self.waiting.append((time.monotonic(), 0, record))
 
     def attempt(self) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
-        """Send what is due; gives (record, what went wrong, whether it is given up) for each failure."""
+        """Send what is due; gives (record, what went wrong, whether it is given up) for each
+        failure."""
         due = [one for one in self.waiting if one[0] <= time.monotonic()]
         for one in due:
             _, tried, record = one
@@ -72,7 +75,8 @@ class Deliveries:
 
 
 def post(address: str, record: Mapping[str, Any], patience: float = 10.0) -> str:
-    """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went wrong, or nothing."""
+    """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went
+    wrong, or nothing."""
     found = [f"{shown(address)}: no complete answer within {patience:g} s."]
     # In a thread: the patience of a connection begins again with every byte that comes.
     sender = threading.Thread(

@@ -145,7 +145,7 @@ def evaluate(
     truth
         A folder of annotation files, timelines by video, a task of a data set, or `NAME:DIR`.
     protocol
-        A name of docs/protocols.md, or a custom `Protocol`.
+        A name of docs/evaluate.md, or a custom `Protocol`.
     seeds, seed
         How often `random` is drawn, and the first seed.
     background

@@ -3,7 +3,7 @@ one it used.
 
 `C[s, k]` counts the frames of true step `s` (0 is background) that were given to cluster `k - 1`;
 column 0 holds the frames that were given to no step at all (-1). A matching is a dict from column
-to row. docs/protocols.md has a table."""
+to row. docs/evaluate.md has a table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from stepcut.features.files import clear_leftovers, read_files, read_rows, save_
 from stepcut.features.files import (
     load_features as load_features,
 )  # both ways to features stand in one place
-from stepcut.features.find import Inputs, Places, find_inputs, find_videos, name_videos
+from stepcut.features.find import Inputs, find_inputs, find_videos
 from stepcut.features.find import Source as Videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
 from stepcut.features.spec import DEFAULT, SENSORS, VECTORS, FeatureSpec, as_spec, need_spec
@@ -67,11 +67,12 @@ def extract(
             videos, as_spec(backbone, fps=fps).fps, None if strict else broken
         ), broken
     network, spec = open_backbone(backbone, fps, device, engine)
-    return _extract(find_videos(videos), network, spec, cache, progress, strict, engine)
+    inputs = Inputs("video", find_videos(videos))
+    return _extract(inputs, network, spec, cache, progress, strict, engine)
 
 
 def _extract(
-    paths: Places,
+    inputs: Inputs,
     network: Backbone,
     spec: FeatureSpec,
     cache: AnyPath | None,
@@ -82,7 +83,7 @@ def _extract(
     """`extract` of video files."""
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
-    names = name_videos(paths)
+    names, paths = inputs.names, inputs.files
     # A worker may have another working folder.
     items = [
         (name, path if engine is None else path.absolute())
@@ -173,7 +174,7 @@ def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features
 
 
 def read_source(
-    source: Source | Inputs,
+    source: Source,
     rate: Rate = 1,
     spec: FeatureSpec | None = DEFAULT,
     cache: AnyPath | None = None,
@@ -193,7 +194,23 @@ def read_source(
 
     `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
     """
-    inputs = find_inputs(source)
+    return read_inputs(
+        find_inputs(source), rate, spec, cache, strict, progress, engine, device, backbone
+    )
+
+
+def read_inputs(
+    inputs: Inputs,
+    rate: Rate = 1,
+    spec: FeatureSpec | None = DEFAULT,
+    cache: AnyPath | None = None,
+    strict: bool = False,
+    progress: Hook = silent,
+    engine: Engine | None = None,
+    device: str = "auto",
+    backbone: Backbone | None = None,
+) -> tuple[list[Features], list[Failure]]:
+    """As `read_source`, of `inputs` that are resolved already."""
     failures: list[Failure] = []
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, rate), []
@@ -202,7 +219,7 @@ def read_source(
         return read_files(inputs, per_second, None if strict else failures), failures
     spec = need_spec(spec)
     network, made = open_backbone(backbone or spec, spec.fps, device, engine)
-    features, failures = _extract(inputs.files, network, made, cache, progress, strict, engine)
+    features, failures = _extract(inputs, network, made, cache, progress, strict, engine)
     if not features:
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
         raise VideoError(f"none of the {len(inputs)} videos could be used{reasons}.")
@@ -234,7 +251,7 @@ def read_like(
         inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
         if len(inputs) > 1:
             raise OptionError(f"{len(inputs)} videos were given; give the files one at a time.")
-        [features], _ = read_source(
+        [features], _ = read_inputs(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
     if features.rate != rate:

@@ -26,13 +26,12 @@ from stepcut.features.find import (
     Inputs,
     Source,
     find_features,
-    name_videos,
     unique_names,
 )
 from stepcut.features.sensors import read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
-from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.files.atomic import is_hole, read_json, whole_file, write_json
 from stepcut.files.cache import local
 from stepcut.rate import Rate, as_rate
 
@@ -217,7 +216,7 @@ def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None
     given = None if rate is None else as_rate(rate, "rate")
     load = read_sensors if inputs.kind == "sensor file" else _load_one
     loaded: dict[str, Features] = {}
-    for file, name in zip(inputs.files, name_videos(inputs.files), strict=True):
+    for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
             loaded[name] = load(file, name, given)
         except FeatureError as error:
@@ -293,6 +292,8 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if not file.is_file() or file.suffix not in FEATURE_SUFFIXES:
         raise FeatureError(f"{file}: not a feature file; give {', '.join(FEATURE_SUFFIXES)} files.")
+    if is_hole(file.stat()):
+        raise FeatureError(f"{file}: hardly any of its bytes are on the disk. Copy it again.")
     if file.suffix == ".safetensors":
         return read_rows(file)
     try:

@@ -5,8 +5,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,48 +52,37 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.arrays if self.kind == "arrays" else self.files)
 
+    @cached_property
+    def names(self) -> list[str]:
+        """A name for each of the files."""
+        return name_videos(self.files)
+
 
 def find_inputs(source: Any) -> Inputs:
     """Resolve a `source`: a folder, files, globs or addresses of videos, of feature files, or of sensor files; or arrays
-    as a list or by name. What is resolved already is given back.
+    as a list or by name.
 
     In a folder, videos come before feature files, and those before sensor files: label files may lie beside them.
     """
-    if isinstance(source, Inputs):
-        return source
-    items = as_list(source)
     if isinstance(source, Mapping):
         return Inputs("arrays", arrays={str(name): one for name, one in source.items()})
+    items = as_list(source)
     given = [one for one in items if isinstance(one, str | os.PathLike | Address)]
-    if not items:
-        _find(items, _VIDEO)
-    if not given:
+    if items and not given:
         return Inputs("arrays", arrays={str(place): one for place, one in enumerate(items)})
     if len(given) < len(items):
         raise OptionError(
             f"{len(items) - len(given)} arrays and {len(given)} paths; give all of one kind."
         )
-    found = [_resolve(one) for one in given]
-    for place, (kind, _) in zip(given, found, strict=True):
-        if kind != found[0][0]:
+    found = _find(items, _VIDEO, _FEATURES, _SENSORS)
+    for item, one in zip(items, found, strict=True):
+        if one.kind != found[0].kind:
             raise OptionError(
-                f"{place} holds a {kind.name}, and {given[0]} a {found[0][0].name}; give all of one kind."
+                f"{item} holds a {one.kind.name}, and {items[0]} a {found[0].kind.name}; "
+                "give all of one kind."
             )
-    files = {path.absolute(): path for _, paths in found for path in paths}
-    places = [str(as_path(one).absolute()) for one in given]
-    return Inputs(found[0][0].name, list(files.values()), places)
-
-
-def _resolve(given: AnyPath) -> tuple[_Kind, Places]:
-    """The kind of the files that a path stands for, and these."""
-    path = as_path(given)
-    path = path if isinstance(path, Address) else path.expanduser()
-    with suppress(PermissionError):  # which is told below
-        files = all_files(path)
-        for kind in (_VIDEO, _FEATURES, _SENSORS):
-            if (of := _of(files, kind)) and (len(of) > 1 or of[0].exists() or of[0].is_symlink()):
-                return kind, of
-    return _VIDEO, _find_one(given, _VIDEO)
+    places = [str(one.place.absolute()) for one in found]
+    return Inputs(found[0].kind.name, _each_once(found), places)
 
 
 def find_videos(source: Source) -> Places:
@@ -102,12 +91,12 @@ def find_videos(source: Source) -> Places:
     Folders and globs give the files with a usual suffix, in natural order (2 before 10); a file that is named is taken
     whatever its suffix. No file comes twice.
     """
-    return _find(source, _VIDEO)
+    return _each_once(_find(as_list(source), _VIDEO))
 
 
 def find_features(source: Source) -> Places:
     """The feature files in `source`, found as videos are."""
-    return _find(source, _FEATURES)
+    return _each_once(_find(as_list(source), _FEATURES))
 
 
 def as_list(source: Any) -> list[Any]:
@@ -123,18 +112,27 @@ def as_list(source: Any) -> list[Any]:
     return list(source)
 
 
-def _find(source: Source, kind: _Kind) -> Places:
-    items = as_list(source)
+class _Found(NamedTuple):
+    kind: _Kind
+    place: Path | Address
+    files: Places
+
+
+def _each_once(found: Iterable[_Found]) -> Places:
+    return list({path.absolute(): path for one in found for path in one.files}.values())
+
+
+def _find(items: Sequence[AnyPath], *kinds: _Kind) -> list[_Found]:
+    """What each of `items` stands for: files of the first of the `kinds` of which it has some."""
     if not items:
-        raise kind.error(
-            f"no {kind.name} was given: the list is empty. Give a folder, files or a glob; {kind.ends}."
+        raise kinds[0].error(
+            f"no {kinds[0].name} was given: the list is empty. Give a folder, files or a glob; {kinds[0].ends}."
         )
-    found = [path for item in items for path in _find_one(item, kind)]
-    return list({path.absolute(): path for path in found}.values())
+    return [_find_one(item, kinds) for item in items]
 
 
-def _find_one(given: AnyPath, kind: _Kind) -> Places:
-    path = as_path(given)
+def _find_one(given: AnyPath, kinds: Sequence[_Kind]) -> _Found:
+    path, kind = as_path(given), kinds[0]
     path = path if isinstance(path, Address) else path.expanduser()
     try:
         # A link to nothing is told where it is opened, as one video that cannot be used.
@@ -147,49 +145,46 @@ def _find_one(given: AnyPath, kind: _Kind) -> Places:
         raise kind.error(
             f"{given}: cannot be read ({error.strerror}). Check the permissions of its folder."
         ) from error
+    files = all_files(path, pattern) if pattern or folder else [path] if there else []
+    for each in kinds:
+        if fit := _of(files, each):
+            return _Found(each, path, fit)
+    if there and not folder:  # a file that is named is taken whatever its suffix
+        return _Found(kind, path, files)
     if not pattern and not folder:
-        if there:
-            return [path]
         here = (
             "check the address, and that you may read it"
             if isinstance(path, Address)
             else f"read from {Path.cwd()}"
         )
         raise kind.error(f"{given}: no such file or folder ({here}). Check the path.")
-    files = all_files(path)
-    found = _of(files, kind)
-    if not found:
-        suffixes = Counter(
-            file.suffix.lower() or "no suffix" for file in files if not file.name.startswith(".")
-        )
-        seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
-        shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
-        nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
-        held = f"only {seen}" if seen else nothing
-        raise kind.error(
-            f"{given}: no {kind.name} in this folder ({held}). Check the path; {kind.ends}."
-        )
-    return found
+    suffixes = Counter(
+        file.suffix.lower() or "no suffix" for file in files if not file.name.startswith(".")
+    )
+    seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
+    shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
+    nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
+    held = f"only {seen}" if seen else nothing
+    raise kind.error(
+        f"{given}: no {kind.name} in this folder ({held}). Check the path; {kind.ends}."
+    )
 
 
 def _is_pattern(path: Path | Address) -> bool:
     return glob.has_magic(str(path)) and not path.exists()
 
 
-def all_files(path: Path | Address) -> Places:
-    """All files below a folder, those that match a glob, or the file itself; hidden folders are passed over, as are
-    procedures. At an address nothing is."""
-    pattern = _is_pattern(path)
+def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
+    """All files below a folder, or those that match a glob; hidden folders are passed over, as are
+    procedures unless `procedures` is true. At an address nothing is."""
     if isinstance(path, Address):
-        return list(files_below(path, pattern)) if pattern or path.is_dir() else [path]
+        return list(files_below(path, pattern))
     if pattern:
         return [
             Path(match)
             for match in glob.glob(str(path), recursive=True)
             if not os.path.isdir(match)
         ]
-    if not os.path.isdir(path):  # one that may not be looked at is told where it is used
-        return [path]
 
     def pass_over(error: OSError) -> None:
         warn_once(
@@ -198,9 +193,8 @@ def all_files(path: Path | Address) -> Places:
 
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=pass_over):
-        if {"config.json", "steps.json"} <= set(
-            files
-        ):  # a procedure, whose tensors are no features
+        # The tensors of a procedure are not features.
+        if not procedures and {"config.json", "steps.json"} <= set(files):
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -122,7 +122,23 @@ def write_json(path: AnyPath, value: Any, follow: bool = True) -> None:
 
 def read_json(path: AnyPath) -> Any:
     """The value of the JSON file at `path`, which may begin with the mark of some editors that it is UTF-8."""
-    return json.loads(as_path(path).read_bytes().decode("utf-8-sig"))
+    return json.loads(read_bytes(path).decode("utf-8-sig"))
+
+
+def read_bytes(path: AnyPath) -> bytes:
+    """The content of the file at `path`. A pipe, a device or a large hole, as a stranger may put there, is an OSError."""
+    place = as_path(path)
+    if isinstance(place, Path):
+        state = place.stat()
+        if not (stat.S_ISREG(state.st_mode) or place.is_dir()) or is_hole(state):
+            raise OSError(errno.EINVAL, "not a plain file", str(place))
+    return place.read_bytes()
+
+
+def is_hole(state: os.stat_result) -> bool:
+    """Whether a file of such a `state` is far longer than its content on the disk: cheap to make, and hours to read."""
+    on_disk = getattr(state, "st_blocks", state.st_size) * 512
+    return state.st_size > 100 * max(on_disk, 1 << 20)
 
 
 @contextlib.contextmanager

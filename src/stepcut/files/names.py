@@ -18,7 +18,7 @@ _MOST = 200
 """Bytes of one part of a name; file systems take 255, and a suffix follows."""
 _REFUSED = '\n\t\\:*?"<>|'
 """What some system does not take in the name of a file."""
-_DEVICE = re.compile(r"con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
+_DEVICE = re.compile(r"con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
 """Names that Windows takes for devices, whatever suffix follows."""
 
 

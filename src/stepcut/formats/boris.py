@@ -263,7 +263,8 @@ def _by_film(segment: Segment, films: Films) -> Iterator[tuple[str, Segment]]:
         first = segment.start if place == 0 else max(segment.start, begin)
         end = films[place + 1][1] if place + 1 < len(films) else math.inf
         last = min(segment.end, end)
-        # Lengths are rounded to a millisecond: what begins with a film has no end in the one before.
+        # Lengths are rounded to a millisecond: what begins with a film has no end in the one
+        # before.
         if last - first > 0.001 or ((first, last) == (segment.start, segment.end) and first < end):
             yield video, Segment(first - begin, last - begin, segment.step)
 

@@ -79,7 +79,8 @@ class Absent(AnnotationError):
 
 
 def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[Found]:
-    """Read each of `items`, files or videos; those that are `Absent` are left out, unless all are."""
+    """Read each of `items`, files or videos; those that are `Absent` are left out, unless all
+    are."""
     found, absent = [], []
     for item in items:
         try:
@@ -429,7 +430,8 @@ def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
 
 
 def entry(segment: Segment, sure: str, /, **said: Any) -> dict[str, Any]:
-    """Return what is `said` of a segment in JSON, with its confidence under `sure` if it has one."""
+    """Return what is `said` of a segment in JSON, with its confidence under `sure` if it has
+    one."""
     return said if segment.confidence is None else {**said, sure: segment.confidence}
 
 

@@ -1,4 +1,5 @@
-"""The CSV of the EgoProceL annotations: start and end in seconds, then number and name (`1 break egg`)."""
+"""The CSV of the EgoProceL annotations: start and end in seconds, then number and name (`1 break
+egg`)."""
 
 import re
 from collections import Counter

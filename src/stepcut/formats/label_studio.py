@@ -1,7 +1,9 @@
-"""Label Studio: tasks whose predictions annotators correct, and the export with what they made of them.
+"""Label Studio: tasks whose predictions annotators correct, and the export with what they made of
+them.
 
-A prediction is a region of `<TimelineLabels>`: frames counted from 1, both ends included. The frame rate and the name
-of the video travel in the task's own data, so that the export needs nothing else to be read.
+A prediction is a region of `<TimelineLabels>`: frames counted from 1, both ends included. The frame
+rate and the name of the video travel in the task's own data, so that the export needs nothing else
+to be read.
 """
 
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,8 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already stay."""
+    """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already
+    stay."""
     (timeline,) = timelines
     rate = options.frame_rate(str(path))
     refuse_background(timeline, path)

@@ -1,9 +1,11 @@
-"""Guide: follow somebody frame by frame: the current step, what is done, what comes next. It sees the past only.
+"""Guide: follow somebody frame by frame: the current step, what is done, what comes next. It sees
+the past only.
 
-The current step is the most probable one of the newest frame, by probabilities from the past alone. A step counts as done
-once it was the current one for a quarter of its usual time. It may raise alarms after half of its usual time, so that a
-short mistake of the cut raises none. Memory does not grow: kept are the current step, a clock and a count per step, the
-window of the method's online object, and as many of the newest rows as a usual video has.
+The current step is the most probable one of the newest frame, by probabilities from the past alone.
+A step counts as done once it was the current one for a quarter of its usual time. It may raise
+alarms after half of its usual time, so that a short mistake of the cut raises none. Memory does not
+grow: kept are the current step, a clock and a count per step, the window of the method's online
+object, and as many of the newest rows as a usual video has.
 """
 
 import math
@@ -28,15 +30,19 @@ from stepcut.order.relations import END, next_weights
 ENOUGH = 0.25
 """The share of a step's usual time after which it counts as done."""
 FILL = 4
-"""How often one row is given to the method at most, to fill a gap in a source that is slow or was skipped."""
+"""How often one row is given to the method at most, to fill a gap in a source that is slow or was
+skipped."""
 OVERLOOKED = 0.05
-"""The least readiness of any step: the chance that what was seen as done was not done, or the reverse."""
+"""The least readiness of any step: the chance that what was seen as done was not done, or the
+reverse."""
 FIRM = 0.5
 """The share of a step's usual time after which it may raise an alarm."""
 ALARM = 0.1
-"""The share of normal videos in which an alarm may be false: each kind of each step gets its part of it."""
+"""The share of normal videos in which an alarm may be false: each kind of each step gets its part
+of it."""
 MEMORY = 2**27
-"""Bytes that the newest rows may take. Whether they show this task is not told where a usual video has more."""
+"""Bytes that the newest rows may take. Whether they show this task is not told where a usual video
+has more."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,16 @@ class State:
     name: str
     confidence: float
     done: tuple[int, ...]
-    """Steps done so far, by when they were last done; the current step is among them once it took long enough."""
+    """Steps done so far, by when they were last done; the current step is among them once it took
+    long enough."""
     next: tuple[tuple[int, float], ...]
-    """What may come after the current step, the most probable first; what is missing to 1 is "nothing"."""
+    """What may come after the current step, the most probable first; what is missing to 1 is
+    "nothing"."""
     alerts: tuple[Alert, ...] = ()
     """New ones only: each is said once."""
     skipped: int = 0
-    """Samples of the source that were passed over so far because the machine was slower than the source."""
+    """Samples of the source that were passed over so far because the machine was slower than the
+    source."""
     names: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +121,8 @@ class Guide:
         rate          rows per second
         expectations  what is usual
         steps         the names of the steps
-        embed         from rows (T, d) to their embedding (T, p); without it nothing is called unknown
+        embed         from rows (T, d) to their embedding (T, p); without it nothing is called
+                      unknown
         shape         of a row; without it rows of any shape are taken
         """
         self.start, self.rate, self.expectations = start, rate, expectations
@@ -122,7 +132,8 @@ class Guide:
         paces = expectations.usual.paces.items()
         usual = {step: math.exp(pace.middle) / self.graph.usual_times(step) for step, pace in paces}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
-        # Seconds that a step usually takes each time, for steps that no training video does the typical length.
+        # Seconds that a step usually takes each time, for steps that no training video does the
+        # typical length.
         self.usual = np.array([usual.get(step, typical) for step in range(len(self.steps))])
         self.reset()
 
@@ -133,8 +144,8 @@ class Guide:
         self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
         self.pushed = 0
         self.corrected: tuple[int, int] | None = None
-        """(the step that the method saw, -1 before the first row, the step that a person says it is), until the method
-        sees another."""
+        """(the step that the method saw, -1 before the first row, the step that a person says it
+        is), until the method sees another."""
         self.time = -math.inf
         self.done: list[int] = []
         self.spent = np.zeros(len(self.steps))
@@ -169,7 +180,8 @@ class Guide:
                 f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity)."
             )
         passed = 1 / self.rate if math.isinf(self.time) else time - self.time
-        # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
+        # The method counts time in rows: a row that stands for a gap in the source is given as
+        # often as it lasts.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             probabilities = self.online.push(row)
         belief = self._belief(np.asarray(probabilities, dtype=np.float64))
@@ -207,7 +219,8 @@ class Guide:
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
 
     def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The share of every step; what a person corrected stands in the place of what the method sees."""
+        """The share of every step; what a person corrected stands in the place of what the method
+        sees."""
         belief = np.maximum(probabilities, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:
@@ -224,7 +237,8 @@ class Guide:
                 self.corrected = None
         return belief
 
-    # ------------------------------------------------------------------ what is done, and what is worth saying
+    # ------------------------------------------------------------------ what is done, and what is
+    # worth saying
 
     def _count_time(self, step: int, passed: float) -> list[Alert]:
         """Count the time of the current step; gives what has just become worth saying."""
@@ -257,7 +271,8 @@ class Guide:
         return self._alarm("extra", step, chance, reason)
 
     def _out_of_order(self, step: int) -> list[Alert]:
-        """What must precede a step and was not seen, where hardly any video does without, or where it is critical."""
+        """What must precede a step and was not seen, where hardly any video does without, or where
+        it is critical."""
         usual, severity = self.expectations.usual, self.expectations.severity
         if step in severity.free:
             return []
@@ -275,7 +290,8 @@ class Guide:
         return self._alarm("misordered", step, chance, reason, always=bool(critical))
 
     def _unknown(self, row: Array) -> list[Alert]:
-        """Whether the newest rows, as many as a usual video has, show another task; looked at every tenth of them."""
+        """Whether the newest rows, as many as a usual video has, show another task; looked at every
+        tenth of them."""
         room = self.rows.maxlen or 2
         if self.embed is None or room * row.nbytes > MEMORY:
             return []
@@ -291,7 +307,8 @@ class Guide:
 
     @property
     def note(self) -> str:
-        """What it cannot raise an alarm about, having learned from so few videos; empty where there is nothing."""
+        """What it cannot raise an alarm about, having learned from so few videos; empty where there
+        is nothing."""
         never = self.expectations.usual.never
         kinds = {
             "a step left out or done too late": max(never["missed"], never["misordered"]),
@@ -303,13 +320,15 @@ class Guide:
         return f"{few}. Learn from more, or mark a step critical to be told." if mute else ""
 
     def _rare(self) -> float:
-        """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""
+        """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of
+        alarm and all steps."""
         return ALARM / (3 * max(len(self.graph.steps), 1))
 
     def _alarm(
         self, kind: str, step: int | None, chance: float, reason: str, always: bool = False
     ) -> list[Alert]:
-        """An alarm about what has this `chance` in normal videos: where that is rare, or `always`, and only once."""
+        """An alarm about what has this `chance` in normal videos: where that is rare, or `always`,
+        and only once."""
         if (chance >= self._rare() and not always) or (kind, step) in self.said:
             return []
         self.said.add((kind, step))

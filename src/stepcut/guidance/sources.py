@@ -1,4 +1,5 @@
-"""Follow a source with a guide: feature rows, a video, a camera (`camera`, `camera:1`), an address (`rtsp://...`)."""
+"""Follow a source with a guide: feature rows, a video, a camera (`camera`, `camera:1`), an address
+(`rtsp://...`)."""
 
 import re
 import sys
@@ -22,7 +23,8 @@ from stepcut.guidance.stream import NoDevice, Picture, Sample, Say, Stream
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 SPAN = 3.0
-"""Seconds over which the waiting for a source is summed, to see whether it is faster than the machine."""
+"""Seconds over which the waiting for a source is summed, to see whether it is faster than the
+machine."""
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
 
 
@@ -39,8 +41,9 @@ def follow_pictures(
     realtime: bool = False,
     **waits: Any,
 ) -> Iterator[State]:
-    """Follow a video file, `camera`, `camera:1`, or an address such as `rtsp://...`, at the `rate` and with the
-    `backbone` of the procedure; gives a state per sample, with a clip model half a clip late.
+    """Follow a video file, `camera`, `camera:1`, or an address such as `rtsp://...`, at the `rate`
+    and with the `backbone` of the procedure; gives a state per sample, with a clip model half a
+    clip late.
 
     realtime   play a file at its own pace and skip what the machine is too slow for
     waits      `patience`, `stall` and `lost` of a live source, see `Stream`
@@ -69,7 +72,8 @@ def follow_pictures(
 def open_samples(
     source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: Any
 ) -> Iterator[Iterator[Sample]]:
-    """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size` that of pictures."""
+    """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size`
+    that of pictures."""
     if not is_live(source):
         samples = (Sample(at, picture) for at, picture in sample_frames(source, rate, size))
         yield keep_pace(samples, rate) if realtime else samples
@@ -82,7 +86,8 @@ def open_samples(
 
 
 def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
-    """The `samples`, `rate` a second, when it is time, as a camera gives them; those that are late are skipped."""
+    """The `samples`, `rate` a second, when it is time, as a camera gives them; those that are late
+    are skipped."""
     begin, skipped = time.monotonic(), 0
     for sample in samples:
         late = time.monotonic() - begin - sample.time
@@ -94,8 +99,8 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
-    """The frames of a camera (`camera`, `camera:1`, on Windows `camera:NAME`) or an address, which PyAV gives up after
-    `stall` seconds without data; `say` is told of trouble."""
+    """The frames of a camera (`camera`, `camera:1`, on Windows `camera:NAME`) or an address, which
+    PyAV gives up after `stall` seconds without data; `say` is told of trouble."""
     import av
 
     how: dict[str, Any]
@@ -152,10 +157,11 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
 
 
 def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
-    """The frames of a `container` called `name` that can be decoded; damaged packets are passed over.
+    """The frames of a `container` called `name` that can be decoded; damaged packets are passed
+    over.
 
-    A machine too slow to decode all of a stream never waits for it: then only key frames are decoded until it does,
-    and `say` is told.
+    A machine too slow to decode all of a stream never waits for it: then only key frames are
+    decoded until it does, and `say` is told.
     """
     import av
 

@@ -1,8 +1,10 @@
-"""Stream: the newest frame of a live source. It skips rather than falls behind, and reconnects when the source drops.
+"""Stream: the newest frame of a live source. It skips rather than falls behind, and reconnects when
+the source drops.
 
-A thread reads the source and keeps one picture per sampling slot of 1 / rate seconds, the newest only; whoever asks
-gets that one. A picture that was never asked for before the next slot's came is counted as skipped. So memory does not
-grow and the answer is never about the past, however slow the machine is.
+A thread reads the source and keeps one picture per sampling slot of 1 / rate seconds, the newest
+only; whoever asks gets that one. A picture that was never asked for before the next slot's came is
+counted as skipped. So memory does not grow and the answer is never about the past, however slow the
+machine is.
 """
 
 import logging
@@ -23,9 +25,11 @@ log = logging.getLogger("stepcut")
 Picture = NDArray[np.uint8]
 Say = Callable[[str], None]
 Connect = Callable[[Say], Generator[Any, None, None]]
-"""Opens a source and gives its frames, as long as they come; tells what is worth knowing in words."""
+"""Opens a source and gives its frames, as long as they come; tells what is worth knowing in
+words."""
 LOST = 1.5
-"""Seconds without a frame after which a source is lost; one that is slow by itself has three frame intervals."""
+"""Seconds without a frame after which a source is lost; one that is slow by itself has three frame
+intervals."""
 HEARTBEAT = 2.0
 """Seconds between two outage reports while a source is lost."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
@@ -82,11 +86,14 @@ class Stream(Iterator[Sample]):
         stall: float = 10.0,
         lost: Callable[[Outage], None] = lambda _: None,
     ) -> None:
-        """`connect` opens the source `name` and gives its frames; `scale(frame)` makes a picture, `rate` a second.
+        """`connect` opens the source `name` and gives its frames; `scale(frame)` makes a picture,
+        `rate` a second.
 
-        patience      seconds to wait for the very first frame; then a VideoError says that it never started
+        patience      seconds to wait for the very first frame; then a VideoError says that it never
+                      started
         stall         seconds without a frame after which the stream says so
-        lost          called while the source gives no frames: within two seconds, then every two seconds
+        lost          called while the source gives no frames: within two seconds, then every two
+                      seconds
         """
         self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
         self.patience, self.stall, self.lost = patience, stall, lost
@@ -106,7 +113,8 @@ class Stream(Iterator[Sample]):
         self._thread = threading.Thread(target=self._read, name=f"stepcut-{name}", daemon=True)
         self._thread.start()
 
-    # ------------------------------------------------------------------ for whoever looks at the samples
+    # ------------------------------------------------------------------ for whoever looks at the
+    # samples
 
     def __next__(self) -> Sample:
         while True:

@@ -1,4 +1,5 @@
-"""Orders: in which order each video does the steps, which orders are common, and what must precede what."""
+"""Orders: in which order each video does the steps, which orders are common, and what must precede
+what."""
 
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import (

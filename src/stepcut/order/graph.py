@@ -1,4 +1,5 @@
-"""ProcedureGraph: what must precede what, drawn as text, SVG or with matplotlib, and written as DOT or GraphML."""
+"""ProcedureGraph: what must precede what, drawn as text, SVG or with matplotlib, and written as DOT
+or GraphML."""
 
 import json
 import textwrap
@@ -17,7 +18,8 @@ from stepcut.order.relations import Relations
 
 @dataclass(frozen=True)
 class ProcedureGraph(Relations):
-    """A partial order of steps, transitively reduced, with what the videos say of each step. Made by `learn_graph`."""
+    """A partial order of steps, transitively reduced, with what the videos say of each step. Made
+    by `learn_graph`."""
 
     colours: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """#rrggbb by step, where a person chose them; left out, those of the numbers."""
@@ -39,7 +41,8 @@ class ProcedureGraph(Relations):
         return f"<ProcedureGraph {len(self.steps)} steps, {len(self.edges)} edges, from {self.videos} videos>"
 
     def __str__(self) -> str:
-        """In lines, one per step, in an order that keeps all edges: what it needs, what videos say of it."""
+        """In lines, one per step, in an order that keeps all edges: what it needs, what videos say
+        of it."""
         lines = [repr(self)]
         for step in (step for column in self._columns() for step in column):
             near = sorted(a for a, b in self.edges if b == step)
@@ -137,7 +140,8 @@ class ProcedureGraph(Relations):
                 x, row, "\n".join(names[step]), bbox=box, **words
             ).get_bbox_patch()
         for a, b in sorted(self.edges):
-            # From edge to edge of the boxes, whose size is known once they are drawn: the arrows come after them.
+            # From edge to edge of the boxes, whose size is known once they are drawn: the arrows
+            # come after them.
             ends = {"patchA": boxes[a], "patchB": boxes[b], "shrinkA": 0, "shrinkB": 1}
             line = {
                 "arrowstyle": "-|>",
@@ -164,7 +168,8 @@ class ProcedureGraph(Relations):
         ]
 
     def _places(self) -> dict[int, tuple[float, float]]:
-        """`step -> (column, row)`; rows are centred on 0, and a step stands near the rows of its preconditions."""
+        """`step -> (column, row)`; rows are centred on 0, and a step stands near the rows of its
+        preconditions."""
         found: dict[int, tuple[float, float]] = {}
         for x, column in enumerate(self._columns()):
             before = {step: [found[a][1] for a, b in self.edges if b == step] for step in column}
@@ -187,7 +192,8 @@ class ProcedureGraph(Relations):
 
 
 def lines_of(name: str) -> list[str]:
-    """A name in up to three lines for a box; of a longer one the beginning and the end, which tells it from others.
+    """A name in up to three lines for a box; of a longer one the beginning and the end, which tells
+    it from others.
 
     >>> lines_of("take the bread from the upper shelf")
     ['take the bread from', 'the upper shelf']
@@ -215,7 +221,8 @@ def to_dot(graph: ProcedureGraph) -> str:
 
 
 def to_graphml(graph: ProcedureGraph) -> str:
-    """The `graph` as GraphML: name, videos and median duration of every step, the support of every edge."""
+    """The `graph` as GraphML: name, videos and median duration of every step, the support of every
+    edge."""
     keys = [
         ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
         ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),

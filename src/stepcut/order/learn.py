@@ -25,11 +25,11 @@ from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
-"""A segment counts as long when it takes at least this share of the longest one of its step in the video; where that is
-done n times, an n-th of it (`times_done`)."""
+"""A segment counts as long when it takes at least this share of the longest one of its step in the
+video; where that is done n times, an n-th of it (`times_done`)."""
 SLIVER = 0.1
-"""A segment that takes less than this share of the time its video spends on the step is a slip of the cut; where it is
-done n times, an n-th of it."""
+"""A segment that takes less than this share of the time its video spends on the step is a slip of
+the cut; where it is done n times, an n-th of it."""
 
 
 def learn_graph(
@@ -39,16 +39,20 @@ def learn_graph(
     confidences: Sequence[Sequence[float]] | None = None,
     order: bool = True,
 ) -> ProcedureGraph:
-    """Learn which step must precede which, which are optional, which repeat, how long each takes and what comes next.
+    """Learn which step must precede which, which are optional, which repeat, how long each takes
+    and what comes next.
 
-    What must precede a step must precede its first time. `likelihood.py` has the model; nothing needs to be set.
+    What must precede a step must precede its first time. `likelihood.py` has the model; nothing
+    needs to be set.
 
-    sequences     the steps of each video, by number, in the order of time; some may be missing, repeated or swapped
-    durations     the seconds of each segment, laid out as `sequences`; then it is the first long segment of a step
-                  that counts, for a cut has short segments in the wrong places
+    sequences     the steps of each video, by number, in the order of time; some may be missing,
+                  repeated or swapped
+    durations     the seconds of each segment, laid out as `sequences`; then it is the first long
+                  segment of a step that counts, for a cut has short segments in the wrong places
     names         the names of the steps, by number
-    confidences   how sure it is that each segment is the step it is called, from 0 to 1, laid out as `sequences`: the
-                  cut of a video is not always sure, and doubtful segments then weigh less
+    confidences   how sure it is that each segment is the step it is called, from 0 to 1, laid out
+                  as `sequences`: the cut of a video is not always sure, and doubtful segments then
+                  weigh less
     order         False only counts and learns no edge, which takes no time
 
     >>> graph = learn_graph([[0, 1, 2], [1, 0, 2]] * 4)
@@ -105,8 +109,9 @@ def learn_graph(
 def _ahead(
     done: Sequence[Sequence[int]], places: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Of `pairs` (a, b), in how many videos a was done 0, 1, 2 ... times before b first was; only where some did it
-    more than once. `done` are the steps of each video, `places` where in them each is first done."""
+    """Of `pairs` (a, b), in how many videos a was done 0, 1, 2 ... times before b first was; only
+    where some did it more than once. `done` are the steps of each video, `places` where in them
+    each is first done."""
     found: dict[tuple[int, int], Counter[int]] = {pair: Counter() for pair in pairs}
     for sequence, own in zip(done, places, strict=True):
         before = {sequence[place]: Counter(sequence[:place]) for place in own}
@@ -171,7 +176,8 @@ def _laid_out(
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """The places in the `sequence` of a video, with `seconds` of each, at which a long segment of a step first begins.
+    """The places in the `sequence` of a video, with `seconds` of each, at which a long segment of a
+    step first begins.
 
     >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]
@@ -186,8 +192,9 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
 
 
 def times_done(lengths: Sequence[float]) -> int:
-    """How often a video does a step whose segments have these `lengths`: (sum l)^2 / sum l^2 times, rounded down, which
-    is their number where all are alike, and 1 where others are much shorter than one.
+    """How often a video does a step whose segments have these `lengths`: (sum l)^2 / sum l^2 times,
+    rounded down, which is their number where all are alike, and 1 where others are much shorter
+    than one.
 
     >>> times_done([9.0, 9.0, 9.0]), times_done([10.0, 4.0, 1.0])
     (3, 1)
@@ -215,13 +222,14 @@ def find_occurrences(
 ) -> list[Occurrence]:
     """What was done when, in the order of time.
 
-    Segments of one step with nothing but background, or dropped slivers, in between are one occurrence.
+    Segments of one step with nothing but background, or dropped slivers, in between are one
+    occurrence.
 
     labels   the step of each row, (T,), -1 for none
     rate     rows per second
     sure     how sure each row is the step it is called, (T,)
-    sliver   segments are dropped that take less than this share of the time the video spends on the step, of one that
-             is done n times, an n-th of it
+    sliver   segments are dropped that take less than this share of the time the video spends on the
+             step, of one that is done n times, an n-th of it
 
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
@@ -247,7 +255,8 @@ def find_occurrences(
 
 
 def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
-    """When a `video` first does each step in earnest, in the order of time: what the graph is learned from."""
+    """When a `video` first does each step in earnest, in the order of time: what the graph is
+    learned from."""
     places = main_places([one.step for one in video], [one.spent for one in video])
     return {video[place].step: video[place] for place in places}
 
@@ -255,11 +264,12 @@ def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
 def orders_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> Orders:
-    """The orders of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`, ranked.
+    """The orders of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with
+    `names`, ranked.
 
-    A step stands by its mean time, as in the paper (`video_order`). Where a step is usually done more than once, all
-    stand by when they are first done, as in the graph: of actions that come in rounds the mean times lie so near each
-    other that how long each took would decide.
+    A step stands by its mean time, as in the paper (`video_order`). Where a step is usually done
+    more than once, all stand by when they are first done, as in the graph: of actions that come in
+    rounds the mean times lie so near each other that how long each took would decide.
     """
     videos = {name: find_occurrences(numbers, rate) for name, numbers in labels.items()}
     times = grouped(
@@ -275,7 +285,8 @@ def orders_of_labels(
 def graph_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> ProcedureGraph:
-    """The procedure graph of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`."""
+    """The procedure graph of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second,
+    with `names`."""
     return graph_of_occurrences(
         [find_occurrences(numbers, rate) for numbers in labels.values()], names
     )
@@ -284,7 +295,8 @@ def graph_of_labels(
 def graph_of_occurrences(
     videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
 ) -> ProcedureGraph:
-    """The procedure graph of what each of `videos` does, with these `names`; without `order` only what is counted."""
+    """The procedure graph of what each of `videos` does, with these `names`; without `order` only
+    what is counted."""
     return learn_graph(
         [[one.step for one in video] for video in videos],
         durations=[[one.spent for one in video] for video in videos],

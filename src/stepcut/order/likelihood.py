@@ -1,21 +1,25 @@
 """Which of two steps must come first: every pair is a requirement or free, and people make errors.
 
-A pair (a, b) that both occur in the videos is one of three, with r the chance that video v breaks a requirement:
+A pair (a, b) that both occur in the videos is one of three, with r the chance that video v breaks a
+requirement:
 
     a must precede b:   p(a first in v) = 1 - r
     b must precede a:   p(a first in v) = r
-    free:               p(a first in v) = p, the same for all videos, any p between 0 and 1 as likely as another
+    free:               p(a first in v) = p, the same for all videos, any p between 0 and 1 as
+                        likely as another
 
-Two models say what r is, each learned by EM with nothing set by hand but a start. *Careless videos*: every video errs
-at a rate of its own, counted on the edges found so far that share no step with the pair. *Misplaced steps*: in every
-video each step is misplaced with some probability mu, then r = 1/2 for all its pairs; mu is learned from all its other
-pairs, so that a video is evidence about a pair as far as both steps are where they belong.
+Two models say what r is, each learned by EM with nothing set by hand but a start. *Careless
+videos*: every video errs at a rate of its own, counted on the edges found so far that share no step
+with the pair. *Misplaced steps*: in every video each step is misplaced with some probability mu,
+then r = 1/2 for all its pairs; mu is learned from all its other pairs, so that a video is evidence
+about a pair as far as both steps are where they belong.
 
-EM finds what is near its start: where hardly anybody errs, or where many do. Of the orders found from several starts
-the most likely one is taken, by a likelihood of whole sequences: a person takes any step whose preconditions are met,
-each as likely as another, or by an error any step that is left; every video errs at a rate of its own, any rate as
-likely as another; every edge costs ln(n) / 2 for n choices (Schwarz). A precondition that was passed over once is not
-asked for again in that video.
+EM finds what is near its start: where hardly anybody errs, or where many do. Of the orders found
+from several starts the most likely one is taken, by a likelihood of whole sequences: a person takes
+any step whose preconditions are met, each as likely as another, or by an error any step that is
+left; every video errs at a rate of its own, any rate as likely as another; every edge costs ln(n) /
+2 for n choices (Schwarz). A precondition that was passed over once is not asked for again in that
+video.
 """
 
 from collections.abc import Sequence
@@ -28,24 +32,29 @@ from scipy.special import betaln, expit, logit, logsumexp
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating[Any]]
 FoundOrder = tuple[Bools, Floats, float]
-"""What one model finds: the closed order, log probabilities (3, K, K) of the three for every pair, and the error."""
+"""What one model finds: the closed order, log probabilities (3, K, K) of the three for every pair,
+and the error."""
 
 ROUNDS = 30
 """EM stops sooner, when the order no longer changes."""
 PRIOR = 0.5
 """Edges that the prior of a video's error rate is worth, as a share of the number of steps."""
 LOWEST, HIGHEST = 1e-3, 0.5
-"""The range of an error rate: nobody is beyond error, and who breaks half of all requirements tells nothing."""
+"""The range of an error rate: nobody is beyond error, and who breaks half of all requirements tells
+nothing."""
 STARTS = {"careless videos": (LOWEST, 0.05), "misplaced steps": (0.01, 0.05, 0.2)}
-"""Error rates from which the models are learned; from the lowest, whatever is contradicted once is free."""
+"""Error rates from which the models are learned; from the lowest, whatever is contradicted once is
+free."""
 SHARE_FREE = 0.2
 """The share of pairs that are free, before any were weighed."""
 SLIP = 0.01
 """The chance that two steps that are where they belong come the other way round all the same."""
 RATES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2
-"""Error rates and their weights in a mean over all rates: Gauss and Legendre's, exact for up to 63 choices."""
+"""Error rates and their weights in a mean over all rates: Gauss and Legendre's, exact for up to 63
+choices."""
 DECISIVE = 0.5 * np.log(10)
-"""Nats by which the likeliest of the three must lead; less is "barely worth mentioning" (Jeffreys)."""
+"""Nats by which the likeliest of the three must lead; less is "barely worth mentioning"
+(Jeffreys)."""
 
 
 class Precedence(NamedTuple):
@@ -76,7 +85,8 @@ def close_order(edges: Bools) -> Bools:
 def first_in(
     orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
 ) -> Floats:
-    """`(V, K, K)`: is a before b in each of `orders` (distinct steps), times the geometric mean of their `weights`."""
+    """`(V, K, K)`: is a before b in each of `orders` (distinct steps), times the geometric mean of
+    their `weights`."""
     place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
     for video, order in enumerate(orders):
         place[video, list(order)] = np.arange(len(order))
@@ -91,7 +101,8 @@ def count_first(orders: Sequence[Sequence[int]], steps: int) -> NDArray[np.int64
 
 
 def insert_relations(score: Floats, least: float) -> Bools:
-    """The transitively closed order of all relations that score above `least`, the highest first, without a circle."""
+    """The transitively closed order of all relations that score above `least`, the highest first,
+    without a circle."""
     closed = np.zeros(score.shape, dtype=bool)
     pairs = np.argwhere(score > least)
     for a, b in pairs[np.argsort(-score[pairs[:, 0], pairs[:, 1]], kind="stable")].tolist():
@@ -111,8 +122,9 @@ def no_precedence(steps: int) -> Precedence:
 def find_precedence(
     orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
 ) -> Precedence:
-    """What must precede what, by the `orders` of videos, each of distinct numbers below `steps`, and `weights` laid out
-    like them: how far to trust that a step is where it was found, from 0 to 1."""
+    """What must precede what, by the `orders` of videos, each of distinct numbers below `steps`,
+    and `weights` laid out like them: how far to trust that a step is where it was found, from 0 to
+    1."""
     kept = first_in(orders, steps, weights)
     found = [careless_videos(kept, start) for start in STARTS["careless videos"]]
     found += [misplaced_steps(kept, start) for start in STARTS["misplaced steps"]]
@@ -123,7 +135,8 @@ def find_precedence(
 
 
 def careless_videos(kept: Floats, start: float) -> FoundOrder:
-    """The order when every video errs at a rate of its own, from a `start` on; `kept` (V, K, K): a comes before b."""
+    """The order when every video errs at a rate of its own, from a `start` on; `kept` (V, K, K): a
+    comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     rate, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
     closed = np.zeros((steps, steps), dtype=bool)
@@ -140,7 +153,8 @@ def careless_videos(kept: Floats, start: float) -> FoundOrder:
 
 
 def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
-    """The order when some steps of some videos are misplaced, from a `start` on; `kept` (V, K, K): a comes before b."""
+    """The order when some steps of some videos are misplaced, from a `start` on; `kept` (V, K, K):
+    a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     present = (kept + broken).any(axis=2)
     moved, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
@@ -152,7 +166,8 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
         if rounds > ROUNDS // 6 and np.array_equal(new, closed):
             break
         closed, shares = new, np.exp(logs - logsumexp(logs, axis=0))
-        # What a pair says of "a is misplaced": by then it comes either way round, else as the other step allows.
+        # What a pair says of "a is misplaced": by then it comes either way round, else as the other
+        # step allows.
         keeps, breaks = (
             -np.log(2 * (1 - SLIP - (0.5 - SLIP) * other)),
             -np.log(2 * (SLIP + (0.5 - SLIP) * other)),
@@ -168,7 +183,8 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
-    """Nats of whole `orders` under the order `closed`, less the price of its edges; see the top of this file."""
+    """Nats of whole `orders` under the order `closed`, less the price of its edges; see the top of
+    this file."""
     nats, choices = 0.0, 0
     for order in orders:
         remaining = np.zeros(len(closed), dtype=bool)
@@ -190,7 +206,8 @@ def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
 
 
 def _weigh_pairs(kept: Floats, rate: Floats, share_free: float) -> tuple[Floats, float, Bools]:
-    """Log probabilities (3, K, K) of the three for every pair, how many pairs are free, and the order that follows."""
+    """Log probabilities (3, K, K) of the three for every pair, how many pairs are free, and the
+    order that follows."""
     broken, pairs = kept.transpose(0, 2, 1), ~np.eye(kept.shape[1], dtype=bool)
     required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log(
         (1 - share_free) / 2
@@ -208,11 +225,13 @@ def _seen_once(kept: Floats) -> Bools:
 
 
 def contrary_needed(found: Precedence, edge: tuple[int, int], kept: int, broken: int) -> int:
-    """How many more videos that do an `edge` of what was `found` the other way round, and all else right, would refute
-    it, which so many have `kept` and `broken`. Exact for two steps; for more, to within a video or two.
+    """How many more videos that do an `edge` of what was `found` the other way round, and all else
+    right, would refute it, which so many have `kept` and `broken`. Exact for two steps; for more,
+    to within a video or two.
 
-    Of two steps the likelihood of sequences decides: each is 1/2, with the edge 3/4 or 1/4. Of more, the EM: the edge
-    must be likelier than "free" at its start, and at the rate that it comes to when these videos count as errors.
+    Of two steps the likelihood of sequences decides: each is 1/2, with the edge 3/4 or 1/4. Of
+    more, the EM: the edge must be likelier than "free" at its start, and at the rate that it comes
+    to when these videos count as errors.
     """
     steps, more = len(found.closed), np.arange(1, kept + 2)
     if steps == 2:
@@ -238,7 +257,8 @@ def contrary_needed(found: Precedence, edge: tuple[int, int], kept: int, broken:
 
 
 def _elsewhere(amount: Floats) -> Floats:
-    """`(V, K, K)`: of amounts on edges (V, K, K), the sum over edges that share no step with the pair (a, b)."""
+    """`(V, K, K)`: of amounts on edges (V, K, K), the sum over edges that share no step with the
+    pair (a, b)."""
     both = amount + amount.transpose(0, 2, 1)
     touching = both.sum(axis=2)
     total = touching.sum(axis=1)[:, None, None] / 2

@@ -1,4 +1,5 @@
-"""Orders: in which order one video does its steps, and which orders the videos of a task share, ranked."""
+"""Orders: in which order one video does its steps, and which orders the videos of a task share,
+ranked."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ T = TypeVar("T")
 def video_order(labels: Labels) -> list[int]:
     """The steps in the `labels` of one video, sorted by when they are done on average.
 
-    The time of frame n of p is n / p; the time of a step is the mean over its frames (background has none). Two steps
-    with the same mean time stand by their number.
+    The time of frame n of p is n / p; the time of a step is the mean over its frames (background
+    has none). Two steps with the same mean time stand by their number.
 
     >>> video_order([2, 2, -1, 0, 0, 2])
     [2, 0]
@@ -41,10 +42,11 @@ def video_order(labels: Labels) -> list[int]:
 
 
 def sequence(labels: Labels) -> list[int]:
-    """The steps in the `labels` of one video in the order of its segments, repeats included, background left out.
+    """The steps in the `labels` of one video in the order of its segments, repeats included,
+    background left out.
 
-    A step that is interrupted by background alone is one segment: a pause is no repeat. It is repeated when another
-    step was done in between.
+    A step that is interrupted by background alone is one segment: a pause is no repeat. It is
+    repeated when another step was done in between.
 
     >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
     [0, 1, 0]
@@ -57,7 +59,8 @@ def sequence(labels: Labels) -> list[int]:
 
 @dataclass(frozen=True)
 class Orders:
-    """The distinct orders of a task, the most followed first, each with the videos that follow it."""
+    """The distinct orders of a task, the most followed first, each with the videos that follow
+    it."""
 
     ranked: list[tuple[tuple[int, ...], list[str]]]
     names: tuple[str, ...] = ()
@@ -91,7 +94,8 @@ class Orders:
 
     def _repr_html_(self) -> str:
         def alone(name: str) -> str:
-            """Between two names that are written from right to left the arrow would point the wrong way."""
+            """Between two names that are written from right to left the arrow would point the wrong
+            way."""
             return f"<bdi>{escape(name)}</bdi>"
 
         rows = "".join(
@@ -107,10 +111,12 @@ class Orders:
 def rank_orders(
     orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False
 ) -> Orders:
-    """Group the orders of the videos (`{video: order}`) and rank them by how many videos follow each.
+    """Group the orders of the videos (`{video: order}`) and rank them by how many videos follow
+    each.
 
-    Orders with the same number of videos stand as in the mapping: the one met first comes first. `names` are those of
-    the steps, and `by_first` says that the orders go by when each step is first done.
+    Orders with the same number of videos stand as in the mapping: the one met first comes first.
+    `names` are those of the steps, and `by_first` says that the orders go by when each step is
+    first done.
 
     >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, names=["pour", "stir"]))
     <Orders 2 distinct, of 3 videos>
@@ -141,7 +147,8 @@ def name_of(step: int, names: Sequence[str]) -> str:
 
 
 def number_of(step: int | str, steps: Sequence[str]) -> int:
-    """The number of a `step` of these `steps`, given by number or by name, whatever its capitals."""
+    """The number of a `step` of these `steps`, given by number or by name, whatever its
+    capitals."""
     if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):

@@ -1,4 +1,5 @@
-"""Plan: a procedure for planners and robots, as JSON that follows the schema beside this file (plan.schema.json)."""
+"""Plan: a procedure for planners and robots, as JSON that follows the schema beside this file
+(plan.schema.json)."""
 
 import json
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ VERSION = 1
 
 
 def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
-    """The `steps` of a `graph` with preconditions and durations, and the `orders` in which people did them.
+    """The `steps` of a `graph` with preconditions and durations, and the `orders` in which people
+    did them.
 
-    `preconditions` are the direct ones: what they need in turn is theirs to say. A precondition that is optional binds
-    only where it is done at all.
+    `preconditions` are the direct ones: what they need in turn is theirs to say. A precondition
+    that is optional binds only where it is done at all.
     """
     return {
         "format": "stepcut-plan",

@@ -1,14 +1,17 @@
-"""Relations: the facts of a procedure graph. What must precede what, with support; what is optional, what comes next.
+"""Relations: the facts of a procedure graph. What must precede what, with support; what is
+optional, what comes next.
 
-What comes next: for a step x after the last step y, with n(y, x) how often x followed y in the videos,
+What comes next: for a step x after the last step y, with n(y, x) how often x followed y in the
+videos,
 
     weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
 
-where readiness is small as long as a precondition is not met (as small as videos without it are rare, and where it was
-done n times, as videos that went on then are rare among those that did it n times before x), and small for a step that
-is done n times already (as small as those that do it once more are rare among videos that do it n times). The weight of
-"nothing follows" is made the same way: it is ready when every step was done as often as is usual. Weights divided by
-their sum are the probabilities.
+where readiness is small as long as a precondition is not met (as small as videos without it are
+rare, and where it was done n times, as videos that went on then are rare among those that did it n
+times before x), and small for a step that is done n times already (as small as those that do it
+once more are rare among videos that do it n times). The weight of "nothing follows" is made the
+same way: it is ready when every step was done as often as is usual. Weights divided by their sum
+are the probabilities.
 """
 
 from collections import Counter
@@ -24,11 +27,13 @@ import numpy as np
 from stepcut.errors import OptionError, ProcedureError, as_items
 from stepcut.order.orders import name_of
 
-# A step is called optional, or repeated, when more than this share of the videos, and at least two, say so.
+# A step is called optional, or repeated, when more than this share of the videos, and at least two,
+# say so.
 SHARE = 0.1
 
 START, END = -1, -2
-"""Stand-ins in `transitions` for "nothing done yet" and "nothing follows"; they are not among the steps or edges."""
+"""Stand-ins in `transitions` for "nothing done yet" and "nothing follows"; they are not among the
+steps or edges."""
 PRIOR = 0.5
 
 
@@ -38,7 +43,8 @@ class Support(NamedTuple):
     kept: int
     together: int
     refuted_by: int = 1
-    """How many more videos that do it the other way round, and all else right, would refute it (`contrary_needed`)."""
+    """How many more videos that do it the other way round, and all else right, would refute it
+    (`contrary_needed`)."""
 
     @property
     def share(self) -> float:
@@ -56,7 +62,8 @@ class Support(NamedTuple):
 
 
 class Duration(NamedTuple):
-    """Seconds that a video spends on a step: the median, and the range of the middle 80 % of the videos."""
+    """Seconds that a video spends on a step: the median, and the range of the middle 80 % of the
+    videos."""
 
     median: float
     low: float
@@ -93,8 +100,8 @@ class Relations:
     undecided: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of which these videos cannot tell whether one must precede the other."""
     ahead: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False)
-    """In how many videos the one step was done 0, 1, 2 ... times before the other was first done, where it must precede
-    it and some video did it more than once by then."""
+    """In how many videos the one step was done 0, 1, 2 ... times before the other was first done,
+    where it must precede it and some video did it more than once by then."""
 
     @property
     def optional(self) -> set[int]:
@@ -105,7 +112,8 @@ class Relations:
 
     @property
     def repeated(self) -> set[int]:
-        """Steps that more than a tenth of the videos that do them, and at least two, do more than once."""
+        """Steps that more than a tenth of the videos that do them, and at least two, do more than
+        once."""
         return {
             step
             for step in self.steps
@@ -141,8 +149,9 @@ class Relations:
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
         """Which step comes next and how probable it is, the most probable first.
 
-        `done` is what was done so far in the order of time (a set will do, and then the last step is not known). The
-        probabilities sum to at most 1; what is missing is the probability that nothing follows.
+        `done` is what was done so far in the order of time (a set will do, and then the last step
+        is not known). The probabilities sum to at most 1; what is missing is the probability that
+        nothing follows.
         """
         steps = as_items(
             "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"
@@ -234,7 +243,8 @@ class Relations:
 
     @cached_property
     def all_before(self) -> dict[int, set[int]]:
-        """For each step all that must precede it, near and far; the steps are in an order that keeps all edges."""
+        """For each step all that must precede it, near and far; the steps are in an order that
+        keeps all edges."""
         needs = {step: {a for a, b in self.edges if b == step} for step in self.steps}
         found: dict[int, set[int]] = {}
         for step in TopologicalSorter(needs).static_order():
@@ -278,8 +288,8 @@ def next_weights(
 
 
 def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
-    """How ready a `step` of a `graph` is, from 0 to 1: what unmet preconditions and repetition allow; `done`: how often
-    each was done."""
+    """How ready a `step` of a `graph` is, from 0 to 1: what unmet preconditions and repetition
+    allow; `done`: how often each was done."""
     if step == END:
         return min(
             (_stopped(_how_often(graph, other), done.get(other, 0)) for other in graph.steps),
@@ -291,7 +301,8 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
         return sum(times > done[step] for times in graph.times[step]) / (as_often + 1)
     ready = 1.0
     for other in graph.before(step):
-        # Of the videos that do the step, those that had not done `other` before it, or not more often than that.
+        # Of the videos that do the step, those that had not done `other` before it, or not more
+        # often than that.
         without = graph.occurs[step] - graph.first.get((other, step), 0)
         counts = (
             graph.ahead.get((other, step), ())
@@ -312,12 +323,14 @@ def _how_often(graph: Relations, step: int) -> list[int]:
 
 
 def _stopped(counts: Sequence[int], times: int) -> float:
-    """Of the videos that do something at least so many `times`, the share that does it no more often; `counts`: how
-    many videos do it 0, 1, 2 ... times. It is 1 where none does it more often."""
+    """Of the videos that do something at least so many `times`, the share that does it no more
+    often; `counts`: how many videos do it 0, 1, 2 ... times. It is 1 where none does it more
+    often."""
     more, as_often = sum(counts[times + 1 :]), sum(counts[times:])
     return smoothed(1 - more / as_often, as_often) if more else 1.0
 
 
 def smoothed(share: float, count: int) -> float:
-    """A share of `count` videos, drawn a little towards one half so that what was never seen stays possible."""
+    """A share of `count` videos, drawn a little towards one half so that what was never seen stays
+    possible."""
     return (share * count + 0.25) / (count + 0.5)

@@ -1,4 +1,5 @@
-"""The content of videos: whether a video is the one that a procedure was learned from, whatever its name says."""
+"""The content of videos: whether a video is the one that a procedure was learned from, whatever its
+name says."""
 
 import hashlib
 from pathlib import Path
@@ -47,7 +48,8 @@ def digest_of(features: Features) -> Digest:
 
 
 def has_content(features: Features, learned: Digest) -> bool | None:
-    """Whether the video of these `features` is the one whose digests were `learned`; None: nothing is known of it."""
+    """Whether the video of these `features` is the one whose digests were `learned`; None: nothing
+    is known of it."""
     if learned.rows is not None and learned.rows == rows_digest(features.rows):
         return True
     now = None if learned.video is None else video_digest(features.path)

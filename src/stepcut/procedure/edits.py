@@ -1,4 +1,5 @@
-"""Corrections made in a procedure's folder, one after another: saved before they are answered, undone and redone."""
+"""Corrections made in a procedure's folder, one after another: saved before they are answered,
+undone and redone."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,12 +17,15 @@ from stepcut.procedure.storage import EDITS
 
 
 class Edits:
-    """A procedure's folder and all that a person changed in it; every method that changes it saves it.
+    """A procedure's folder and all that a person changed in it; every method that changes it saves
+    it.
 
-    Several windows and programs may do so at once: each change names the revision that its maker saw, which is
-    compared with the disk under a lock, and one that comes too late raises `StaleEdit` and changes nothing.
+    Several windows and programs may do so at once: each change names the revision that its maker
+    saw, which is compared with the disk under a lock, and one that comes too late raises
+    `StaleEdit` and changes nothing.
 
-    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` gives "rename step 0 to add jam".
+    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` gives "rename step 0
+    to add jam".
     """
 
     def __init__(self, folder: AnyPath) -> None:
@@ -70,7 +74,8 @@ class Edits:
     def do(self, edit: Edit, revision: str | None = None) -> str:
         """Make one change and save it; gives it in words. What was undone before is forgotten.
 
-        `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when not this one's.
+        `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when
+        not this one's.
         """
 
         def change(now: Corrections) -> Corrections:
@@ -86,11 +91,13 @@ class Edits:
         return self._change(Corrections.undo, revision)
 
     def redo(self, revision: str | None = None) -> str:
-        """Do again what was undone last and save that; gives it in words. `revision` as for `do`."""
+        """Do again what was undone last and save that; gives it in words. `revision` as for
+        `do`."""
         return self._change(Corrections.redo, revision)
 
     def _change(self, change: Callable[[Corrections], Corrections], revision: str | None) -> str:
-        """Hold the folder, if it is as the maker of a change saw it; write the file, and only then believe it."""
+        """Hold the folder, if it is as the maker of a change saw it; write the file, and only then
+        believe it."""
         seen = self.revision if revision is None else revision
         with locked(self.folder):
             self._read()
@@ -101,7 +108,8 @@ class Edits:
                 )
             after = change(self.corrections)
             words = self._words(after)
-            # Names in it may change now; numbers stay. This says nothing new, so that a kill after it does no harm.
+            # Names in it may change now; numbers stay. This says nothing new, so that a kill after
+            # it does no harm.
             file, numbers = self.folder / FILE, self._base_severity().to_json()
             if file.exists() and read_json(file) != numbers:
                 write_json(file, numbers, follow=False)
@@ -123,8 +131,8 @@ class Edits:
         )
 
     def _severity_edit(self, edit: Edit) -> Edit:
-        """The whole of an edit that says of what kind a step is: critical, optional or free in order; None takes that
-        back. It holds for what was merged into the step, too."""
+        """The whole of an edit that says of what kind a step is: critical, optional or free in
+        order; None takes that back. It holds for what was merged into the step, too."""
         step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
             raise unknown("severity", kind, KINDS)
@@ -143,7 +151,8 @@ class Edits:
         return describe(*self._between(other))
 
     def _between(self, other: Corrections) -> tuple[Document, Edit]:
-        """What lies between the state as it stands and its neighbour: the one before it, and the edit."""
+        """What lies between the state as it stands and its neighbour: the one before it, and the
+        edit."""
         fewer, more = sorted((self.corrections, other), key=lambda each: len(each.done))
         return fewer.apply(self.outline.learned), more.done[-1]
 

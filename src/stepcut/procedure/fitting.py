@@ -1,4 +1,5 @@
-"""Fitting: from features, and annotations where there are some, to everything that a procedure is made of."""
+"""Fitting: from features, and annotations where there are some, to everything that a procedure is
+made of."""
 
 import hashlib
 import json
@@ -58,7 +59,8 @@ def fit(
     names       names for the steps, where no lesson names them
     lesson      what people have annotated, and the names of the steps
     before      the steps of every row as they were shown before, in the order of the lesson's names
-    recipe      for a method that does not learn from one: names steps where order and durations decide it
+    recipe      for a method that does not learn from one: names steps where order and durations
+                decide it
     namer       from pictures of a step to words, for suggestions
     progress    hears how far the work is
     checkpoint  a file where long training keeps its state
@@ -84,14 +86,16 @@ def fit(
             check_shares(share, len(one), method.steps_, method) for share, one in pairs
         ]
         per_second = features[0].rate
-        # A video without any step, of one frame or of something else, is no normal one, and would hide what is not.
+        # A video without any step, of one frame or of something else, is no normal one, and would
+        # hide what is not.
         normal = [place for place, cut in enumerate(method.labels_) if (cut >= 0).any()] or list(
             range(len(rows))
         )
         left_out = leave_out(method, rows).of(normal)
 
         expectations = learn_expectations(
-            # What a person said is usual; what was found is taken as it would be found in a new video.
+            # What a person said is usual; what was found is taken as it would be found in a new
+            # video.
             left_out.labels if lesson is None else [method.labels_[place] for place in normal],
             float(per_second),
             probabilities=[probabilities[place] for place in normal],
@@ -140,7 +144,8 @@ def fit(
 
 
 def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
-    """What a `method` is given of the annotations; a click is a label of one row to one that takes labels alone."""
+    """What a `method` is given of the annotations; a click is a label of one row to one that takes
+    labels alone."""
     takes = method.learns_from
     if "transcript" not in takes and any(one and one.transcript for one in lesson.constraints):
         raise OptionError(
@@ -157,7 +162,8 @@ def _assess(
     with Stage(progress, "quality", unit="runs") as stage:
 
         def beat(event: Event) -> None:
-            """Whoever watches sees every sign of life of a run, and counts it when it has finished."""
+            """Whoever watches sees every sign of life of a run, and counts it when it has
+            finished."""
             stage.advance(event.finished)
 
         if labels is not None and any(one is not None for one in labels):
@@ -184,8 +190,10 @@ def timeline_of(
     """The timeline of one video that was segmented into `labels` (T,), -1 for background.
 
     sure        step probabilities, (T, K); a segment's confidence is the mean of its rows
-    shown       for each label its place in `steps`, -1 for none, and -1 at the end; left out, the label itself
-    annotation  what people have said about the video: labels stay as they are, and what was found reaches up to them
+    shown       for each label its place in `steps`, -1 for none, and -1 at the end; left out, the
+                label itself
+    annotation  what people have said about the video: labels stay as they are, and what was found
+                reaches up to them
     """
     numbers = labels if shown is None else shown[labels]
     rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
@@ -218,7 +226,8 @@ def fingerprint(
     names: Sequence[str] | None,
     lesson: Lesson | None = None,
 ) -> str:
-    """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and the version."""
+    """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and
+    the version."""
     digest = hashlib.blake2b(digest_size=16)
     relevant = {
         key: config[key]

@@ -16,7 +16,15 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
-from stepcut.files.atomic import check_place, file_mode, hold, output_errors, read_json, sync_folder
+from stepcut.files.atomic import (
+    check_place,
+    file_mode,
+    hold,
+    output_errors,
+    read_bytes,
+    read_json,
+    sync_folder,
+)
 from stepcut.version import __version__
 
 FORMAT = 2
@@ -108,6 +116,7 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
         return
     target = target.resolve()
     if target.exists():
+        _check_movable(target)
         for path in (fresh, *fresh.iterdir()):
             mode = file_mode(target if path == fresh else target / path.name)
             if mode is not None:
@@ -125,6 +134,19 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
     else:
         os.replace(fresh, target)
     sync_folder(target.parent)
+
+
+def _check_movable(folder: Path) -> None:
+    """Refuse to replace a `folder` with a folder inside that only another user can move."""
+    if sys.platform == "win32":
+        return
+    for path in folder.iterdir():
+        ours = path.is_symlink() or not path.is_dir() or path.stat().st_uid == os.geteuid()
+        if not ours and not os.access(path, os.W_OK):
+            raise OutputError(
+                f"{path}: this folder belongs to another user and cannot be moved to the new "
+                "procedure. Move it elsewhere, then run the same command again."
+            )
 
 
 def _carry_over(old: Path, new: Path) -> None:
@@ -146,7 +168,7 @@ def _carry_over(old: Path, new: Path) -> None:
 def _is_own_card(folder: Path) -> bool:
     """Whether a person has written the README.md in this `folder`, or into it."""
     try:
-        card, written = (folder / CARD).read_bytes(), read_config(folder).get("card")
+        card, written = read_bytes(folder / CARD), read_config(folder).get("card")
     except (OSError, ProcedureError):
         return False
     return written is not None and written != digest(card)

@@ -1,4 +1,5 @@
-"""learn(): from videos to a procedure, in one call; every stage leaves its file, so a second call resumes."""
+"""learn(): from videos to a procedure, in one call; every stage leaves its file, so a second call
+resumes."""
 
 import copy
 import os
@@ -14,7 +15,7 @@ from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import Source, read_source
+from stepcut.features.extract import Source, read_inputs
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
@@ -53,12 +54,14 @@ FEWEST_ROWS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """Settings of `learn` beside what is learned from what; each may be given to `learn` by its name."""
+    """Settings of `learn` beside what is learned from what; each may be given to `learn` by its
+    name."""
 
     names: Sequence[str] | None = None
     """Names for the steps, in the order of their numbers."""
     namer: Namer | None = None
-    """From pictures (H, W, 3) of a step to words for it; suggestions, never written as names by themselves."""
+    """From pictures (H, W, 3) of a step to words for it; suggestions, never written as names by
+    themselves."""
     device: str = "auto"
     """Where the backbone runs: auto, cpu or cuda."""
     cache: AnyPath | None = None
@@ -66,7 +69,8 @@ class LearnOptions:
     strict: bool = False
     """Stop at the first video that cannot be used, instead of leaving it out."""
     false_alarms: float = 0.05
-    """The share of normal videos that `check` may report; few videos cannot vouch for a small one."""
+    """The share of normal videos that `check` may report; few videos cannot vouch for a small
+    one."""
     engine: str | Engine | None = None
     """Where features are computed: "local" (this machine) or "ray" (a cluster)."""
     workers: int | None = None
@@ -113,16 +117,18 @@ def learn(
     backbone
         How features are made of videos: the name of a network, a `FeatureSpec`, or a custom object.
     labels
-        Annotations of some of the videos: a folder or file of labels in any format, timelines by video, or arrays (T,)
-        by video with a step number, -1 for background and -2 for open. The names in labels become the steps.
-        `Segment(t, t, name)` is a click.
+        Annotations of some of the videos: a folder or file of labels in any format, timelines by
+        video, or arrays (T,) by video with a step number, -1 for background and -2 for open. The
+        names in labels become the steps. `Segment(t, t, name)` is a click.
     transcripts
-        The steps of some of the videos in order, without times: by video, or a text file with a line for each.
+        The steps of some of the videos in order, without times: by video, or a text file with a
+        line for each.
     recipe
-        The steps of all videos in order: a text file or lines such as "stir; 40 s", "toast; optional" or
-        "wipe; any time".
+        The steps of all videos in order: a text file or lines such as "stir; 40 s", "toast;
+        optional" or "wipe; any time".
     output
-        Where to keep the procedure; when the same one is there already, it is read and nothing is done again.
+        Where to keep the procedure; when the same one is there already, it is read and nothing is
+        done again.
     progress
         Hears how far the work is; left out, a notebook shows a bar.
     **options
@@ -177,7 +183,7 @@ def learn(
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
     with open_engine(run.engine, run.workers, run.address) as where:
-        features, failures = read_source(
+        features, failures = read_inputs(
             inputs,
             rate,
             as_spec(backbone),
@@ -227,7 +233,8 @@ def learn(
         found.at_hand = list(features)
         return found
 
-    # Beside the features; where those are at an address, on this machine: it is read and written again and again.
+    # Beside the features; where those are at an address, on this machine: it is read and written
+    # again and again.
     kept = None if run.cache is None else as_path(run.cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
@@ -258,7 +265,8 @@ def make_method(
     seed: int,
     options: Mapping[str, Any],
 ) -> Method:
-    """The method of a class, with this `seed` and these `options`, or a copy of an object, of so many `steps`."""
+    """The method of a class, with this `seed` and these `options`, or a copy of an object, of so
+    many `steps`."""
     if isinstance(part, type):
         return build(part, {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:
@@ -277,7 +285,8 @@ def make_method(
 
 
 def check_settings(part: Method | type[Method], seed: int, options: Mapping[str, Any]) -> None:
-    """Refuse wrong settings of a method before hours of extraction; `part`, `seed`, `options`: as for `make_method`."""
+    """Refuse wrong settings of a method before hours of extraction; `part`, `seed`, `options`: as
+    for `make_method`."""
     tried: Any = make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
     if is_dataclass(tried):
         check_limits(tried)
@@ -337,7 +346,8 @@ def check_amount(features: Sequence[Features], steps: StepCount) -> None:
 
 
 def already_there(output: AnyPath, wanted: str) -> bool:
-    """Whether the procedure of fingerprint `wanted` is at `output`; one with a person's work in it is not replaced."""
+    """Whether the procedure of fingerprint `wanted` is at `output`; one with a person's work in it
+    is not replaced."""
     folder = as_path(output)
     if not folder.exists():
         return False

@@ -83,7 +83,8 @@ def check_features(features: Sequence[Features], places: Sequence[AnyPath] | Non
 
 
 def known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, tuple[float, str]]:
-    """Seconds of the videos of these `names`, and where that is said, as far as files beside `places` say it."""
+    """Seconds of the videos of these `names`, and where that is said, as far as files beside
+    `places` say it."""
     local = [path for path in map(as_path, places) if isinstance(path, Path)]
     folders = [path if path.is_dir() else path.parent for path in local]
     near = dict.fromkeys(

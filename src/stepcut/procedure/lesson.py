@@ -1,4 +1,5 @@
-"""A lesson: annotations from files, Python, the viewer and earlier lessons together, and the names of the steps."""
+"""A lesson: annotations from files, Python, the viewer and earlier lessons together, and the names
+of the steps."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -61,7 +62,8 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Videos:
-    """The videos that can be annotated, by name: their rows of features, and their length in seconds."""
+    """The videos that can be annotated, by name: their rows of features, and their length in
+    seconds."""
 
     samples: Mapping[str, int]
     ends: Mapping[str, float]
@@ -75,7 +77,8 @@ class Videos:
 
 
 def read_labels(given: Given) -> Read:
-    """The labels that were `given`, timelines or arrays by video; files are read in any format of `stepcut.formats`."""
+    """The labels that were `given`, timelines or arrays by video; files are read in any format of
+    `stepcut.formats`."""
     if isinstance(given, str | os.PathLike):
         return read_folder(given, confirmed=True)
     if not isinstance(given, Mapping) or not given:
@@ -168,8 +171,8 @@ def _numbers(name: str, given: Any, rows: int) -> Labels:
 
 
 def usual_order(annotations: Annotations) -> list[str]:
-    """The steps by when they usually come: as in the recipe, else by the median of their middles, as a share of the
-    video.
+    """The steps by when they usually come: as in the recipe, else by the median of their middles,
+    as a share of the video.
 
     >>> from stepcut.timeline import Segment
     >>> one = Annotation(end=9.0, segments=(Segment(0, 2, "pour"), Segment(2, 9, "stir")))
@@ -206,7 +209,8 @@ def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _spell(new: Annotations, known: Sequence[str]) -> Annotations:
-    """The `new` annotations with steps spelled as those that are `known`; transcripts as the labels beside them."""
+    """The `new` annotations with steps spelled as those that are `known`; transcripts as the labels
+    beside them."""
     new = new.renamed(spell(new.steps, known))
     labelled = [one.step for video in new.videos.values() for one in video.segments]
     vocabulary = list(dict.fromkeys((*known, *labelled)))
@@ -232,7 +236,8 @@ def first_lesson(
     names: Sequence[str] | None,
     origin: Origin | None = None,
 ) -> Lesson:
-    """What `learn` is asked for by annotations: their names are steps, or `names` where they are numbers.
+    """What `learn` is asked for by annotations: their names are steps, or `names` where they are
+    numbers.
 
     Where there are to be more steps (`count`) than are annotated, the others have no name yet.
     """
@@ -247,7 +252,8 @@ def first_lesson(
 def count_numbers(
     videos: Videos, labels: Read | None, transcripts: Transcripts | None
 ) -> int | None:
-    """One more than the highest step number in `labels` and `transcripts`; None where they name the steps."""
+    """One more than the highest step number in `labels` and `transcripts`; None where they name the
+    steps."""
     arrays = [np.asarray(one) for one in (labels or {}).values() if not isinstance(one, Timeline)]
     spoken = [step for one in (transcripts or {}).values() for step in one]
     numbers = [int(step) for step in spoken if not isinstance(step, str)]
@@ -277,7 +283,8 @@ def lesson(
     shown   the steps of every row of every video as they are shown, (T,)
     steps   their names
     count   how many steps there are to be, where not those that are named
-    fixed   whether the new annotations are of these steps, such as their numbers, and name no others
+    fixed   whether the new annotations are of these steps, such as their numbers, and name no
+            others
     taught  whether the procedure has learned from annotations already
     """
     named = [name for name in steps if fixed or not is_unnamed(name)]
@@ -313,7 +320,8 @@ def lesson(
 
 
 def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
-    """Other names for steps that are called by their number, where a person gives such a name to another step."""
+    """Other names for steps that are called by their number, where a person gives such a name to
+    another step."""
     taken = {plain(name) for name in new}
     return {
         name: unnamed(number)
@@ -323,7 +331,8 @@ def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
-    """Refuse a transcript that names a step that is not `known`, or is nearly one of those `labelled` beside it."""
+    """Refuse a transcript that names a step that is not `known`, or is nearly one of those
+    `labelled` beside it."""
     choices = known or labelled
     for video, one in new.videos.items():
         for step in one.transcript:
@@ -351,7 +360,8 @@ def _whole(
     count: int | None,
     quiet: bool = False,
 ) -> Lesson:
-    """The lesson of `annotations`, if it can be one; what is little evidence is reported, unless it is `quiet`."""
+    """The lesson of `annotations`, if it can be one; what is little evidence is reported, unless it
+    is `quiet`."""
     total = len(names) if count is None else count
     if len(names) > total:
         named = ", ".join([*names[:5], *["..."] * (len(names) > 5)])
@@ -389,7 +399,8 @@ def _whole(
 
 
 def _labels_of(constraint: Constraint, rows: int) -> Labels | None:
-    """The labels of a `constraint` of so many `rows`, with its clicks as labels of one row; None where it has none."""
+    """The labels of a `constraint` of so many `rows`, with its clicks as labels of one row; None
+    where it has none."""
     if constraint.labels is None and not constraint.clicks:
         return None
     labels = np.full(rows, OPEN) if constraint.labels is None else constraint.labels.copy()
@@ -399,7 +410,8 @@ def _labels_of(constraint: Constraint, rows: int) -> Labels | None:
 
 
 def _report_little(annotations: Annotations, rate: Fraction) -> None:
-    """Report the steps that are annotated by one click or by a second of labels, and in no transcript."""
+    """Report the steps that are annotated by one click or by a second of labels, and in no
+    transcript."""
     seconds: dict[str, float] = {}
     clicks: dict[str, int] = {}
     for video in annotations.videos.values():

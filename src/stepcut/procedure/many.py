@@ -1,4 +1,5 @@
-"""Many videos or many tasks by one call, here or by workers; one that fails does not stop the others."""
+"""Many videos or many tasks by one call, here or by workers; one that fails does not stop the
+others."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,8 @@ def ask(
     progress: Hook = silent,
     **options: Any,
 ) -> Any:
-    """What a worker does: `procedure.VERB(video, **options)`, segment or check, with a procedure opened once for every
-    `word`."""
+    """What a worker does: `procedure.VERB(video, **options)`, segment or check, with a procedure
+    opened once for every `word`."""
     return getattr(open_once(procedure, word, trust), verb)(video, device, progress, **options)
 
 
@@ -52,12 +53,12 @@ def learn_tasks(
     progress: Hook = silent,
     **settings: Any,
 ) -> Table:
-    """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`; gives a row for each task and
-    a note for everything that was left out or went wrong.
+    """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`; gives a
+    row for each task and a note for everything that was left out or went wrong.
 
-    First the workers of the `engine` see all videos of all tasks, long ones in pieces; then each learns a task. Tasks
-    that are finished already are found again and not learned anew. `backbone`, `device`, `cache`, `strict`, `progress`
-    and the other `settings` are those of `learn`.
+    First the workers of the `engine` see all videos of all tasks, long ones in pieces; then each
+    learns a task. Tasks that are finished already are found again and not learned anew. `backbone`,
+    `device`, `cache`, `strict`, `progress` and the other `settings` are those of `learn`.
     """
     cache = None if cache is None else as_path(cache).absolute()
     folders = find_tasks(as_path(root))
@@ -106,7 +107,8 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
 def learn_task(
     folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]
 ) -> tuple[list[Cell], list[str]]:
-    """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`; a row and notes."""
+    """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`;
+    a row and notes."""
     start, kept = time.perf_counter(), output / f"{folder.name}.proc"
     made = learn(folder, output=kept, progress=silent, **settings)
     row: list[Cell] = [

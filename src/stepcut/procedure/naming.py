@@ -1,4 +1,5 @@
-"""Names of steps: those that a recipe or earlier labels decide, and words that a user's own model suggests."""
+"""Names of steps: those that a recipe or earlier labels decide, and words that a user's own model
+suggests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -17,7 +18,8 @@ from stepcut.procedure.lesson import Lesson, nameless
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
-"""From pictures (H, W, 3) of one step to words for it, the best first: a user's own image-text model."""
+"""From pictures (H, W, 3) of one step to words for it, the best first: a user's own image-text
+model."""
 WORDS, PICTURES = 2, 3
 """How many words are offered for a step, and how many pictures of it a namer is shown."""
 
@@ -25,12 +27,13 @@ WORDS, PICTURES = 2, 3
 def fit_recipe(
     steps: Sequence[RecipeStep], labels: Mapping[str, Labels], count: int, rate: float
 ) -> tuple[dict[int, str], dict[int, list[str]]]:
-    """Which name is which step: those that order and durations decide, and for the other steps the likeliest names.
+    """Which name is which step: those that order and durations decide, and for the other steps the
+    likeliest names.
 
-    Steps and names are paired for the least cost; a name's place is its rank in the recipe, before all steps that may
-    come at any time, after them, or between; a step's the median of its ranks (as shares of the video), and a duration
-    counts by the logarithm of the ratio. A pair is sure when the best pairing without it costs more by the spread of
-    the step's place between videos.
+    Steps and names are paired for the least cost; a name's place is its rank in the recipe, before
+    all steps that may come at any time, after them, or between; a step's the median of its ranks
+    (as shares of the video), and a duration counts by the logarithm of the ratio. A pair is sure
+    when the best pairing without it costs more by the spread of the step's place between videos.
     """
     places, spread, seconds = _measure(list(labels.values()), count, rate)
     fixed = [step for step in steps if not step.any_time]
@@ -65,8 +68,8 @@ def fit_recipe(
 
 
 def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats, Floats, Floats]:
-    """For every step: its place in a video (the median of its ranks among the steps), how much that varies between
-    videos, and how many seconds it takes."""
+    """For every step: its place in a video (the median of its ranks among the steps), how much that
+    varies between videos, and how many seconds it takes."""
     ranks, lengths = np.full((2, len(labels), count), np.nan)
     for video, numbers in enumerate(labels):
         seen = np.unique(numbers[numbers >= 0])
@@ -83,8 +86,9 @@ def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats,
 def carry_names(
     lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]
 ) -> list[str]:
-    """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps that now lie where
-    those lay `before`, in the numbers of `lesson.names`, and what is left has no name yet."""
+    """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps
+    that now lie where those lay `before`, in the numbers of `lesson.names`, and what is left has no
+    name yet."""
     given, used = lesson.names, lesson.used
     free = [number for number in range(len(given)) if number not in used]
     old = [number for number in free if given[number]]
@@ -100,7 +104,8 @@ def carry_names(
 def shared_rows(
     before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
 ) -> Labels:
-    """How many rows of all videos were a step `before` and are another `after`, (rows + 1, columns + 1), none last."""
+    """How many rows of all videos were a step `before` and are another `after`, (rows + 1, columns
+    + 1), none last."""
     shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
     for name in after:
         if name in before:
@@ -115,7 +120,8 @@ def words_of_namer(
     count: int,
     rate: float,
 ) -> dict[int, list[str]]:
-    """Words from a user's own model, which sees some pictures of each step; words that most share are left out."""
+    """Words from a user's own model, which sees some pictures of each step; words that most share
+    are left out."""
     found: dict[int, list[str]] = {}
     for step in range(count):
         places = [

@@ -15,10 +15,9 @@ import msgspec
 import numpy as np
 
 from stepcut.annotations import Annotations, Origin, middles
-from stepcut.checking.accepted import without_accepted
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.report import Report
+from stepcut.checking.report import Report, without_accepted
 from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
@@ -45,6 +44,7 @@ from stepcut.order import (
 )
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
+from stepcut.plugins import drawing
 from stepcut.procedure.content import Digest, has_content, video_digest
 from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections, apply_severity
@@ -694,9 +694,7 @@ class Procedure:
 
     def _repr_html_(self) -> str:
         """Draw the timelines of all videos in a notebook."""
-        from stepcut.show.bars import timelines_html
-
-        return timelines_html(repr(self), self.timelines, self.colours)
+        return drawing("timelines_html")(repr(self), self.timelines, self.colours)
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:

@@ -30,7 +30,7 @@ from stepcut.colours import colour
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
+from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method
@@ -104,7 +104,7 @@ def save(record: Record, path: AnyPath) -> None:
                 "fingerprint"
             ):
                 write_bytes(
-                    fresh / FILE, (target / FILE).read_bytes()
+                    fresh / FILE, read_bytes(target / FILE)
                 )  # what somebody says of these steps stands
             put_in_place(fresh, target)
     record.corrections = kept
@@ -174,7 +174,7 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
             beside = [folder.absolute().parent] if isinstance(folder, Path) else []
             config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
             FeatureSpec.from_json(config["backbone"])
-            model = (folder / "model.safetensors").read_bytes()
+            model = read_bytes(folder / "model.safetensors")
             if saved not in (None, digest(model)):
                 raise ValueError("model.safetensors is not the one that was saved")
             arrays = safetensors.numpy.load(model)

@@ -10,7 +10,7 @@ import numpy as np
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.atomic import write_bytes
+from stepcut.files.atomic import read_bytes, write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.folder import (
@@ -92,7 +92,7 @@ def _copy(folder: Path, target: Path) -> None:
     """Copy the files that stepcut wrote into a procedure's `folder` to another, `target`."""
     for file in folder.iterdir():
         if file.name in OURS and file.is_file():
-            write_bytes(target / file.name, file.read_bytes())
+            write_bytes(target / file.name, read_bytes(file))
 
 
 def _kept(folder: Path, fingerprint: str) -> Path:

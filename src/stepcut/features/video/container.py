@@ -18,6 +18,7 @@ from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.files.addresses import Address
+from stepcut.files.atomic import is_hole
 from stepcut.progress import warn_once
 from stepcut.timeline import clock
 
@@ -154,6 +155,11 @@ def check_file(file: Path) -> None:
     if not state.st_size:
         raise VideoError(
             f"{file}: the file is empty (0 bytes). Copy it again from where it came from."
+        )
+    if is_hole(state):
+        raise VideoError(
+            f"{file}: the file states {state.st_size:,} bytes, but hardly any are on the disk. "
+            "Copy it again from where it came from."
         )
 
 

@@ -58,7 +58,7 @@ PAPERS: dict[str, Any] = {
 """What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone
 that learns."""
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
-"""The same for vectors; docs/cnc.md says which data chose them."""
+"""The same for vectors; benchmarks/reports/embedder.md says which data chose them."""
 
 FILMED = 30.0
 """Frames a second of the paper's videos, in which `gamma_time="frames"` counts."""

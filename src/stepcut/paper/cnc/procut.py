@@ -16,8 +16,7 @@ from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
 
 SMOOTHNESS = 2.0
-"""Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes
-(docs/cnc.md)."""
+"""Seconds; chosen on toy features and CaptainCook4D recipes: benchmarks/reports/embedder.md."""
 
 
 @dataclass(eq=False, repr=False)

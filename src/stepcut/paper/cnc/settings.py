@@ -158,7 +158,7 @@ NOT_SET = (
     "states of subset selection: the paper does not give them; --set cut.states=N",
     "context of a frame: it looks back, in training and in use alike",
 )
-"""What `--as-published` leaves as it is; docs/cnc.md has the whole table."""
+"""What `--as-published` leaves as it is; docs/paper.md has the whole table."""
 
 
 def group_settings(

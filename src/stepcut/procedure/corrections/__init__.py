@@ -1,1 +1,2 @@
-"""Corrections: what a person changed in a procedure, kept beside what was learned and never over it."""
+"""Corrections: what a person changed in a procedure, kept beside what was learned and never over
+it."""

@@ -1,4 +1,5 @@
-"""The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
+"""The document that a person sees and corrects: steps by number, the parts of every video in
+seconds; immutable."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,8 @@ NOTHING_SAID = Annotations()
 
 
 class Part(NamedTuple):
-    """A segment that knows its step by number, so that a step is renamed in one place; the page takes it as a list."""
+    """A segment that knows its step by number, so that a step is renamed in one place; the page
+    takes it as a list."""
 
     start: float
     end: float
@@ -38,7 +40,8 @@ class Click(NamedTuple):
 
 
 class Fine(NamedTuple):
-    """A finding of a check that a person accepts: of this kind, about this step; without a step, in this video."""
+    """A finding of a check that a person accepts: of this kind, about this step; without a step, in
+    this video."""
 
     kind: str
     step: int | None
@@ -57,7 +60,8 @@ class Document:
     annotated: Mapping[str, Stretches] = field(default_factory=dict)
     """The stretches of each video that a person has labelled, set or confirmed."""
     merged: Mapping[int, int | None] = field(default_factory=dict)
-    """What became of each step that was merged away: the number of another step, or None for background."""
+    """What became of each step that was merged away: the number of another step, or None for
+    background."""
     mistakes: frozenset[str] = frozenset()
     """The videos that contain a mistake: `check` does not take them for normal ones."""
     clicks: Mapping[str, tuple[Click, ...]] = field(default_factory=dict)
@@ -72,7 +76,8 @@ class Document:
         return next((step for step in self.steps if step.number == number), None)
 
     def stands_for(self, number: int) -> int | None:
-        """The step that learned step `number` is now: itself, one that it was merged into, or None for background."""
+        """The step that learned step `number` is now: itself, one that it was merged into, or None
+        for background."""
         now: int | None = number
         while now is not None and now in self.merged:
             now = self.merged[now]
@@ -95,7 +100,8 @@ class Document:
         }
 
     def annotations(self, before: Annotations, models: Sequence[str]) -> Annotations:
-        """What people have said by now; `before`: what they had said when the procedure was learned.
+        """What people have said by now; `before`: what they had said when the procedure was
+        learned.
 
         models  the names of the model's steps
         """
@@ -149,7 +155,8 @@ def _said(one: Annotation) -> tuple[object, ...]:
 def document_of(
     steps: Sequence[str], timelines: Mapping[str, Timeline], annotations: Annotations = NOTHING_SAID
 ) -> Document:
-    """The document of learned `steps` and `timelines`, and of the `annotations` they were learned from."""
+    """The document of learned `steps` and `timelines`, and of the `annotations` they were learned
+    from."""
     number = {name: k for k, name in enumerate(steps)}
     said = {name: one for name, one in annotations.videos.items() if name in timelines}
     return Document(
@@ -177,7 +184,8 @@ def document_of(
 
 
 def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
-    """The `parts`, where neighbours that are the same step and touch at one of `edges` become one; other cuts stay."""
+    """The `parts`, where neighbours that are the same step and touch at one of `edges` become one;
+    other cuts stay."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None

@@ -30,11 +30,13 @@ class Corrections:
     changes: int = 0
     """How often this list was changed, undoing included."""
     seen: str | None = None
-    """The revision that lay on the disk when this list was read or written; None where it never did."""
+    """The revision that lay on the disk when this list was read or written; None where it never
+    did."""
 
     @property
     def revision(self) -> str:
-        """A short name for exactly this state of the list: whoever changes it says which one they saw."""
+        """A short name for exactly this state of the list: whoever changes it says which one they
+        saw."""
         held = json.dumps([self.of, self.changes, self.done, self.undone], sort_keys=True)
         return hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
 
@@ -102,10 +104,12 @@ class Corrections:
 
 
 def settle(there: Corrections, mine: Corrections, absorbed: str | None = None) -> Corrections:
-    """Which list is kept when a procedure with the list `mine` is saved where the list `there` lies.
+    """Which list is kept when a procedure with the list `mine` is saved where the list `there`
+    lies.
 
-    Nothing that a person did may be lost: mine is kept where it follows from what is there (or where nothing is, or
-    where what is there was `absorbed` by teaching), theirs where it follows from mine; otherwise saving is refused.
+    Nothing that a person did may be lost: mine is kept where it follows from what is there (or
+    where nothing is, or where what is there was `absorbed` by teaching), theirs where it follows
+    from mine; otherwise saving is refused.
     """
     if not there.history or there.revision in (mine.seen, mine.revision, absorbed):
         return mine
@@ -123,7 +127,8 @@ def settle(there: Corrections, mine: Corrections, absorbed: str | None = None) -
 
 
 def apply_severity(base: Severity, corrections: Corrections) -> Severity:
-    """What a check makes of the steps: what `base` says of them, and the `corrections` on top of it."""
+    """What a check makes of the steps: what `base` says of them, and the `corrections` on top of
+    it."""
     kinds = {kind: set(getattr(base, kind)) for kind in KINDS}
 
     def put(which: Mapping[str, list[str]]) -> None:
@@ -131,7 +136,8 @@ def apply_severity(base: Severity, corrections: Corrections) -> Severity:
             for kind in KINDS:
                 (set.add if kind in said else set.discard)(kinds[kind], int(number))
 
-    # Version 0.2.0 wrote each of its changes into the base, and beside the change what had been there before.
+    # Version 0.2.0 wrote each of its changes into the base, and beside the change what had been
+    # there before.
     for edit in reversed(corrections.history):
         put(edit.get("were", {}))
     for edit in corrections.done:

@@ -1,6 +1,8 @@
-"""What a person may change, one pure function each: rename, colour, add, merge, cut, split, move, mark, confirm ...
+"""What a person may change, one pure function each: rename, colour, add, merge, cut, split, move,
+mark, confirm ...
 
-An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
+An edit is a JSON object with the verb under "do". `apply` checks every value before it changes
+anything.
 """
 
 import json
@@ -24,7 +26,8 @@ LONGEST_NAME = 200
 FEWEST_NORMAL = 2
 """Videos that must be left where others are said to hold mistakes."""
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
-"""Not seen, but part of words: what joins or parts letters and emoji (Persian, 👩‍🍳), and marks of direction."""
+"""Not seen, but part of words: what joins or parts letters and emoji (Persian, 👩‍🍳), and marks of
+direction."""
 
 
 def apply(document: Document, edit: Edit) -> Document:
@@ -41,7 +44,8 @@ def apply(document: Document, edit: Edit) -> Document:
 
 
 def correct(document: Document, edit: Edit) -> Document:
-    """The document after one new edit: as `apply`, and a name that is given must differ by more than capitals.
+    """The document after one new edit: as `apply`, and a name that is given must differ by more
+    than capitals.
 
     Edits that were made before are applied as they are: nothing that a person did is lost.
     """
@@ -109,7 +113,8 @@ def describe(document: Document, edit: Edit) -> str:
 
 
 def _rename(document: Document, edit: Edit) -> Document:
-    """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may exchange names."""
+    """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may
+    exchange names."""
     given = (
         edit["names"] if "names" in edit else {_number(document, edit, "step"): edit.get("name")}
     )
@@ -189,7 +194,8 @@ def _part_at(document: Document, video: str, time: float) -> Part:
 
 
 def _cut(document: Document, edit: Edit) -> Document:
-    """Cut a segment in two at `time`; both keep the step, and count as confirmed: who cuts a segment looked at it."""
+    """Cut a segment in two at `time`; both keep the step, and count as confirmed: who cuts a
+    segment looked at it."""
     video, time = _video(document, edit), _time(document, edit, "time")
     whole = _part_at(document, video, time)
     halves = (whole._replace(end=time), whole._replace(start=time))
@@ -205,7 +211,8 @@ def _cut(document: Document, edit: Edit) -> Document:
 
 
 def _split(document: Document, edit: Edit) -> Document:
-    """Cut a step in two: what comes after `time` becomes a new step; with `everywhere`, at the same share of each."""
+    """Cut a step in two: what comes after `time` becomes a new step; with `everywhere`, at the same
+    share of each."""
     video, time = _video(document, edit), _time(document, edit, "time")
     whole = _part_at(document, video, time)
     share = (time - whole.start) / (whole.end - whole.start)
@@ -238,7 +245,8 @@ def _split(document: Document, edit: Edit) -> Document:
 def _move(document: Document, edit: Edit) -> Document:
     """Move the start or the end of one segment; a neighbour that touches it there moves along.
 
-    Whoever moves a boundary has looked at both sides of it: the segments that meet there count as confirmed.
+    Whoever moves a boundary has looked at both sides of it: the segments that meet there count as
+    confirmed.
     """
     video, time = _video(document, edit), _time(document, edit, "time")
     parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
@@ -310,13 +318,15 @@ def _confirm(document: Document, edit: Edit) -> Document:
 
 
 def _severity(document: Document, edit: Edit) -> Document:
-    """What a check makes of a step: no part of the document, but in the list, so that it can be undone."""
+    """What a check makes of a step: no part of the document, but in the list, so that it can be
+    undone."""
     _number(document, edit, "step")
     return document
 
 
 def _mistake(document: Document, edit: Edit) -> Document:
-    """This video contains a mistake, so it is not a normal one; with `holds` false it is one again."""
+    """This video contains a mistake, so it is not a normal one; with `holds` false it is one
+    again."""
     video, holds = _video(document, edit), edit.get("holds", True)
     check_kind("holds", holds, bool, "true or false")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
@@ -350,7 +360,8 @@ def _remove_click(document: Document, edit: Edit) -> Document:
 
 
 def _clicks_complete(document: Document, edit: Edit) -> Document:
-    """Every occurrence of a step in this video has a click; with `complete` false some have none."""
+    """Every occurrence of a step in this video has a click; with `complete` false some have
+    none."""
     video, complete = _video(document, edit), edit.get("complete", True)
     check_kind("complete", complete, bool, "true or false")
     if complete and not document.clicks.get(video):

@@ -1,0 +1,174 @@
+"""The formats: how each is read and written, what it keeps, and which one a file has."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stepcut.formats import (
+    boris,
+    egoprocel,
+    elan,
+    label_studio,
+    mstcn,
+    records,
+    subtitles,
+    tables,
+    textgrid,
+    xes,
+)
+from stepcut.formats.common import MILLI, Options, fail, one_line, one_word, parse_json, trimmed
+from stepcut.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: how to read and write it, and what it keeps."""
+
+    name: str
+    title: str
+    suffix: str
+    read: Callable[[Any, Path, Options], list[Timeline]] | None
+    """From what `parse` gave, the path and the options; None: the format is only written."""
+    write: Callable[[Path, Sequence[Timeline], Options], None]
+    keeps: str = ""
+    """Which of `confidence`, `duration`, `steps` (that do not occur), `clicks`, `video` and `empty`
+    (timelines without segments) survive being written and read again."""
+    names: Callable[[str], str] = str
+    """The name of a step as it is written; a ValueError where the format cannot hold it."""
+    many: bool = False
+    """Whether one file may hold the timelines of several videos."""
+    frames: bool = False
+    """Whether it counts frames, so that it needs a rate."""
+    unit: int | None = None
+    """Into how many parts a second is divided, where times are rounded."""
+    links: bool = False
+    """Whether it links the video file, so that other programs open it."""
+    parse: Callable[[str, Path], Any] = lambda text, _: text
+    """From the text of a file to what `read` is given: text, JSON or the rows of a table."""
+    matches: Callable[[Any], bool] | None = None
+    """Whether what was parsed is of this format; None: whatever has its suffix is."""
+    beside: str | None = None
+    """The suffix of a second file, which is written with it."""
+
+
+_Json = partial(Format, suffix=".json", many=True, parse=parse_json)
+_Table = partial(Format, parse=tables.parse_rows, names=trimmed)
+_Lines = partial(Format, names=one_line)
+_TSV = partial(tables.write, delimiter="\t")
+
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        _Json("json", "stepcut JSON", read=records.read_native, write=records.write_native,
+              keeps="confidence duration steps clicks video empty", links=True,
+              matches=records.is_native),
+        _Table("csv", "CSV", ".csv", tables.read, tables.write, "confidence clicks empty",
+               many=True),
+        _Table("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, _TSV,
+               "confidence clicks empty", many=True),
+        _Lines("elan", "ELAN", ".eaf", elan.read, elan.write, "duration steps clicks video empty",
+               unit=MILLI, links=True),
+        _Json("boris", "BORIS project", suffix=".boris", read=boris.read, write=boris.write,
+              keeps="duration steps clicks video empty", links=True, matches=boris.matches),
+        _Table("boris-events", "BORIS tabular events", ".tsv", boris.read_events,
+               boris.write_events, "clicks video", many=True, matches=boris.matches_events),
+        _Json("label-studio", "Label Studio tasks with predictions, and its export",
+              read=label_studio.read, write=label_studio.write, frames=True, links=True,
+              keeps="confidence duration steps clicks video empty", matches=label_studio.matches,
+              beside=label_studio.CONFIG),
+        Format("textgrid", "Praat TextGrid", ".TextGrid", textgrid.read, textgrid.write,
+               "duration clicks empty", trimmed),
+        Format("xes", "XES event log, for process mining", ".xes", None, xes.write,
+               "confidence clicks video empty", many=True),
+        _Table("egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, "clicks",
+               matches=egoprocel.matches),
+        _Json("activitynet", "ActivityNet JSON", read=records.read_activitynet,
+              write=records.write_activitynet, keeps="confidence duration clicks video empty",
+              matches=records.is_activitynet),
+        _Lines("audacity", "Audacity labels", ".txt", subtitles.read_audacity,
+               subtitles.write_audacity, "clicks", unit=1_000_000),
+        Format("mstcn", "MS-TCN frames", ".txt", mstcn.read, mstcn.write, "duration steps empty",
+               one_word, frames=True),
+        _Lines("frame-ranges", "Frame ranges: first frame, last frame, label", ".txt",
+               subtitles.read_ranges, subtitles.write_ranges, frames=True),
+        _Lines("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, "clicks empty",
+               unit=MILLI),
+        _Lines("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, "clicks",
+               unit=MILLI),
+        _Json("fiftyone", "FiftyOne temporal detections", read=records.read_fiftyone,
+              write=records.write_fiftyone, keeps="confidence steps clicks video empty",
+              matches=records.is_fiftyone),
+    )
+}  # fmt: skip
+
+SUFFIXES: dict[str, str] = {}
+"""What a suffix is when a file is written; what the content may change when it is read."""
+for _form in FORMATS.values():
+    SUFFIXES.setdefault(_form.suffix.lower(), _form.name)
+FRAMES = "groundTruth"  # the folder of MS-TCN's files
+_NO_LABELS = re.compile(
+    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt"
+    r"|(durations|index|time-budget|transcripts)\.csv",
+    re.IGNORECASE,
+)
+
+
+def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
+    """Find the format of a file by its suffix and its `text`, and parse it.
+
+    Where `options` name the columns of a table, it is a plain table, not one of another program.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        form = FORMATS[_text_format(path, text, options)]
+        return form, form.parse(text, path)
+    kind = FORMATS[format_to_write(path)]
+    content = kind.parse(text, path)
+    alike = [form for form in FORMATS.values() if form.matches and form.parse == kind.parse]
+    if kind.parse == tables.parse_rows:
+        alike = [f for f in alike if f.suffix in (suffix, ".tsv") and not options.columns]
+    found = next((form for form in alike if form.matches and form.matches(content)), None)
+    if found is None and kind.parse == parse_json:
+        advice = f"Known are {', '.join(form.name for form in alike)} (docs/formats.md)"
+        fail(path, "is JSON of no kind that is known here", advice)
+    return found or kind, content
+
+
+def format_to_write(path: Path) -> str:
+    """Return the format that a new file at `path` gets."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        advice = f"Known are {', '.join(SUFFIXES)}; or name the format"
+        fail(path, f"the suffix {path.suffix!r} is unknown", advice)
+    return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
+
+
+def label_files(path: Path) -> list[Path]:
+    """List the label files of a folder (of `groundTruth/` where there is one), or a single file."""
+    if not path.is_dir():
+        return [path]
+    folder = path / FRAMES if (path / FRAMES).is_dir() else path
+    suffixes = SUFFIXES.keys() - {".xes"}
+    known = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in suffixes]
+    return sorted(p for p in known if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
+
+
+def _text_format(path: Path, text: str, options: Options) -> str:
+    """Tell the formats of text files apart."""
+    if subtitles.is_audacity(text):
+        return "audacity"
+    if "\t" in text.split("\n", 1)[0]:
+        rows = tables.parse_rows(text, path)
+        if boris.matches_events(rows):
+            return "boris-events"
+        if any(tables.is_timed(row.cells) for row in rows[:2]):
+            return "tsv"
+    if subtitles.is_ranges(text):
+        return "frame-ranges"
+    if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
+        what = "is not a label track of Audacity, not a table and not in a folder 'groundTruth'"
+        fail(path, what, "Name its format")
+    return "mstcn"

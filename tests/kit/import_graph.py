@@ -1,0 +1,58 @@
+"""Which folder of stepcut imports which, as arrows that no other arrows imply."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import stepcut
+
+ROOT = Path(stepcut.__file__).parent
+
+
+def folders() -> set[str]:
+    """The folders of the package, and annotations.py, which has the rank of one."""
+    return {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"annotations"}
+
+
+def imports() -> dict[str, set[str]]:
+    """For each folder those that its files import, but for drawing in notebooks, which `show` does late."""
+    names = folders()
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for path in ROOT.rglob("*.py"):
+        mine = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if mine in names:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found[mine] |= (_imported(tree) & names) - {mine}
+    return found
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """The names under `stepcut` that a file imports."""
+    late = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_"
+        for inner in ast.walk(node)
+    }
+    modules: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node not in late:
+            modules += [f"{node.module}.{one.name}" for one in node.names]
+        elif isinstance(node, ast.Import) and node not in late:
+            modules += [one.name for one in node.names]
+    return {name.split(".")[1] for name in modules if name.startswith("stepcut.")}
+
+
+def reduced(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """The arrows of an acyclic graph without those that longer ways imply."""
+
+    def reach(name: str) -> set[str]:
+        return graph[name].union(*(reach(other) for other in graph[name]))
+
+    return {
+        (name, other)
+        for name, others in graph.items()
+        for other in others
+        if not any(other in reach(between) for between in others - {other})
+    }

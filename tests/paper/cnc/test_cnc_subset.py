@@ -1,0 +1,17 @@
+"""Subset selection: how many states the steps are chosen from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepcut.paper.cnc.subset import Subset
+
+
+def test_there_are_ten_states_for_each_step_unless_it_is_said() -> None:
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(60, 4)).astype(np.float32) for _ in range(2)]
+    plain, ten, five = (
+        Subset(steps=3, states=states).fit(videos).state() for states in (None, 30, 15)
+    )
+    assert all(np.array_equal(plain[key], ten[key]) for key in plain)
+    assert any(not np.array_equal(plain[key], five[key]) for key in plain)
