@@ -52,10 +52,11 @@ def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_
             done.append(event.done)
 
     sc.learn(videos, steps=4, cache=tmp_path, progress=listen, **QUICK)
-    assert sorted(set(done)) == list(
+    runs = [one for one in sorted(set(done)) if one == int(one)]
+    assert runs[:9] == list(
         range(9)
-    )  # three other starts, two halves, two by chance, one with more steps
-    assert len(done) > 2 * 8  # and of its restarts
+    )  # three other starts, two halves, two by chance, one with more
+    assert len(done) > 2 * 8  # and their restarts
 
 
 def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 import stepcut as sc
 from stepcut.annotations import Annotation, Annotations
 from stepcut.cli.main import main
-from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
+from stepcut.errors import NotLearned, OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files.atomic import write_json
 from stepcut.procedure import folder as on_disk
 from stepcut.procedure.corrections.log import StaleEdit
@@ -473,8 +473,10 @@ def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path: 
     Edits(place).undo()  # written by 0.2.0 into severity.json, too
     assert not sc.load(place).expectations.severity.critical
     with np.load(OLD / "videos.npz") as videos:
+        with pytest.raises(NotLearned, match="stepcut teach"):
+            procedure.segment(videos["v3"])
         taught = procedure.teach(source=dict(videos))
-        assert procedure.segment(videos["v3"]).sequence() == procedure.steps
+        assert taught.segment(videos["v3"]).sequence() == procedure.steps
     assert taught.steps == procedure.steps
     procedure.save(tmp_path / "new.proc")
     assert sc.load(tmp_path / "new.proc") == procedure

@@ -15,7 +15,6 @@ from stepcut.methods.stepcut.em import (
     BINS,
     EM,
     MOST,
-    PRIOR,
     WIDTH,
     Emission,
     Joined,
@@ -37,7 +36,7 @@ def make(seed: int = 0, **changes: Any) -> EM:
         "observation": 2.0,
         "shortest": 2.0,
         "share": np.array([0.5, 0.3, 0.2]),
-        "prior": 0.5,
+        "prior": 1.5,
         "origin": 1.0,
         **changes,
     }
@@ -80,7 +79,7 @@ def maximise_slowly(em: EM) -> Emission:
             middle = middles[min(int(time * BINS), BINS - 1)]
             clock[:, state] += once * np.exp(-((middles - middle) ** 2) / (2 * WIDTH**2))
         density = clock[:, state] * BINS / clock[:, state].sum()
-        clock[:, state] = PRIOR * em.prior * np.log((1 - ANYTIME) * density + ANYTIME)
+        clock[:, state] = em.prior * np.log((1 - ANYTIME) * density + ANYTIME)
     bias = np.array([-0.5 * mean @ inverse @ mean for mean in means])
     return Emission(inverse @ means.T, bias, clock)
 
@@ -120,9 +119,7 @@ def test_the_e_step_is_forward_backward_with_a_bonus_for_what_is_rare() -> None:
         for place, rows in enumerate(em.videos.split(em.videos.rows)):
             times = (np.arange(len(rows)) + 0.5) / len(rows)
             clock = emission.clock[np.minimum((times * BINS).astype(int), BINS - 1)]
-            evidence = (
-                rows @ emission.weights + emission.bias + clock + PRIOR * em.prior * bonus[place]
-            )
+            evidence = rows @ emission.weights + emission.bias + clock + em.prior * bonus[place]
             posteriors.append(em.chains[place].posterior(evidence / em.observation, em.stay))
             lasts = posteriors[-1].mean(axis=0)
             rare = np.log((em.share + 1e-3) / (lasts + 0.1 * em.share + 1e-3))

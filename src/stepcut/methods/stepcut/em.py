@@ -23,8 +23,6 @@ WIDTH = 0.15
 """Standard deviation of the kernel of the time density, as a share of the video."""
 ANYTIME = 0.05
 """Share of the time density that is uniform: a step far from its usual time costs this much and no more."""
-PRIOR = 3.0
-"""Weight of the time density against one independent observation."""
 BALANCE = 0.2
 """How quickly a state that is rarer in a video than usual is made more likely there, while learning."""
 MOST = 3.0
@@ -105,7 +103,7 @@ class EM:
     share: Floats
     """(S,): the part of a video that each state usually lasts; balance aims at it"""
     prior: float
-    """Weight of the time density, 1 as usual; 0 ignores time."""
+    """Weight of the time density against one independent observation."""
     isotropic: bool = False
     """Whether C is a multiple of the identity, for rows that were whitened."""
     origin: float = 0.0
@@ -160,7 +158,7 @@ class EM:
             bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
         clock = np.zeros((BINS, len(bias)))
         np.add.at(clock, self.bins, once)
-        return Emission(weights, bias, PRIOR * self.prior * log_time_density(clock))
+        return Emission(weights, bias, self.prior * log_time_density(clock))
 
     def expect(self, emission: Emission) -> None:
         """The E-step: forward-backward in every video that leaves anything open.
@@ -169,7 +167,7 @@ class EM:
         kitchen shows gives way to one that all show.
         """
         evidence = emission.evidence(self.videos.rows, self.videos.times, self.observation)
-        evidence += PRIOR * self.prior / self.observation * self.bonus[self.videos.video]
+        evidence += self.prior / self.observation * self.bonus[self.videos.video]
         pairs = zip(self.chains, self.videos.split(evidence), strict=True)
         self.posterior = np.concatenate([chain.posterior(rows, self.stay) for chain, rows in pairs])
         lengths = np.bincount(self.videos.video)[:, None]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import Floats
@@ -17,10 +16,12 @@ from stepcut.methods.stepcut.model import Scales
 from stepcut.methods.stepcut.slow_features import PER_STEP
 from stepcut.timeline import BACKGROUND, runs
 
-FINE = 16.0
+FINE = PER_STEP**2
 """A step lasts this many times the width of the finer of two Gaussians that smooth features."""
 MOTION = 1.0
 """Seconds before and after between which motion is measured."""
+PRIOR = 3.0
+"""Weight of the time density against one independent observation."""
 ITERATIONS = 10
 """Iterations of EM."""
 TRANSLATIONS = 10
@@ -99,19 +100,6 @@ def learn_model(
         for place, chain in chains.items()
     }
     begin = _begin(start, chains, alone, states, usual, numbered)
-    settled = [begin[place].argmax(axis=1) for place in known]
-    durations = _Durations.of(settled, count, lasts, usual) if known else None
-    lasts = durations.lasts if durations else lasts
-    stay = durations.stay if durations else 1 - min(0.5, 1 / lasts)
-    share = np.full(states, median / states)
-    for one in [begin[place] for place in known] or begin:
-        share += one.sum(axis=0)
-    share /= share.sum()
-    if background is not None:
-        share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
-    scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
-    stride = max(1, int(scales.sigmas[0] / 2))
-    observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
     determined = [
         _determined(alone[place]) if place in alone else np.zeros(len(rows))
         for place, rows in enumerate(videos)
@@ -119,6 +107,19 @@ def learn_model(
     unsaid = sum(float((1 - one).sum()) for one in determined)
     # All that is open counts as one video: with one annotated video it has an equal say, with ten hardly any.
     trust = 1 / max(1.0, unsaid / median)
+    counts = [float(one.mean() + (1 - one.mean()) * trust) for one in determined]
+    stay = 1 - min(0.5, 1 / lasts)
+    if known:
+        lasts, stay = _durations(begin, counts, lasts, usual)
+    share = np.full(states, median / states)
+    for weight, one in zip(counts, begin, strict=True):
+        share += weight * one.sum(axis=0)
+    share /= share.sum()
+    if background is not None:
+        share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
+    scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
+    stride = max(1, int(scales.sigmas[0] / 2))
+    observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
     em = EM(
         Joined.of([scales.view(rows)[::stride].astype(np.float32) for rows in videos]),
         [
@@ -131,30 +132,30 @@ def learn_model(
         observation=observation / stride,
         shortest=scales.sigmas[1] / stride,
         share=share,
-        prior=prior,
+        prior=prior * PRIOR,
         origin=0.0 if background == 0 else 1.0,
     )
-    return Learned(em, em.run(ITERATIONS), scales, stay, observation)
+    # What is shown by now is near the solution: a few iterations leave what nobody touched where it is.
+    iterations = ITERATIONS // 3 if numbered else ITERATIONS
+    return Learned(em, em.run(iterations), scales, stay, observation)
 
 
-@dataclass(frozen=True)
-class _Durations:
-    lasts: float
-    """Rows that a step lasts."""
-    stay: float
-    """Probability that a state goes on in the next row."""
+def _durations(
+    begin: Sequence[Floats], counts: Sequence[float], lasts: float, usual: float
+) -> tuple[float, float]:
+    """Rows that a step lasts, and the probability that a state goes on in the next row.
 
-    @classmethod
-    def of(
-        cls, settled: Sequence[NDArray[np.int64]], count: int, lasts: float, usual: float
-    ) -> "_Durations":
-        """From the states (T,) of some videos, with the pseudo-count of one step of usual length."""
-        states, first, last = np.concatenate([runs(one) for one in settled]).T
-        lengths, done = last - first, states < count
-        return cls(
-            float((lengths[done].sum() + lasts) / (done.sum() + 1)),
-            float(1 - min(0.5, (len(lengths) + 1) / (lengths.sum() + usual))),
-        )
+    From the likeliest states of all videos, each of which counts so much, and one step of usual length.
+    """
+    time, steps, rows, segments = lasts, 1.0, usual, 1.0
+    for weight, one in zip(counts, begin, strict=True):
+        states, first, last = runs(one.argmax(axis=1)).T
+        done = states < one.shape[1] - 1
+        time += weight * float((last - first)[done].sum())
+        steps += weight * float(done.sum())
+        rows += weight * len(one)
+        segments += weight * len(states)
+    return time / steps, 1 - min(0.5, segments / rows)
 
 
 def _determined(posterior: Floats) -> Floats:
@@ -203,10 +204,8 @@ def _begin(
     if any(len(chain.edges) for chain in chains.values()):
         within = _translate({place: symbols[place] for place in chains}, chains, alone, usual)
     if not numbered:
-        gain = 1e-9 * np.eye(count) + _soft_overlap(within, begin)
-        _, columns = pair_steps(gain)
-        order = np.append(columns, count)
-        begin = [one[:, order] for one in begin]
+        table = _dictionary(within, begin, usual)
+        begin = [one @ table for one in begin]
     for place, chain in chains.items():
         if len(chain.edges):
             begin[place] = within[place]
@@ -217,15 +216,22 @@ def _begin(
     return begin
 
 
-def _soft_overlap(within: dict[int, Floats], begin: Sequence[Floats]) -> Floats:
-    """F1 (K, K) between the annotated steps and the discovered ones, in the annotated videos."""
-    count = begin[0].shape[1] - 1
-    both, said, found = np.zeros((count, count)), np.zeros(count), np.zeros(count)
+def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float) -> Floats:
+    """p(annotated state | discovered state), (S, S): how often they meet in the annotated videos.
+
+    Each step is also paired with one discovered step, by F1, as if they met for one more step of `usual` rows.
+    """
+    states = begin[0].shape[1]
+    both, said, found = np.zeros((states, states)), np.zeros(states), np.zeros(states)
     for place, posterior in within.items():
-        both += posterior[:, :count].T @ begin[place][:, :count]
-        said += posterior[:, :count].sum(axis=0)
-        found += begin[place][:, :count].sum(axis=0)
-    return np.asarray(2 * both / np.maximum(said[:, None] + found, 1e-9))
+        both += begin[place].T @ posterior
+        said += posterior.sum(axis=0)
+        found += begin[place].sum(axis=0)
+    f1 = 2 * both / np.maximum(found[:, None] + said, 1e-9)
+    rows, columns = pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))
+    both[rows, columns] += usual
+    both[-1, -1] += usual
+    return np.asarray(both / both.sum(axis=1, keepdims=True))
 
 
 def _translate(

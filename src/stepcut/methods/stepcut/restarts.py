@@ -36,6 +36,8 @@ SEGMENTS = 1.5
 """Segments per step between the change points of a start."""
 ITERATIONS = 12
 """Iterations of EM from each start."""
+PRIOR = 2.0
+"""Weight of the time density against one independent observation."""
 PROBES = 6
 """Restarts, without any time, that measure how long segments are at a width."""
 
@@ -151,7 +153,7 @@ def run(views: Views, start: Floats, prior: float, iterations: int) -> Floats:
         observation=views.observation,
         shortest=views.shortest,
         share=np.full(count, 1 / count),
-        prior=prior,
+        prior=prior * PRIOR,
         isotropic=True,
     )
     for _ in range(iterations):
