@@ -29,7 +29,6 @@ ABLATION: dict[str, dict[str, Any]] = {
     "stepcut": {},
     "without prior": {"prior": 0.0},
     "without background": {"background": 0.0},
-    "without refining": {"refine": False},
     "without consensus (one restart)": {"restarts": 1},
     "half as many restarts": {"restarts": 24},
     "smoothed over 6 s": {"seconds": 6.0},

@@ -33,7 +33,7 @@ KITCHENS: dict[str, dict[str, Any]] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "background=0": {"background": 0.0},
-    "background=1": {"background": 1.0},
+    "background=0.5": {"background": 0.5},
     "prior=0": {"prior": 0.0},
 }
 

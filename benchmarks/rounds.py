@@ -21,7 +21,6 @@ from stepcut import learn
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
 from stepcut.methods.stepcut.consensus import overlap, pair_steps
-from stepcut.methods.stepcut.restarts import choose_sigma
 from stepcut.methods.stepcut.slow_features import centre
 from stepcut.tables import Table
 from stepcut.version import __version__
@@ -68,7 +67,7 @@ def measure(rounds: int, noise: float, seed: int) -> list[float]:
     rows, true = make_rounds(rounds, noise, seed)
     smooth = np.concatenate([gaussian_filter1d(centre(video), RATE, axis=0) for video in rows])
     clusters = KMeans(STEPS, n_init=10, random_state=seed).fit(smooth).labels_.astype(np.int64)
-    once = choose_sigma([centre(video) for video in rows], STEPS, 0.7) / RATE
+    once = float(np.median([len(video) for video in rows])) / (4 * STEPS) / RATE
     cuts = [
         METHODS["uniform"](steps=STEPS).fit(rows).labels_,
         np.split(clusters, np.cumsum([len(video) for video in rows])[:-1]),
