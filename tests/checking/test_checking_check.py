@@ -12,7 +12,7 @@ import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import learn_expectations, plant
+from stepcut.checking.calibrate import alter, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
@@ -20,7 +20,7 @@ from stepcut.checking.observe import observe
 from stepcut.checking.presence import Presence, learn_presence, step_evidence, word_for
 from stepcut.checking.report import Report
 from stepcut.checking.score import (
-    BELIEVED,
+    PRIOR_SPREADS,
     find_limit,
     learn_scales,
     promised_rate,
@@ -236,13 +236,13 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
 
 
 def by_way(amounts: list[dict[str, float]]) -> dict[str, list[float]]:
-    return {way: [one[way] for one in amounts] for way in BELIEVED}
+    return {way: [one[way] for one in amounts] for way in PRIOR_SPREADS}
 
 
 def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> None:
     rng = np.random.default_rng(0)
-    amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
-    new = {way: float(rng.normal() * 5) for way in BELIEVED}
+    amounts = [{way: float(rng.normal() ** 3) for way in PRIOR_SPREADS} for _ in range(7)]
+    new = {way: float(rng.normal() * 5) for way in PRIOR_SPREADS}
     slow = [
         total_worth(
             worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))),
@@ -267,7 +267,7 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
     """Whatever the distribution: the amounts of n + 1 videos are drawn alike, with tails as heavy as can be."""
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(500):
-        drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
+        drawn = [{way: float(rng.standard_cauchy()) for way in PRIOR_SPREADS} for _ in range(5)]
         known = by_way(drawn[:4])
         total = total_worth(worths(drawn[4], learn_scales(known)))
         wrong += total > find_limit(total_worth(worths_beside(known, drawn[4])), 0.05)
@@ -276,7 +276,7 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
 
 def test_changed_videos_are_rows_left_out_or_rearranged(tiny_task: Kitchen) -> None:
     labels = np.array([-1, 0, 0, 1, 1, -1, 2, 2, 3, 3])
-    changed = plant(labels, tiny_task.expectations.usual.graph)
+    changed = alter(labels, tiny_task.expectations.usual.graph)
     assert [labels[rows].tolist() for rows in changed["missing half"]] == [[-1, 0, 0, 1, 1]]
     assert [sorted(set(labels[rows])) for rows in changed["missing step"]] == [
         [-1, 1, 2, 3],

@@ -15,8 +15,8 @@ from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.score import (
-    BELIEVED,
-    Planted,
+    PRIOR_SPREADS,
+    Altered,
     find_limit,
     is_found,
     learn_scales,
@@ -72,7 +72,7 @@ def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Ex
         low,
         high,
     ) in told.ranges.items():  # the interval holds what a share of so many videos does not refute
-        share, n = told.detects[kind], len(set(told.planted[kind].of))
+        share, n = told.detects[kind], len(set(told.altered[kind].of))
         assert 0 <= low <= share <= high <= 1
         for edge in (low, high):
             far = abs(edge - share) / np.sqrt(edge * (1 - edge) / n) if 0 < edge < 1 else 0.0
@@ -122,28 +122,28 @@ def test_what_is_left_is_what_counting_the_others_gives(
     assert mixed.without(["a video that is not there"]) is mixed
 
 
-def test_planted_deviations_are_found_as_one_by_one(mixed: Expectations) -> None:
-    kinds = list(mixed.planted.values())
-    for planted in (*kinds, kinds[0].among([4, 2, 7])):
+def test_altered_videos_are_found_as_one_by_one(mixed: Expectations) -> None:
+    kinds = list(mixed.altered.values())
+    for altered in (*kinds, kinds[0].among([4, 2, 7])):
         amounts = {way: np.array(values) for way, values in mixed.amounts.items()}
         slow = []
-        for row, place in enumerate(planted.of):
+        for row, place in enumerate(altered.of):
             rest = {way: np.delete(values, place) for way, values in amounts.items()}
-            new = {way: values[row] for way, values in planted.amounts.items()}
+            new = {way: values[row] for way, values in altered.amounts.items()}
             limit = find_limit(total_worth(worths_beside(rest, new)), 0.05)
             slow.append(bool(total_worth(worths(new, learn_scales(rest))) > limit))
-        assert is_found(planted, amounts, 0.05).tolist() == slow
-    assert is_found(Planted.gather([]), amounts, 0.05).shape == (0,)
+        assert is_found(altered, amounts, 0.05).tolist() == slow
+    assert is_found(Altered.gather([]), amounts, 0.05).shape == (0,)
 
 
 def test_changed_videos_keep_the_number_of_theirs() -> None:
-    changed = [(place, dict.fromkeys(BELIEVED, float(place))) for place in (0, 0, 2, 3)]
-    kept = Planted.gather(changed).among([3, 0])
+    changed = [(place, dict.fromkeys(PRIOR_SPREADS, float(place))) for place in (0, 0, 2, 3)]
+    kept = Altered.gather(changed).among([3, 0])
     assert kept.of == (1, 1, 0)
     assert kept.amounts["length"] == (0.0, 0.0, 3.0)
 
 
-def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> None:
+def test_the_file_keeps_the_videos_and_the_altered_ones(mixed: Expectations) -> None:
     record = json.loads(json.dumps(mixed.to_json(), allow_nan=False))
     again = Expectations.from_json(record)
     assert again == mixed

@@ -194,7 +194,7 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
             slice_video(embed(group, one, None), labels[one]) for one in (place, *chosen)
         )
         assert told.amounts["apart"][place] == pytest.approx(lay_beside(own, beside).apart)
-        kept, half = np.arange(len(labels[place]) // 2), told.planted["missing half"]
+        kept, half = np.arange(len(labels[place]) // 2), told.altered["missing half"]
         own = slice_video(embed(group, place, kept), labels[place][kept])
         assert half.amounts["apart"][half.of.index(place)] == pytest.approx(
             lay_beside(own, beside).apart
