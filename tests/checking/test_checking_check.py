@@ -1,4 +1,4 @@
-"""Check: every kind of deviation is found at its time and said in words; normal videos pass."""
+"""Check: every kind of deviation is found at its time and reported; normal videos pass."""
 
 from __future__ import annotations
 
@@ -523,13 +523,18 @@ def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Gener
     )
     assert expectations.promised == pytest.approx(1 / 9)
     report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
-    said = "With 8 videos the rate of false alarms cannot be set below 11% (5% was asked for); learn from more videos."
-    assert report.note == said
+    assert report.promised == pytest.approx(1 / 9)
+    assert "8 videos" in report.note
+    assert "11%" in report.note
     assert str(report).startswith("new.mp4: no deviation found")
-    assert str(report).endswith(f"({said})")
-    assert said in report._repr_html_()
+    assert str(report).endswith(f"({report.note})")
+    assert report.note in report._repr_html_()
     record = report.to_json()
-    assert (record["false_alarms"], record["promised"], record["note"]) == (0.05, 0.1111, said)
+    assert (record["false_alarms"], record["promised"], record["note"]) == (
+        0.05,
+        0.1111,
+        report.note,
+    )
 
 
 def test_with_eight_videos_one_missing_step_is_found_where_nobody_misses_any(
@@ -605,9 +610,7 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
         Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False)))
         == without
     )
-    with pytest.raises(
-        ProcedureError, match=r"cannot be read .* check.json is damaged.* Learn the procedure again"
-    ):
+    with pytest.raises(ProcedureError, match=r"check.json is damaged.*scales"):
         Expectations.from_json({key: record[key] for key in record if key != "scales"})
     amounts = record["amounts"]
     for damaged in (
@@ -618,7 +621,7 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
         amounts | {"length": [1e200] * len(amounts["length"])},
         amounts | {"length": [float("nan")] * len(amounts["length"])},
     ):
-        with pytest.raises(ProcedureError, match=r"amounts has .* check.json is damaged"):
+        with pytest.raises(ProcedureError, match=r"check.json is damaged.*amounts"):
             Expectations.from_json(record | {"amounts": damaged})
 
 
@@ -628,14 +631,12 @@ def test_steps_that_nobody_does_are_damage(tiny_task: Kitchen) -> None:
         graph = record["graph"] | {"steps": [record["graph"]["steps"][0] | {"times": times}]}
         with pytest.raises(ProcedureError, match=r"procedure graph|check.json is damaged"):
             Expectations.from_json(record | {"graph": graph})
-    with pytest.raises(
-        ProcedureError, match=r"paces has a step that the graph has not.*check.json is damaged"
-    ):
+    with pytest.raises(ProcedureError, match=r"check.json is damaged.*paces"):
         Expectations.from_json(record | {"paces": [*record["paces"], [9, 1.0, 0.5, 3]]})
 
 
 def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
-    with pytest.raises(OptionError, match="false_alarms=0 is a share of normal videos"):
+    with pytest.raises(OptionError, match="false_alarms=0 is not a share"):
         learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
     with pytest.raises(OptionError, match="labels is empty"):
         learn_expectations([], 1.0)

@@ -120,7 +120,7 @@ def test_as_many_contrary_videos_as_are_said_refute_an_edge(
 def test_what_was_seen_too_rarely_is_said_to_be_undecided() -> None:
     graph = learn_graph([[0, 1, 2]] * 6 + [[0, 3]])
     assert graph.undecided >= {(1, 3), (2, 3)}
-    assert "cannot tell: " in str(graph)
+    assert "not enough evidence: " in str(graph)
     assert ProcedureGraph.from_json(json.loads(json.dumps(graph.to_json()))) == graph
 
 
@@ -277,20 +277,16 @@ def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
 
 
 def test_wrong_input_is_refused_in_words() -> None:
-    with pytest.raises(
-        OptionError, match="sequences is empty; a graph is learned from the step sequences"
-    ):
+    with pytest.raises(OptionError, match="sequences is empty"):
         learn_graph([])
-    with pytest.raises(
-        OptionError, match=r"sequences\[1\] holds -1; steps are whole numbers from 0 up"
-    ):
+    with pytest.raises(OptionError, match=r"sequences\[1\] contains -1"):
         learn_graph([[0], [-1, 0]])
     with pytest.raises(
         OptionError, match=r"durations must have one number per entry.*got \[1\] for \[2\]"
     ):
         learn_graph([[0, 1]], durations=[[1.0]])
     for wrong in (5, [5], [[0, 1], None]):
-        with pytest.raises(OptionError, match="give the steps of each video, a list of lists"):
+        with pytest.raises(OptionError, match="is not a list of lists"):
             learn_graph(wrong)
     for wrong in (5, [5], [["a", "b"]]):
         with pytest.raises(
@@ -304,13 +300,13 @@ def test_seconds_and_confidences_that_are_none_are_refused(number: float) -> Non
     for laid_out in ({"durations": [[1.0, number]] * 4}, {"confidences": [[1.0, number]] * 4}):
         with pytest.raises(OptionError, match=next(iter(laid_out))):
             learn_graph([[0, 1]] * 4, **laid_out)
-    with pytest.raises(OptionError, match="confidences holds 1.5"):
+    with pytest.raises(OptionError, match="confidences contains 1.5"):
         learn_graph([[0, 1]] * 4, confidences=[[1.5, 1.0]] * 4)
     with pytest.raises(OptionError, match="rate=0"):
         find_occurrences([0, 1], 0.0)
     with pytest.raises(OptionError, match=r"step=7 is not in this graph. Choose from \[0, 1\]"):
         learn_graph([[0, 1]]).before(7)
-    with pytest.raises(ProcedureError, match="this is no procedure graph"):
+    with pytest.raises(ProcedureError, match="procedure graph"):
         ProcedureGraph.from_json({"edges": []})
 
 

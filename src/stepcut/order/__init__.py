@@ -1,5 +1,4 @@
-"""Orders: in which order each video does the steps, which orders are common, and what must precede
-what."""
+"""Order of steps: per video, across videos, and as a graph of preconditions."""
 
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import (
