@@ -16,7 +16,7 @@ from show_browser_kit import Browser, launched, until
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats import read
 from stepcut.procedure.edits import Edits
-from stepcut.show.film import write_film
+from stepcut.show.video import write_video
 from stepcut.toy import make_kitchen
 
 pytestmark = pytest.mark.browser
@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "new").mkdir()
     first = min((folder / "videos").glob("k*.mp4"))
     frames = [picture for time, picture in sample_frames(first, fps=Fraction(10)) if time < 2]
-    write_film(frames, Fraction(10), folder / "new" / "flawed.mp4")
+    write_video(frames, Fraction(10), folder / "new" / "flawed.mp4")
     return folder
 
 

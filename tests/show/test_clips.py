@@ -121,7 +121,7 @@ def test_a_clip_between_frames_shows_the_one_before(
     assert probe(tmp_path / "a.mp4").duration == pytest.approx(max(end - start, 0.2), abs=0.01)
 
 
-@pytest.mark.parametrize("written_by", ["_copy", "write_film"])
+@pytest.mark.parametrize("written_by", ["_copy", "write_video"])
 def test_a_full_disk_is_not_the_fault_of_the_video(
     written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +241,7 @@ def test_a_grid_lets_go_of_its_videos(
         raise VideoError("it ends early")
 
     monkeypatch.setattr("stepcut.show.clips.sample_frames", sample)
-    monkeypatch.setattr("stepcut.show.clips.write_film", broken)
+    monkeypatch.setattr("stepcut.show.clips.write_video", broken)
     with pytest.raises(VideoError, match="ends early"):
         grid_movie([(str(films / "v3.mp4"), Segment(0, 2, "pour"))] * 2, tmp_path / "grid.mp4")
     assert how == [1, 1]

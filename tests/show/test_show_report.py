@@ -19,8 +19,8 @@ from stepcut.errors import OptionError, VideoError
 from stepcut.features.video.sample import frame_at
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.bars import draw_axis, draw_bar
-from stepcut.show.film import picture_at
 from stepcut.show.report import find_moments, make_report
+from stepcut.show.video import picture_at
 from stepcut.timeline import Segment, Timeline
 
 

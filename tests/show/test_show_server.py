@@ -243,7 +243,7 @@ def test_posters_and_frame_rates(page: Page) -> None:
 @pytest.mark.parametrize("kind", ["mp4", pytest.param("webm", marks=pytest.mark.slow)])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(page: Page, kind: str) -> None:
     from stepcut.features.video.probe import probe
-    from stepcut.show.film import proxy_of
+    from stepcut.show.video import proxy_of
 
     wanted = {"kind": kind, "codecs": ["vp9"]}
     answer = page.post("api/copies", wanted).json()

@@ -23,7 +23,7 @@ from stepcut.features.video.probe import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
-from stepcut.show.film import KINDS, proxy_of
+from stepcut.show.video import KINDS, proxy_of
 from stepcut.show.viewer.answers import (
     HANDLERS,
     JobRoutes,

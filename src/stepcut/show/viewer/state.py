@@ -20,7 +20,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back
-from stepcut.show.film import is_playable, picture_at
+from stepcut.show.video import is_playable, picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checks, judged
 from stepcut.show.viewer.jobs import Jobs
 from stepcut.show.viewer.signals import curves_of, read_features

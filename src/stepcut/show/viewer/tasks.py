@@ -9,7 +9,7 @@ from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
-from stepcut.show.film import make_proxy
+from stepcut.show.video import make_proxy
 from stepcut.show.viewer.checks import Checks, look
 from stepcut.show.viewer.export import write_export
 
