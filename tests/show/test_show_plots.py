@@ -149,7 +149,7 @@ def test_what_cannot_be_drawn_says_why(learned: Path, tmp_path: Path) -> None:
     mine.method.curve_ = Curve(("loss",), [[2.0], [1.0]])
     assert plots.loss(mine).axes[0].get_xlabel() == "iteration"
     mine.method.curve_ = None
-    with pytest.raises(NotLearned, match="keeps no loss curve"):
+    with pytest.raises(NotLearned, match="no loss curve"):
         plots.loss(mine)
 
 
@@ -174,7 +174,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda _: plots.timelines(None), "found=None"),
     (lambda _: plots.timelines("kitchen.proc"), "found='kitchen.proc'"),
     (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "a stepcut.Timeline for each video"),
-    (lambda _: plots.timelines({}), "nothing to plot"),
+    (lambda _: plots.timelines({}), "no timeline"),
     (lambda _: plots.timelines(FOUND, truth=3), "truth=3"),
     (lambda _: plots.confusion(3, TRUE), "3 cannot be evaluated"),
     (lambda _: plots.confusion(FOUND, None), "truth=None"),

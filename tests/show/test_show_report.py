@@ -75,7 +75,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert re.findall("<summary>(.*?)</summary>", folded) == [
         "Orders of the steps",
         "What a check can find",
-        "What comes before what, in words",
+        "What comes before what, as text",
         "Scores against the true timelines",
         "With more or fewer steps",
         "Settings and versions",

@@ -326,14 +326,14 @@ def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) 
     odd = sc.load(many).expectations.oddest
     with Page(many) as page:
         videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
-        assert {name for name, video in videos.items() if video["strays"]} == set(odd[:3])
+        assert {name for name, video in videos.items() if video["unusual"]} == set(odd[:3])
         assert {video["mistake"] for video in videos.values()} == {False}
         answer = page.post(
             "api/edit", {"revision": page.revision, "edit": {"do": "mistake", "video": odd[0]}}
         ).json()
         videos = {video["name"]: video for video in answer["state"]["videos"]}
         assert [name for name, video in videos.items() if video["mistake"]] == odd[:1]
-        assert {name for name, video in videos.items() if video["strays"]} == set(odd[1:4])
+        assert {name for name, video in videos.items() if video["unusual"]} == set(odd[1:4])
     assert odd[0] not in sc.load(many).expectations.videos
 
 
@@ -416,7 +416,7 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
             other: False,
         }
         state = page.get("api/state").json()
-        assert (state["taught"], state["undo"], len(state["videos"][0]["known"])) == (True, None, 1)
+        assert (state["taught"], state["undo"], len(state["videos"][0]["annotated"])) == (True, None, 1)
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
         page.edit(

@@ -1,4 +1,4 @@
-"""Export: labels in every format, clips, the time budget, the report and the plan, into one folder."""
+"""Export labels, clips, the time budget, the report and the plan into one folder."""
 
 import shutil
 import tempfile
@@ -19,15 +19,16 @@ from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
 
 LINKED = ("elan", "boris", "label-studio")
-"""Formats whose program opens the video by the path that the file gives."""
+"""Formats whose program opens the video by the path in the file."""
 THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
 
 Wish = Mapping[str, Any]
-"""What is wanted: `what`, some of `THINGS`; for labels `formats`, and `rate` where a format counts frames."""
+"""A request: `what` lists some of `THINGS`; labels need `formats`, and `rate` for frame numbers."""
 
 
 def check_wish(wish: Wish) -> tuple[list[str], list[str], str | None]:
-    """What is wanted, the formats of labels, and the frame rate; an OptionError for anything else."""
+    """Return things, label formats and frame rate of a request; raises OptionError if it is
+    invalid."""
     what = as_items("what", wish.get("what", ()), str, f"a list of {', '.join(THINGS)}")
     if not what:
         raise OptionError(f"what=[] exports nothing; choose from {', '.join(THINGS)}.")
@@ -47,7 +48,7 @@ def check_wish(wish: Wish) -> tuple[list[str], list[str], str | None]:
 def preview(
     outline: Procedure, videos: Mapping[str, str | None], wish: Wish
 ) -> list[dict[str, Any]]:
-    """Every file that an export would write: its path in the folder, and what it is."""
+    """List the files that an export would write, with a description of each."""
     what, formats, rate = check_wish(wish)
     found: list[dict[str, Any]] = []
     if "labels" in what:
@@ -85,7 +86,7 @@ def write_export(
     trust: bool = False,
     progress: Hook = silent,
 ) -> dict[str, Any]:
-    """Write what is wanted of the procedure in `folder` into `target`; gives the files and what was left out."""
+    """Export the procedure in `folder` into `target`; return the files and the problems."""
     what, formats, rate = check_wish(wish)
     procedure = load(folder, trust=trust)
     procedure.videos = {**procedure.videos, **videos}
@@ -124,7 +125,7 @@ def write_labels(
     rate: str | None,
     target: Path,
 ) -> list[Path]:
-    """Write timelines in a format, safe for spreadsheets; gives the files."""
+    """Write timelines in one format, safe for spreadsheets; return the files."""
     chosen = choose("format", format, FORMATS)
     if format in LINKED:
         timelines = {
@@ -142,7 +143,7 @@ def write_labels(
 
 
 def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
-    """What an export wrote as one file to download: the only file, or a zip; gives its name and bytes."""
+    """Return name and bytes of a download: the only exported file, or a zip of all."""
     folder, files = Path(result["folder"]), list(result["files"])
     if len(files) == 1:
         return Path(files[0]).name, (folder / files[0]).read_bytes()

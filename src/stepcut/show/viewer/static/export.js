@@ -1,4 +1,4 @@
-// Export: what to write, which files that gives and where, and the files themselves.
+// Export: choose what to write, preview the files, write and download them.
 
 import { ask, save, work } from "./api.js";
 import { button, el } from "./dom.js";

@@ -1,4 +1,4 @@
-// What others do to the same procedure: their jobs are shown as they run, and what they learned appears by itself.
+// Other users of the same procedure: show their jobs and load their results.
 
 import { ask, isOpen } from "./api.js";
 import { load, say, store } from "./store.js";
@@ -6,10 +6,10 @@ import { S } from "./strings.js";
 
 const EVERY = 3000; // milliseconds
 let told = "";
-let open = new Set(); // jobs that were running when we looked last
+let open = new Set(); // jobs that were running at the last poll
 
 export function watchOthers() {
-  setInterval(() => !document.hidden && look().catch(() => {}), EVERY); // a server that is gone is told by what a person does next
+  setInterval(() => !document.hidden && look().catch(() => {}), EVERY); // the next action reports a lost server
 }
 
 async function look() {
