@@ -172,7 +172,7 @@ def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -
     assert name_of(page, 0).input_value() == "slice bread"
     assert Edits(place).document.steps[0].name == "slice bread"
     page.keyboard.press("Control+Shift+z")
-    wait_saved(page, "Done again")
+    wait_saved(page, "Redone")
     assert name_of(page, 0).input_value() == "cut the bread"
 
 
@@ -321,7 +321,7 @@ def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> N
     page.keyboard.press("m")
     until(
         page,
-        "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')",
+        "document.querySelector('.segment-acts').textContent.includes('Range 0:01.0 – 0:02.0')",
     )
 
 
@@ -342,7 +342,7 @@ def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
     page.keyboard.press("m")
     until(
         page,
-        "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')",
+        "document.querySelector('.segment-acts').textContent.includes('Range 0:01.0 – 0:02.0')",
     )
 
 
@@ -390,7 +390,7 @@ def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
         tab.wait_for_selector("body.ready")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
-    wait_saved(tab, "stepcut does not answer, so nothing was done.")
+    wait_saved(tab, "stepcut does not answer.")
     tab.keyboard.press("e")
     until(tab, "document.querySelector('.preview').textContent.includes('does not answer')")
     port = int(served.host.rpartition(":")[2])
@@ -398,7 +398,7 @@ def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
     tab.keyboard.press("F2")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
-    wait_saved(tab, "Use the address that stepcut view printed. Nothing was done.")
+    wait_saved(tab, "Use the address that stepcut view printed. Nothing was saved.")
     again.close()
     tab.close()
 
@@ -641,7 +641,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator(".found p").first.inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
         unseen = tab.locator(".found .unseen").inner_text()
-        assert unseen == "not seen: spread butter (done with a probability of 2 %)"
+        assert unseen == "not seen: spread butter (probability 2 %)"
         assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
@@ -900,7 +900,7 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         until(tab, "document.querySelector('dialog')?.textContent.includes('as you labelled it')")
         assert opened.viewer.edits.outline.learned_annotations.annotated
         tab.get_by_text("Take it back").click()
-        wait_saved(tab, "Taken back")
+        wait_saved(tab, "Undone")
         assert not opened.viewer.edits.outline.learned_annotations.annotated
         tab.close()
 

@@ -160,7 +160,7 @@ def test_no_file_that_is_no_video_is_served(page: Page, tmp_path: Path, name: st
 
 def test_a_video_that_is_gone_is_said_to_be(page: Page, place: Path) -> None:
     page.viewer.videos["one"] = str(place / "moved.mp4")
-    assert page.get("video/0").json() == {"error": "This video is not there."}
+    assert page.get("video/0").json() == {"error": "This video is missing."}
     assert [video["there"] for video in page.get("api/state").json()["videos"]] == [False, True]
 
 
