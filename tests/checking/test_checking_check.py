@@ -21,12 +21,12 @@ from stepcut.checking.presence import Presence, learn_presence, step_evidence, w
 from stepcut.checking.report import Report
 from stepcut.checking.score import (
     PRIOR_SPREADS,
+    contributions,
+    contributions_beside,
     find_limit,
     learn_scales,
     promised_rate,
-    total_worth,
-    worths,
-    worths_beside,
+    total_contribution,
 )
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.usual import learn_usual
@@ -244,12 +244,16 @@ def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> No
     amounts = [{way: float(rng.normal() ** 3) for way in PRIOR_SPREADS} for _ in range(7)]
     new = {way: float(rng.normal() * 5) for way in PRIOR_SPREADS}
     slow = [
-        total_worth(
-            worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))),
+        total_contribution(
+            contributions(
+                one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))
+            ),
         )
         for place, one in enumerate(amounts)
     ]
-    np.testing.assert_allclose(total_worth(worths_beside(by_way(amounts), new)), slow, atol=1e-9)
+    np.testing.assert_allclose(
+        total_contribution(contributions_beside(by_way(amounts), new)), slow, atol=1e-9
+    )
 
 
 def test_a_missing_step_is_found_where_lengths_say_little() -> None:
@@ -269,8 +273,8 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
     for _ in range(500):
         drawn = [{way: float(rng.standard_cauchy()) for way in PRIOR_SPREADS} for _ in range(5)]
         known = by_way(drawn[:4])
-        total = total_worth(worths(drawn[4], learn_scales(known)))
-        wrong += total > find_limit(total_worth(worths_beside(known, drawn[4])), 0.05)
+        total = total_contribution(contributions(drawn[4], learn_scales(known)))
+        wrong += total > find_limit(total_contribution(contributions_beside(known, drawn[4])), 0.05)
     assert abs(wrong / 500 - promised_rate(4, 0.05)) < 0.05
 
 

@@ -17,12 +17,12 @@ from stepcut.checking.observe import observe
 from stepcut.checking.score import (
     PRIOR_SPREADS,
     Altered,
+    contributions,
+    contributions_beside,
     find_limit,
     is_found,
     learn_scales,
-    total_worth,
-    worths,
-    worths_beside,
+    total_contribution,
 )
 from stepcut.errors import ProcedureError
 
@@ -112,8 +112,10 @@ def test_what_is_left_is_what_counting_the_others_gives(
     assert told.scales == learn_scales(amounts)
     shown = observe(new, 1.0)
     strayed = Comparison(shown, mixed.usual).amounts
-    limit = find_limit(total_worth(worths_beside(amounts, strayed)), told.false_alarms)
-    total = total_worth(worths(strayed, told.scales))
+    limit = find_limit(
+        total_contribution(contributions_beside(amounts, strayed)), told.false_alarms
+    )
+    total = total_contribution(contributions(strayed, told.scales))
     assert (total > limit) == (not check_labels(new, 1.0, told).ok)
     assert mixed.without([]) is mixed
     one = mixed.without(NAMES[1:])
@@ -130,8 +132,8 @@ def test_altered_videos_are_found_as_one_by_one(mixed: Expectations) -> None:
         for row, place in enumerate(altered.of):
             rest = {way: np.delete(values, place) for way, values in amounts.items()}
             new = {way: values[row] for way, values in altered.amounts.items()}
-            limit = find_limit(total_worth(worths_beside(rest, new)), 0.05)
-            slow.append(bool(total_worth(worths(new, learn_scales(rest))) > limit))
+            limit = find_limit(total_contribution(contributions_beside(rest, new)), 0.05)
+            slow.append(bool(total_contribution(contributions(new, learn_scales(rest))) > limit))
         assert is_found(altered, amounts, 0.05).tolist() == slow
     assert is_found(Altered.gather([]), amounts, 0.05).shape == (0,)
 

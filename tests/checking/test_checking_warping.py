@@ -14,7 +14,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import Severity
-from stepcut.checking.warping import FINE, SLICES, Slices, lay_beside, slice_video
+from stepcut.checking.warping import FINE, SLICES, Slices, align_slices, slice_video
 from stepcut.errors import ProcedureError
 from stepcut.methods.learned import LeftOut
 
@@ -56,7 +56,7 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
             )
             for rows in made
         )
-        laid = lay_beside(one, [other])
+        laid = align_slices(one, [other])
         assert laid.apart == pytest.approx(
             np.log(slowly_apart(1 - one.rows @ other.rows.T / FINE**2))
         )
@@ -66,27 +66,29 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
 def test_the_nearer_half_of_the_others_counts() -> None:
     video = sliced([0, 1, 2, 3])
     near, off, far = sliced([0, 1, 2, 4]), sliced([0, 5, 6, 4]), sliced([4, 5, 6, 7])
-    both = np.log(np.mean([np.exp(lay_beside(video, [one]).apart) for one in (near, off)]))
-    assert lay_beside(video, [far, near, off]).apart == pytest.approx(both)
-    assert lay_beside(video, []).apart == 0.0
+    both = np.log(np.mean([np.exp(align_slices(video, [one]).apart) for one in (near, off)]))
+    assert align_slices(video, [far, near, off]).apart == pytest.approx(both)
+    assert align_slices(video, []).apart == 0.0
 
 
 def test_where_it_goes_otherwise_it_is_least_like_the_others() -> None:
-    laid = lay_beside(sliced([0, 1, 6, 2, 3]), [sliced([0, 1, 2, 3, 3])] * 3)
+    laid = align_slices(sliced([0, 1, 6, 2, 3]), [sliced([0, 1, 2, 3, 3])] * 3)
     assert laid.along.tolist() == [0, 0, 1, 0, 0]
 
 
 def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() -> None:
     whole, short, moved = sliced([0, 1, 2, 3]), sliced([0, 1, 3]), sliced([2, 0, 1, 3])
-    same = lay_beside(whole, [whole]).apart
-    assert lay_beside(short, [whole]).apart > same
-    assert lay_beside(short, [whole], optional=[2]).apart == same
-    assert lay_beside(whole, [short, short], optional=[2]).apart > same  # it is not left out here
-    assert lay_beside(moved, [whole]).apart > same
-    laid = lay_beside(moved, [whole], free=[2])
+    same = align_slices(whole, [whole]).apart
+    assert align_slices(short, [whole]).apart > same
+    assert align_slices(short, [whole], optional=[2]).apart == same
+    assert align_slices(whole, [short, short], optional=[2]).apart > same  # it is not left out here
+    assert align_slices(moved, [whole]).apart > same
+    laid = align_slices(moved, [whole], free=[2])
     assert laid.apart == same
     assert laid.along.tolist() == [0, 0, 0, 0]
-    assert lay_beside(sliced([2, 2]), [whole], free=[2]).apart == 0.0  # nothing is left to compare
+    assert (
+        align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
+    )  # nothing is left to compare
 
 
 def test_slices_have_the_means_of_equal_slices() -> None:
@@ -193,11 +195,11 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
         own, *beside = (
             slice_video(embed(group, one, None), labels[one]) for one in (place, *chosen)
         )
-        assert told.amounts["apart"][place] == pytest.approx(lay_beside(own, beside).apart)
+        assert told.amounts["apart"][place] == pytest.approx(align_slices(own, beside).apart)
         kept, half = np.arange(len(labels[place]) // 2), told.altered["missing half"]
         own = slice_video(embed(group, place, kept), labels[place][kept])
         assert half.amounts["apart"][half.of.index(place)] == pytest.approx(
-            lay_beside(own, beside).apart
+            align_slices(own, beside).apart
         )
     assert told.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
 

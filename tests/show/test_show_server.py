@@ -116,7 +116,7 @@ def test_a_change_needs_an_origin_json_and_a_small_body(page: Page) -> None:
 def test_which_host_names_are_ours(bound: str, asked: str, known: bool) -> None:
     async def nothing(*_: Any) -> None: ...
 
-    assert Guard(nothing, "t", bound).knows(asked) is known
+    assert Guard(nothing, "t", bound).accepts_host(asked) is known
 
 
 # ---------------------------------------------------------------------- nothing else leaves the disk
@@ -416,7 +416,11 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
             other: False,
         }
         state = page.get("api/state").json()
-        assert (state["taught"], state["undo"], len(state["videos"][0]["annotated"])) == (True, None, 1)
+        assert (state["taught"], state["undo"], len(state["videos"][0]["annotated"])) == (
+            True,
+            None,
+            1,
+        )
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
         page.edit(

@@ -72,7 +72,7 @@ def check_labels(
     check_share("min_detection", min_detection)
     shown = observe(labels, rate, probabilities, novelty, embedding)
     compared = Comparison(shown, expectations.usual, expectations.severity)
-    worth, score = expectations.judge(compared.amounts)
+    parts, score = expectations.judge(compared.amounts)
     distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
     steps = _steps(shown, expectations, names, length, alarm_at)
@@ -87,16 +87,16 @@ def check_labels(
     loud: list[Sign] = []
     if score > 1 or alarms or distance > 1:
         exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
-        if not exchanged and worth["timing"] == max(worth.values()):
-            chance = float(ndtr(-worth["timing"]))
+        if not exchanged and parts["timing"] == max(parts.values()):
+            chance = float(ndtr(-parts["timing"]))
             signs += compared.untimely(chance)
-        along = compared.beside.along
+        along = compared.alignment.along
         # Ties: signs with a position first, then the most repeated step, then the sign during
         # which the video differs most from the others.
         ranked = sorted(
             signs,
             key=lambda s: (
-                -_worth(s, worth),
+                -_contribution(s, parts),
                 s.step is None and s.kind != "unknown",
                 -s.measure if s.kind == "extra" else 0.0,
                 -_apart(s, along, shown.seconds),
@@ -111,7 +111,7 @@ def check_labels(
         ]
         # If no sign has a position, add the part in which the video differs most.
         if not any(s.step is not None or s.kind == "unknown" for s in loud):
-            apart = float(ndtr(-worth["apart"]))
+            apart = float(ndtr(-parts["apart"]))
             subtle = [s for s in compared.apart(apart) if s.chance < NOTABLE]
             loud = (loud + subtle) or ranked[:1]
     return Report(
@@ -130,11 +130,11 @@ def check_labels(
     )
 
 
-def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
+def _contribution(sign: Sign, parts: Mapping[str, float]) -> float:
     """Contribution to the total of the measure that a sign belongs to."""
     if sign.kind == "misordered" and not sign.others:
-        return worth["timing"]
-    return worth[
+        return parts["timing"]
+    return parts[
         "length"
         if sign.kind == "unusual" and sign.step is None and sign.how == "short"
         else sign.kind

@@ -10,7 +10,7 @@ import numpy as np
 from stepcut.checking.observe import Observed
 from stepcut.checking.severity import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches
-from stepcut.checking.warping import ALONE, Beside, lay_beside
+from stepcut.checking.warping import UNALIGNED, Alignment, align_slices
 from stepcut.order.learn import Occurrence
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
@@ -85,12 +85,12 @@ class Comparison:
         return {step: math.copysign(max(abs(by) - moved, 0.0), by) for step, by in late.items()}
 
     @cached_property
-    def beside(self) -> Beside:
+    def alignment(self) -> Alignment:
         """The video aligned with the training videos."""
         if self.video.slices is None:
-            return ALONE
+            return UNALIGNED
         severity = self.severity
-        return lay_beside(self.video.slices, self.usual.slices, severity.optional, severity.free)
+        return align_slices(self.video.slices, self.usual.slices, severity.optional, severity.free)
 
     @cached_property
     def signs(self) -> list[Sign]:
@@ -121,7 +121,7 @@ class Comparison:
         amounts = {
             "length": -math.log(max(self.whole.seconds, 1e-3)),
             "timing": float(np.mean(away)) if away else 0.0,
-            "apart": self.beside.apart,
+            "apart": self.alignment.apart,
         }
         for kind in KINDS:
             by_chance = 0.0 if kind == "missed" else math.log(max(len(self.usual.paces), 1))
@@ -142,7 +142,7 @@ class Comparison:
     def apart(self, chance: float) -> list[Sign]:
         """The part in which the video differs most from the others; `chance` is the probability of
         this."""
-        along = self.beside.along
+        along = self.alignment.along
         if not along.any():
             return []
         most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())

@@ -12,11 +12,11 @@ from stepcut.checking.presence import Presence
 from stepcut.checking.score import (
     PRIOR_SPREADS,
     Altered,
+    contributions,
+    contributions_beside,
     find_limit,
     set_limits,
-    total_worth,
-    worths,
-    worths_beside,
+    total_contribution,
 )
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
@@ -70,12 +70,14 @@ class Expectations:
         depends
         on the total alone, because the limit rests on a single normal video and varies.
         """
-        worth = worths(new, self.scales)
-        total, limit = sum(worth.values()), self.limit
+        parts = contributions(new, self.scales)
+        total, limit = sum(parts.values()), self.limit
         if self.amounts:
-            beside = worths_beside(self.amounts, new)
-            limit = find_limit(total_worth(beside), self.false_alarms)
-        return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth) > limit))
+            beside = contributions_beside(self.amounts, new)
+            limit = find_limit(total_contribution(beside), self.false_alarms)
+        return parts, float(
+            (1 + total / (1 + abs(total))) / 2 + (total_contribution(parts) > limit)
+        )
 
     def without(self, mistakes: Collection[str]) -> Self:
         """Exclude videos that contain `mistakes` from the reference set, and set the limits again.
@@ -116,7 +118,7 @@ class Expectations:
     @property
     def oddest(self) -> list[str]:
         """Names of the reference videos, most unusual first."""
-        totals = total_worth(worths(self.amounts, self.scales)) if self.videos else []
+        totals = total_contribution(contributions(self.amounts, self.scales)) if self.videos else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
 
     @property

@@ -46,7 +46,7 @@ def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
     return {way: Scale.of(amounts[way], prior) for way, prior in PRIOR_SPREADS.items()}
 
 
-def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str, Any]:
+def contributions(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str, Any]:
     """Contribution of each measure to the total: numbers, or arrays with one entry per video."""
     found = {}
     for way, scale in scales.items():
@@ -60,13 +60,13 @@ def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str,
     return found
 
 
-def total_worth(worth: Mapping[str, Any]) -> Any:
+def total_contribution(parts: Mapping[str, Any]) -> Any:
     """Sum of the contributions: a number, or an array with one entry per video."""
-    return sum(worth.values())
+    return sum(parts.values())
 
 
-def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
-    """`worths` of each training video, with the `new` video in its place among the others."""
+def contributions_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
+    """`contributions` of each training video, with the `new` video in its place among the others."""
     scales = {}
     for way, found in amounts.items():
         values: Any = np.asarray(found)
@@ -77,7 +77,7 @@ def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[
             (np.maximum(squares, 0) + PRIOR * PRIOR_SPREADS[way] ** 2) / (len(values) - 1 + PRIOR)
         )
         scales[way] = Scale(mean, spread, len(values))
-    return worths(amounts, scales)
+    return contributions(amounts, scales)
 
 
 def promised_rate(videos: int, requested: float) -> float:
@@ -135,8 +135,8 @@ def is_found(
         scales = learn_scales(rest)
         for row in (row for row, video in enumerate(altered.of) if video == place):
             new = {way: values[row] for way, values in altered.amounts.items()}
-            limit = find_limit(total_worth(worths_beside(rest, new)), false_alarms)
-            found[row] = total_worth(worths(new, scales)) > limit
+            limit = find_limit(total_contribution(contributions_beside(rest, new)), false_alarms)
+            found[row] = total_contribution(contributions(new, scales)) > limit
     return found
 
 
@@ -145,7 +145,7 @@ def set_limits(
 ) -> dict[str, Any]:
     """Derive scales, limit, false-alarm rate and detection rates from the amounts of normal videos."""
     scales = learn_scales(amounts)
-    totals = total_worth(worths(amounts, scales))
+    totals = total_contribution(contributions(amounts, scales))
     limit = find_limit(totals, false_alarms)
     found = {kind: is_found(changed, amounts, false_alarms) for kind, changed in altered.items()}
     return {

@@ -74,7 +74,9 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
     try:
         record = read_json(path)
     except (ValueError, OSError) as error:
-        raise OptionError(f"{path}: not readable as JSON ({error}). Correct or delete the file.") from error
+        raise OptionError(
+            f"{path}: not readable as JSON ({error}). Correct or delete the file."
+        ) from error
     return parse_severity(record, names, str(path), learned)
 
 

@@ -92,7 +92,7 @@ def _slices(embedding: Floats) -> Floats:
     return (unit(sums[ends] - sums[starts]) * FINE).round()
 
 
-class Beside(NamedTuple):
+class Alignment(NamedTuple):
     """A video aligned with others."""
 
     apart: float
@@ -101,16 +101,16 @@ class Beside(NamedTuple):
     """Distance of each slice, (N,)."""
 
 
-ALONE = Beside(0.0, np.zeros(1))
+UNALIGNED = Alignment(0.0, np.zeros(1))
 """Result without other videos."""
 
 
-def lay_beside(
+def align_slices(
     video: Slices,
     others: Sequence[Slices],
     optional: Collection[int] = (),
     free: Collection[int] = (),
-) -> Beside:
+) -> Alignment:
     """Align a video with others, and return its distance from the nearer half of them.
 
     Slices of `free` steps are ignored, and those of `optional` steps that the video leaves out.
@@ -122,13 +122,13 @@ def lay_beside(
         [other.without(ignored) for other in others] if ignored else others,
     )
     if not len(own) or not any(len(other.rows) for other in kept):
-        return ALONE
+        return UNALIGNED
     pairs = [_align(1 - own @ other.rows.T / FINE**2) for other in kept if len(other.rows)]
     nearer = sorted(pairs, key=lambda one: one[0])[: (len(pairs) + 1) // 2]
     along = np.zeros(len(video.rows))
     along[used] = np.mean([rows for _, rows in nearer], axis=0)
     apart = math.log(max(float(np.mean([one[0] for one in nearer])), NEAREST))
-    return Beside(apart, along)
+    return Alignment(apart, along)
 
 
 @compiled_later

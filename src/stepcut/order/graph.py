@@ -193,8 +193,8 @@ class ProcedureGraph(Relations):
         found: dict[int, tuple[float, float]] = {}
         for x, column in enumerate(self._columns()):
             before = {step: [found[a][1] for a, b in self.edges if b == step] for step in column}
-            wish = {step: sum(rows) / max(len(rows), 1) for step, rows in before.items()}
-            for place, step in enumerate(sorted(column, key=lambda s: (wish[s], s))):
+            target_row = {step: sum(rows) / max(len(rows), 1) for step, rows in before.items()}
+            for place, step in enumerate(sorted(column, key=lambda s: (target_row[s], s))):
                 found[step] = (float(x), place - (len(column) - 1) / 2)
         return found
 

@@ -61,7 +61,7 @@ def cut_clip(
                 frames = (
                     picture for _, picture in sample_frames(video, rate, start=start, end=end)
                 )
-                write_video(frames, rate, temporary, heard=(video, start, end))
+                write_video(frames, rate, temporary, sound_of=(video, start, end))
     return copied
 
 

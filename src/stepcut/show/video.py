@@ -20,7 +20,7 @@ from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
 from stepcut.progress import Hook, Stage, silent
 
-Heard = tuple[str | Path, float, float]
+SoundSource = tuple[str | Path, float, float]
 """Source video of the sound, with start and end in seconds."""
 Encoder = tuple[str, dict[str, str]]
 """Name and options of an encoder."""
@@ -43,11 +43,11 @@ def write_video(
     target: Path,
     form: str = "mp4",
     encoder: Encoder = CLIP,
-    heard: Heard | None = None,
+    sound_of: SoundSource | None = None,
 ) -> None:
     """Encode frames (H, W, 3) at `rate` per second as mp4 or webm.
 
-    Odd sides are cropped to even ones. `heard` adds sound.
+    Odd sides are cropped to even ones. `sound_of` adds sound.
     """
     front = {"movflags": "+faststart"} if form == "mp4" else {}
     with av.open(str(target), "w", format=form, options=front) as out:
@@ -60,8 +60,8 @@ def write_video(
                 stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
                 # One key frame per second makes seeking fast.
                 stream.codec_context.gop_size = max(1, round(rate))
-                if heard is not None:
-                    with open_video(heard[0], threads=1) as (source, _):
+                if sound_of is not None:
+                    with open_video(sound_of[0], threads=1) as (source, _):
                         voice = add_voice(source, out)
             frame = av.VideoFrame.from_ndarray(
                 np.ascontiguousarray(picture[:height, :width]), format="rgb24"
@@ -69,8 +69,8 @@ def write_video(
             out.mux(stream.encode(frame))
         if stream is not None:
             out.mux(stream.encode())
-        if heard is not None and voice is not None:
-            add_sound(*heard, out, voice)
+        if sound_of is not None and voice is not None:
+            add_sound(*sound_of, out, voice)
 
 
 def add_voice(source: Any, out: Any) -> Any:

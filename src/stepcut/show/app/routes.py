@@ -71,8 +71,8 @@ class HomeRoutes:
 
     async def learn(self, request: Request) -> Response:
         """Start a job that learns a procedure."""
-        wish = await read_body(request)
-        job = await run_in_threadpool(self.workspace.learn, wish)
+        body = await read_body(request)
+        job = await run_in_threadpool(self.workspace.learn, body)
         return JSONResponse(job.to_json())
 
     def routes(self) -> list[Route]:

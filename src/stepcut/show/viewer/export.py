@@ -22,34 +22,34 @@ LINKED = ("elan", "boris", "label-studio")
 """Formats whose program opens the video by the path in the file."""
 THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
 
-Wish = Mapping[str, Any]
+ExportRequest = Mapping[str, Any]
 """A request: `what` lists some of `THINGS`; labels need `formats`, and `rate` for frame numbers."""
 
 
-def check_wish(wish: Wish) -> tuple[list[str], list[str], str | None]:
+def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | None]:
     """Return things, label formats and frame rate of a request; raises OptionError if it is
     invalid."""
-    what = as_items("what", wish.get("what", ()), str, f"a list of {', '.join(THINGS)}")
+    what = as_items("what", request.get("what", ()), str, f"a list of {', '.join(THINGS)}")
     if not what:
         raise OptionError(f"what=[] exports nothing; choose from {', '.join(THINGS)}.")
     for one in what:
         choose("what", one, dict.fromkeys(THINGS))
-    formats = as_items("formats", wish.get("formats", ()), str, "a list of label formats")
+    formats = as_items("formats", request.get("formats", ()), str, "a list of label formats")
     for one in formats:
         choose("format", one, FORMATS)
     if "labels" in what and not formats:
         raise OptionError(f"labels need a format; choose from {', '.join(FORMATS)}.")
-    rate = str(wish["rate"]) if wish.get("rate") else None
+    rate = str(request["rate"]) if request.get("rate") else None
     if rate is not None:
         as_rate(rate, "rate")
     return what, formats, rate
 
 
 def preview(
-    outline: Procedure, videos: Mapping[str, str | None], wish: Wish
+    outline: Procedure, videos: Mapping[str, str | None], request: ExportRequest
 ) -> list[dict[str, Any]]:
     """List the files that an export would write, with a description of each."""
-    what, formats, rate = check_wish(wish)
+    what, formats, rate = check_request(request)
     found: list[dict[str, Any]] = []
     if "labels" in what:
         with tempfile.TemporaryDirectory() as folder:
@@ -81,13 +81,13 @@ FILES = {
 def write_export(
     folder: Path,
     videos: Mapping[str, str | None],
-    wish: Wish,
+    request: ExportRequest,
     target: Path,
     trust: bool = False,
     progress: Hook = silent,
 ) -> dict[str, Any]:
     """Export the procedure in `folder` into `target`; return the files and the problems."""
-    what, formats, rate = check_wish(wish)
+    what, formats, rate = check_request(request)
     procedure = load(folder, trust=trust)
     procedure.videos = {**procedure.videos, **videos}
     timelines, written, problems = procedure.timelines, list[Path](), list[str]()

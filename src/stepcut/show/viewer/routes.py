@@ -35,7 +35,7 @@ from stepcut.show.viewer.answers import (
     text_of,
 )
 from stepcut.show.viewer.choice import below, upload
-from stepcut.show.viewer.export import check_wish, pack, preview
+from stepcut.show.viewer.export import check_request, pack, preview
 from stepcut.show.viewer.jobs import FINISHED, Job
 from stepcut.show.viewer.security import Guard
 from stepcut.show.viewer.state import Viewer
@@ -264,7 +264,7 @@ class Routes:
     async def export(self, request: Request) -> Response:
         """Start an export job; with `preview`, list the files instead."""
         body = await read_body(request)
-        check_wish(body)
+        check_request(body)
         folder = self.viewer.folder.resolve()
         name = text_of(body, "folder", f"{self.viewer.title}-export")
         if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
@@ -277,8 +277,8 @@ class Routes:
         files = await run_in_threadpool(preview, outline, videos, body)
         if body.get("preview"):
             return JSONResponse({"folder": self.viewer.shown(str(target)), "files": files})
-        wish = {key: body[key] for key in ("what", "formats", "rate") if key in body}
-        return self._start("export", {"wish": wish, "target": str(target), "videos": videos})
+        options = {key: body[key] for key in ("what", "formats", "rate") if key in body}
+        return self._start("export", {"wish": options, "target": str(target), "videos": videos})
 
     def download(self, request: Request) -> Response:
         """Send the files of an export as one file."""

@@ -106,7 +106,7 @@ class Guard:
         """Reason to refuse a request, or None."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not self.knows(host):
+        if not self.accepts_host(host):
             return "Unknown host name. Use the address that stepcut view printed."
         asks_only = scope["method"] in ("GET", "HEAD")
         own = headers.get("origin", f"http://{host}" if asks_only else "") == f"http://{host}"
@@ -129,7 +129,7 @@ class Guard:
                 return f"The request is too large; {LARGEST} bytes are allowed."
         return None
 
-    def knows(self, host: str) -> bool:
+    def accepts_host(self, host: str) -> bool:
         """Whether the Host header names this server, which prevents DNS rebinding.
 
         A server bound to all addresses accepts any numeric address, because rebinding needs a name.

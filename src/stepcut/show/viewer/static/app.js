@@ -41,7 +41,7 @@ function drawHead() {
   $("trust").hidden = !quality;
   if (quality) {
     $("trust").textContent = quality.kind === "uniform" ? S.timeSlices : quality.right === null ? S.notEstimated : S.right(S.percent(quality.right));
-    $("trust").className = `grade ${quality.kind === "uniform" ? "clock" : quality.right >= 0.6 ? "good" : "doubtful"}`;
+    $("trust").className = `grade ${quality.kind === "uniform" ? "uniform" : quality.right >= 0.6 ? "good" : "low"}`;
     $("trust").title = S.trustTitle(quality.text);
   }
   $("undo").disabled = !last;

@@ -20,7 +20,7 @@ const KEYS = {
   "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1), k: () => stage.nudge(1),
   y: () => stage.confirmVideo(), x: () => stage.toggleMistake(), t: () => canTeach() && askTeach(),
   PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
-  l: () => stage.toggleLoop(), s: () => stage.cut(), n: () => stage.split(false), d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
+  l: () => stage.toggleLoop(), s: () => stage.splitSegment(), n: () => stage.split(false), d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
   a: () => { const part = current().parts[store.part]; if (part) compareStep(part[2]); },
   "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67), 0: () => stage.zoom(0),

@@ -30,7 +30,7 @@ export function newProcedure(say) {
   const problem = el("p", { class: "bad", role: "alert" });
   const go = button(S.learnButton, learn, { class: "main", disabled: true });
   const chosen = new Map(); // path -> used
-  let round = 0;
+  let listed = 0;
 
   async function show(path) {
     try {
@@ -46,7 +46,7 @@ export function newProcedure(say) {
 
   // List the videos at once; durations follow.
   async function list(videos) {
-    const mine = (round += 1);
+    const mine = (listed += 1);
     chosen.clear();
     const cells = new Map(videos.map((video) => [video.path, row(video)]));
     rows.replaceChildren(...[...cells.values()].map((each) => each.node));
@@ -54,7 +54,7 @@ export function newProcedure(say) {
     for (let at = 0; at < videos.length; at += AT_ONCE) {
       const paths = videos.slice(at, at + AT_ONCE).map((video) => video.path);
       const answer = await ask("api/probe", { videos: paths }).catch((error) => (say(error.message, true), { videos: [] }));
-      if (mine !== round) return;
+      if (mine !== listed) return;
       for (const { path, duration, problem: wrong } of answer.videos) {
         const { tick, length, trouble } = cells.get(path);
         tick.checked = tick.disabled = false;

@@ -5,7 +5,7 @@ import { load, say, store } from "./store.js";
 import { S } from "./strings.js";
 
 const EVERY = 3000; // milliseconds
-let told = "";
+let shown = "";
 let open = new Set(); // jobs that were running at the last poll
 
 export function watchOthers() {
@@ -19,7 +19,7 @@ async function look() {
   const finished = mine.filter((job) => !isOpen(job) && open.has(job.id));
   open = new Set(running.map((job) => job.id));
   const words = running.length ? S.jobRuns(S.jobKinds[running[0].kind], S.percent(running[0].share)) : "";
-  if (words || document.getElementById("status").textContent === told) say(words);
-  told = words;
+  if (words || document.getElementById("status").textContent === shown) say(words);
+  shown = words;
   if (finished.some((job) => job.state === "done") && !document.querySelector("dialog[open]")) await load();
 }

@@ -21,14 +21,14 @@ export class Player {
     this.signals = null;
     this.clock = null; // of a recording without a video, while it plays
     this.rate = 1;
-    this.heard = () => {};
+    this.onevent = () => {};
     this.video.addEventListener("error", () => this.cannotPlay());
     this.video.addEventListener("loadedmetadata", () => {
       if (!this.video.videoWidth) this.cannotPlay(); // sound only: unsupported video codec
       else this.standAtStart();
     });
     for (const event of ["play", "pause", "ended", "emptied", "seeked", "timeupdate"]) {
-      this.video.addEventListener(event, () => this.heard(event));
+      this.video.addEventListener(event, () => this.onevent(event));
     }
     copies.addEventListener("change", () => this.tryCopy());
   }
@@ -79,7 +79,7 @@ export class Player {
     if (this.waiting) return Promise.resolve();
     if (!this.signals) return this.video.play().catch(() => {}); // paused or changed meanwhile
     this.clock = { began: performance.now(), from: this.time >= this.duration ? 0 : this.time };
-    this.heard("play");
+    this.onevent("play");
     return Promise.resolve();
   }
 
@@ -91,7 +91,7 @@ export class Player {
     }
     this.start = this.time;
     this.clock = null;
-    this.heard("pause");
+    this.onevent("pause");
   }
 
   setRate(rate) {
@@ -119,7 +119,7 @@ export class Player {
       if (now >= this.duration) {
         this.start = this.duration;
         this.clock = null;
-        this.heard("pause");
+        this.onevent("pause");
         return this.duration;
       }
       return now;
@@ -172,7 +172,7 @@ export class Player {
     if (video.key !== this.key || !signals?.curves.length) return;
     this.showNote("");
     this.showSignals(signals);
-    this.heard("pause");
+    this.onevent("pause");
   }
 
   showSignals(signals) {

@@ -43,7 +43,7 @@ export function buildStage() {
       el("div", { class: "right" }, name, list, apart, found, acts)),
     transport, track.node);
   const icons = { true: playing.firstChild, false: iconButton("pause", "", null).firstChild };
-  player.heard = (event) => {
+  player.onevent = (event) => {
     if (event === "seeked" || event === "timeupdate") {
       show(player.time);
       return;
@@ -184,7 +184,7 @@ function drawActs(video) {
     ...(store.range ? [] : [
       button(S.startHere, () => setEdge("start"), { title: S.startHereTitle }),
       button(S.endHere, () => setEdge("end"), { title: S.endHereTitle }),
-      button(S.splitHere, () => cut(), { title: S.splitHereTitle }),
+      button(S.splitHere, () => splitSegment(), { title: S.splitHereTitle }),
       button(S.newStep, () => split(false), { title: S.newStepHere }),
       button(S.newStepAll, () => split(true), { title: S.newStepAllTitle })]),
     button(S.makeBackground, () => mark(null), { title: S.makeBackgroundTitle })));
@@ -209,7 +209,7 @@ export function mark(step) {
 }
 
 // Split a segment; both halves keep the step, and the second is selected.
-export function cut() {
+export function splitSegment() {
   const video = current();
   const part = video.parts.find(([start, end]) => start <= player.time && player.time < end) || video.parts[store.part];
   if (!part) {
