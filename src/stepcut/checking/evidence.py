@@ -178,7 +178,7 @@ def _missed(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
 
 
 def _fewer(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
-    """Steps done less often than usual. The missing repetition is unknown, so the sign spans all."""
+    """Steps done less often than usual; the sign spans all occurrences."""
     signs = []
     for step, done in video.by_step.items():
         times = len(done)

@@ -1,4 +1,4 @@
-"""Expectations: what normal videos look like, how far they may deviate, and what a check detects."""
+"""Expectations: what normal videos look like, how far they may deviate, and detection rates."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

@@ -13,8 +13,8 @@ or order, and change the look of the whole, so these measures always count. Care
 repeat steps, take long or do something new. Those measures count only beyond z*, which one of
 n + 1 videos exceeds by chance.
 
-The limit is distribution-free. Add a new normal video to the n training videos, and take m and s of
-each of the n + 1 from the other n. All videos are treated alike, so the new total is among the k
+The limit is distribution-free. Add a new normal video to the n training videos. For each of the
+n + 1, take m and s from the other n. All videos are treated alike, so the new total is among the k
 highest with probability k / (n + 1). The video raises an alarm if it is among the `rate` (n + 1)
 highest. No rate below 1 / (n + 1) is possible.
 """
@@ -66,7 +66,7 @@ def total_contribution(parts: Mapping[str, Any]) -> Any:
 
 
 def contributions_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
-    """`contributions` of each training video, with the `new` video in its place among the others."""
+    """`contributions` of each training video, with the `new` one in its place among the others."""
     scales = {}
     for way, found in amounts.items():
         values: Any = np.asarray(found)
@@ -143,7 +143,7 @@ def is_found(
 def set_limits(
     amounts: dict[str, tuple[float, ...]], altered: dict[str, Altered], false_alarms: float
 ) -> dict[str, Any]:
-    """Derive scales, limit, false-alarm rate and detection rates from the amounts of normal videos."""
+    """Derive scales, limit, false-alarm rate and detection rates from normal amounts."""
     scales = learn_scales(amounts)
     totals = total_contribution(contributions(amounts, scales))
     limit = find_limit(totals, false_alarms)

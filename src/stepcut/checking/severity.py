@@ -68,7 +68,7 @@ def check_share(setting: str, share: Any) -> None:
 
 
 def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
-    """Read the file at `path`, if it exists. Steps have their current `names` or `learned` names."""
+    """Read the file at `path`, if it exists; steps have current or `learned` names."""
     if not path.exists():
         return Severity()
     try:

@@ -8,7 +8,7 @@ o is the mean over t of x_t - c_k, with k the step nearest to x_t.
 
 A video of another task may look familiar in every frame, because it shows the same kitchen. But it
 lacks the moments of this task. A partial video of this task has some of its moments, so only the
-nearer half of the steps counts, and o corrects the mean for missing steps.
+nearer half of the steps counts. The offset o corrects the mean for missing steps.
 
 The limit is a quantile of a t-distribution of log distances, each from one training video to the
 centres of the others. Each video counts with its largest distance over versions with one step

@@ -1,8 +1,7 @@
 """Usual: the distributions of steps, orders and durations in the training videos.
 
-Events that never occur in the n training videos get a Good-Turing probability. Over all steps that
-could be missing, all pairs that could be exchanged and all steps that could repeat, N0 events never
-occur and N1 occur once:
+Events that never occur in the n training videos get a Good-Turing probability. The events are
+missing steps, exchanged pairs and repeated steps. N0 of them never occur, and N1 occur once:
 
     p = (N1 + 1/2) / (n N0 + N1 + 1)
 
@@ -34,7 +33,7 @@ from stepcut.order.orders import grouped
 PRIOR = 2.0
 """Weight of the pooled spread of durations, in videos."""
 LENGTH_SPREAD = 0.25
-"""Prior spread of the log duration of whole videos: about a quarter longer or shorter."""
+"""Prior spread of the log duration of whole videos."""
 MOST = 32
 """Keep the slices of at most this many videos, evenly spaced."""
 NARROWEST = 0.2

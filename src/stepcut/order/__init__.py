@@ -12,6 +12,6 @@ from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 from stepcut.order.relations import Duration, Support
 
 __all__ = [
-    "Duration", "Occurrence", "Orders", "ProcedureGraph", "Support", "find_occurrences", "graph_of_labels",
-    "learn_graph", "orders_of_labels", "rank_orders", "sequence", "video_order",
+    "Duration", "Occurrence", "Orders", "ProcedureGraph", "Support", "find_occurrences",
+    "graph_of_labels", "learn_graph", "orders_of_labels", "rank_orders", "sequence", "video_order",
 ]  # fmt: skip

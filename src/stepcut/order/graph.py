@@ -75,11 +75,11 @@ class ProcedureGraph(Relations):
 
     def _repr_svg_(self) -> str:
         """Draw as SVG: time goes right, optional steps are dashed, thin lines have less support."""
-        at, words = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
+        at, lines = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         wide, box_w, box_h, margin = (
             190,
             150,
-            20 + 14 * max(map(len, words.values()), default=1),
+            20 + 14 * max(map(len, lines.values()), default=1),
             20,
         )
         high = box_h + margin
@@ -91,36 +91,41 @@ class ProcedureGraph(Relations):
         width = max((x for x, _ in middle.values()), default=0) + box_w / 2 + margin
         height = max((y for _, y in middle.values()), default=0) + box_h / 2 + margin
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+            '<svg xmlns="http://www.w3.org/2000/svg" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" font-family="sans-serif" font-size="12" role="img" '
             # Scales down on narrow pages, but stays legible.
             f'style="max-width: 100%; min-width: {0.7 * width:.0f}px; height: auto" '
             f'aria-label="{escape(repr(self))}">',
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" '
+            'markerWidth="7" markerHeight="7" orient="auto">'
             '<path d="M0 0 8 4 0 8z" fill="#666"/></marker></defs>',
         ]
         for a, b in sorted(self.edges):
             (x1, y1), (x2, y2) = middle[a], middle[b]
             x1, x2 = x1 + box_w / 2, x2 - box_w / 2
             bend, support = (x2 - x1) / 2, self.support[a, b]
+            curve = f"C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
+            tip = f"{support} videos; {support.refutation}"
             parts.append(
-                f'<path d="M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}" '
+                f'<path d="M{x1:.0f} {y1:.0f}{curve}" '
                 f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * support.share:.1f}" '
-                f'marker-end="url(#tip)"><title>{support} videos; {support.refutation}</title></path>'
+                f'marker-end="url(#tip)"><title>{tip}</title></path>'
             )
         for step in self.steps:
             x, y = middle[step]
             fill = self._colour(step)
             dash = ' stroke="#333" stroke-dasharray="4 3"' if step in self.optional else ""
             tip = escape("; ".join([self.name(step), *self._notes(step)]))
-            begin = y + 4 - 7 * (len(words[step]) - 1)
+            begin = y + 4 - 7 * (len(lines[step]) - 1)
             shown = "".join(
                 f'<tspan x="{x:.0f}" y="{begin + 14 * line:.0f}">{escape(text)}</tspan>'
-                for line, text in enumerate(words[step])
+                for line, text in enumerate(lines[step])
             )
             parts.append(
-                f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" width="{box_w}" '
-                f'height="{box_h}" rx="6" fill="{fill}"{dash}/><text text-anchor="middle" '
+                f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" '
+                f'width="{box_w}" height="{box_h}" rx="6" fill="{fill}"{dash}/>'
+                f'<text text-anchor="middle" '
                 f'fill="{ink(fill)}">{shown}</text></g>'
             )
         return "".join([*parts, "</svg>"])
@@ -157,9 +162,9 @@ class ProcedureGraph(Relations):
                 "facecolor": fill,
                 "linestyle": "--" if step in self.optional else "-",
             }
-            words = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 8}
+            style = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 8}
             boxes[step] = ax.text(
-                x, row, "\n".join(names[step]), bbox=box, **words
+                x, row, "\n".join(names[step]), bbox=box, **style
             ).get_bbox_patch()
         for a, b in sorted(self.edges):
             # Arrows connect the borders of the boxes, so the boxes are drawn first.
@@ -224,7 +229,7 @@ def lines_of(name: str) -> list[str]:
 
 
 def to_dot(graph: ProcedureGraph) -> str:
-    """Return the graph for Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
+    """Return the graph for Graphviz, as in `dot -Tsvg graph.dot`; optional steps are dashed."""
 
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -129,7 +129,7 @@ def learn_graph(
 def _ahead(
     done: Sequence[Sequence[int]], places: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Number of videos that did a 0, 1, 2 ... times before the first b, for pairs with repetitions."""
+    """Number of videos that did a 0, 1, 2 ... times before the first b, if a is repeated."""
     found: dict[tuple[int, int], Counter[int]] = {pair: Counter() for pair in pairs}
     for sequence, own in zip(done, places, strict=True):
         before = {sequence[place]: Counter(sequence[:place]) for place in own}
@@ -331,7 +331,7 @@ def graph_of_labels(
 def graph_of_occurrences(
     videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
 ) -> ProcedureGraph:
-    """Learn the procedure graph from the occurrences of each video; `order=False` skips the edges."""
+    """Learn the procedure graph from occurrences per video; `order=False` skips the edges."""
     return learn_graph(
         [[one.step for one in video] for video in videos],
         durations=[[one.spent for one in video] for video in videos],

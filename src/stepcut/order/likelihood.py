@@ -184,8 +184,7 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
-    """Log-likelihood of whole `orders` in nats, less the cost of the edges; see the module
-    docstring."""
+    """Log-likelihood of whole `orders` in nats, less the cost of the edges; see above."""
     nats, choices = 0.0, 0
     for order in orders:
         remaining = np.zeros(len(closed), dtype=bool)

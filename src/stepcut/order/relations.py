@@ -4,10 +4,10 @@ For a step x after the last step y, with n(y, x) the number of times x followed 
 
     weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
 
-Readiness is low if a precondition is not met, in proportion to the videos that do x without it or
-with as few repetitions of it. It is also low for a step that was done n times, in proportion to
-the videos that do it once more. "Nothing follows" has a weight of the same form: it is ready when
-every step was done as often as usual. Weights divided by their sum are the probabilities.
+Readiness is low if a precondition is not met: it is the share of the videos that do x with as few
+repetitions of the precondition. It is also low for a step that was done n times: then it is the
+share of the videos that do it again. "Nothing follows" has a weight of the same form: it is ready
+when every step was done as often as usual. Weights divided by their sum are the probabilities.
 """
 
 from collections import Counter

@@ -236,7 +236,7 @@ def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
 def _fill(
     sequence: list[str], duration: float, background: float, rng: np.random.Generator
 ) -> tuple[Shot, ...]:
-    """Give every step a duration, and insert pastimes that take a share `background` of the whole."""
+    """Give every step a duration, and insert pastimes for a share `background` of the whole."""
     acts: list[str] = []
     for step in [*sequence, ""]:
         if background > 0 and (not acts or step == "" or rng.random() < 0.45):
