@@ -1,4 +1,4 @@
-"""The app's server: nothing outside its folder, wishes checked before any work, jobs that outlive the server."""
+"""The app's server: folder isolation, validated requests, jobs that outlive the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stepcut.show.viewer.server import Running
 
 @pytest.fixture
 def root(kitchen: Path, tmp_path: Path) -> Path:
-    """A folder with videos, one of them broken, a procedure, and things outside that must stay there."""
+    """A folder with videos (one broken), a procedure, and files outside of it."""
     folder = tmp_path / "work"
     shutil.copytree(kitchen / "videos", folder / "kitchen")
     shutil.copytree(kitchen / "annotations", folder / "labels")
@@ -234,14 +234,14 @@ def test_new_videos_in_a_watched_folder_are_checked(app: Served, root: Path) -> 
         watching._clock += 2.0
         watching.look()
         started.append(len([job for job in watching.workspace.jobs.all() if job.kind == "check"]))
-    assert started == [0, 0, 1]  # once it has stopped growing, and once
+    assert started == [0, 0, 1]  # once, after it has stopped growing
     watching.look()
     assert len(watching.workspace.jobs.all()) == 1
     assert app.post(place, {"folder": None}).json() == {"folder": None}
     watching.workspace.jobs.close()
 
 
-def test_two_groups_are_compared_in_words(app: Served) -> None:
+def test_two_groups_are_compared(app: Served) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     place = f"p/{procedure}/api/compare"
     assert "group A" in app.post(place, {"a": ["0"], "b": ["1"]}).json()["error"]
@@ -285,7 +285,7 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
         ({"what": ["labels"], "formats": ["mstcn"]}, "rate"),
     ],
 )
-def test_an_export_that_cannot_be_says_why(app: Served, wish: dict[str, Any], said: str) -> None:
+def test_an_impossible_export_is_refused(app: Served, wish: dict[str, Any], said: str) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     answer = app.post(f"p/{procedure}/api/export", wish)
     assert answer.status == 422

@@ -1,4 +1,4 @@
-"""stepcut view and stepcut.view: one line with the address when ready, and a clean end."""
+"""stepcut view and stepcut.view: the address line, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
         (["--at", "one"], "''"),
     ],
 )
-def test_words_that_make_no_sense(
+def test_wrong_arguments(
     place: Path,
     words: list[str],
     said: str,
@@ -173,7 +173,7 @@ def test_labels_alone_are_shown_beside_others(
     assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
     shutil.copytree(labels, tmp_path / "bob")
     assert main(["view", str(tmp_path / "bob"), "--no-browser"]) == 0
-    other = shown[2].viewer.state()  # the same labels, of somebody else
+    other = shown[2].viewer.state()  # the same labels of another annotator
     assert (other["title"], other["steps"][0]["name"]) == ("bob", state["steps"][0]["name"])
     told = capsys.readouterr().err
     assert f"1 corrections of {labels} are kept in {shown[1].folder}" in told
@@ -192,4 +192,4 @@ def test_ending_stops_work_in_the_background(place: Path) -> None:
     kept = page.viewer.jobs.get(job["id"])
     assert kept is not None
     assert not kept.is_locked
-    assert kept.state["state"] in ("waiting", "done")  # it goes on with the next server
+    assert kept.state["state"] in ("waiting", "done")  # the next server continues it

@@ -1,4 +1,4 @@
-"""Plots: every one draws and is written as PNG, SVG and PDF; colours agree; what cannot be drawn says why."""
+"""Plots: all of them as PNG, SVG and PDF; consistent colours; clear errors."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_confusion_counts_shares_of_true_time() -> None:
     assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
 
 
-def test_what_cannot_be_drawn_says_why(learned: Path, tmp_path: Path) -> None:
+def test_impossible_plots_are_refused(learned: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
     mine = sc.load(learned)
@@ -165,7 +165,7 @@ PLOTS: list[Any] = [
 
 @pytest.mark.parametrize("draw", PLOTS)
 @pytest.mark.parametrize("given", [None, 3, "kitchen.proc", FOUND])
-def test_what_is_no_procedure_is_told_by_every_plot_of_one(draw: Any, given: Any) -> None:
+def test_every_plot_refuses_other_types(draw: Any, given: Any) -> None:
     with pytest.raises(OptionError, match=f"procedure=.*{type(given).__name__}; give a procedure"):
         draw(given)
 
@@ -189,7 +189,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("draw", "told"), WRONG)
-def test_values_of_a_wrong_kind_are_told(draw: Any, told: str, procedure: Procedure) -> None:
+def test_values_of_a_wrong_type_are_refused(draw: Any, told: str, procedure: Procedure) -> None:
     with pytest.raises(OptionError, match=told):
         draw(procedure)
 

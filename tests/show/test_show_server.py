@@ -1,4 +1,4 @@
-"""The viewer's server: who may ask, what it answers, and that only the procedure's own videos leave the disk."""
+"""The viewer's server: access control, answers, and which files it serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(place: Path) -> Iterator[Page]:
         yield opened
 
 
-# ---------------------------------------------------------------------- who may ask
+# ---------------------------------------------------------------------- access control
 
 
 def test_the_page_and_its_files_come_with_safety_headers(page: Page) -> None:
@@ -119,7 +119,7 @@ def test_which_host_names_are_ours(bound: str, asked: str, known: bool) -> None:
     assert Guard(nothing, "t", bound).accepts_host(asked) is known
 
 
-# ---------------------------------------------------------------------- nothing else leaves the disk
+# ---------------------------------------------------------------------- served files
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,13 @@ def test_no_file_that_is_no_video_is_served(page: Page, tmp_path: Path, name: st
     assert page.get("video/0").content == film.read_bytes()
 
 
-def test_a_video_that_is_gone_is_said_to_be(page: Page, place: Path) -> None:
+def test_a_missing_video_is_reported(page: Page, place: Path) -> None:
     page.viewer.videos["one"] = str(place / "moved.mp4")
     assert page.get("video/0").json() == {"error": "This video is missing."}
     assert [video["there"] for video in page.get("api/state").json()["videos"]] == [False, True]
 
 
-# ---------------------------------------------------------------------- what it answers
+# ---------------------------------------------------------------------- answers
 
 
 def test_the_state_holds_all_that_is_shown(page: Page) -> None:
@@ -271,14 +271,14 @@ def test_no_copy_is_made_of_what_the_browser_plays(page: Page) -> None:
     assert page.post("api/copies", {"kind": "exe", "codecs": []}).status == 422
 
 
-def test_a_copy_that_cannot_be_made_says_why(page: Page, tmp_path: Path) -> None:
+def test_an_impossible_copy_reports_its_reason(page: Page, tmp_path: Path) -> None:
     broken = tmp_path / "broken.mp4"
     page.viewer.videos["two"] = str(broken)
     broken.write_bytes(b"no video at all")
     answer = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
     assert "broken.mp4" in wait(page, answer["job"])["result"][str(broken)]
     again = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
-    assert (list(again["failed"]), again["job"]) == (["1"], None)  # it is not tried again and again
+    assert (list(again["failed"]), again["job"]) == (["1"], None)  # not tried again
 
 
 @pytest.mark.slow
@@ -322,7 +322,7 @@ def test_severity_from_a_window_that_is_behind_is_refused(page: Page, place: Pat
     assert not (place / "severity.json").exists()
 
 
-def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) -> None:
+def test_unusual_videos_are_shown_and_can_be_excluded(many: Path) -> None:
     odd = sc.load(many).expectations.oddest
     with Page(many) as page:
         videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
@@ -337,14 +337,14 @@ def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) 
     assert odd[0] not in sc.load(many).expectations.videos
 
 
-def test_where_nothing_is_known_of_normal_videos_none_can_be_marked(page: Page, many: Path) -> None:
+def test_without_reference_videos_none_can_be_excluded(page: Page, many: Path) -> None:
     assert {video["mistake"] for video in page.get("api/state").json()["videos"]} == {None}
     (many / "check.json").write_text("{")
     with Page(many) as damaged:
         assert {video["mistake"] for video in damaged.get("api/state").json()["videos"]} == {None}
 
 
-def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
+def test_a_new_video_is_segmented_and_checked(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
     from stepcut.show.viewer.checks import look
 
@@ -509,11 +509,11 @@ def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path
     assert shown["videos"][1]["beside"] is None
 
 
-# ---------------------------------------------------------------------- what an attacker sends
+# ---------------------------------------------------------------------- attacks
 
 
 def send(page: Page, text: bytes) -> bytes:
-    """What is answered to bytes as they are."""
+    """Answer to raw bytes."""
     with socket.create_connection(
         ("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10
     ) as line:

@@ -41,7 +41,7 @@ NARROWEST = 0.2
 
 
 class Scale(NamedTuple):
-    """Mean, spread and number of observations of a quantity; a new value follows a t-distribution."""
+    """Mean, spread and number of observations; a new value follows a t-distribution."""
 
     middle: float
     spread: float

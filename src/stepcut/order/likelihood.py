@@ -204,7 +204,7 @@ def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
 
 
 def _weigh_pairs(kept: Floats, rate: Floats, share_free: float) -> tuple[Floats, float, Bools]:
-    """Log probabilities (3, K, K) of the states, share of free pairs, and the order that follows."""
+    """Log probabilities (3, K, K) of the states, share of free pairs, and the order."""
     broken, pairs = kept.transpose(0, 2, 1), ~np.eye(kept.shape[1], dtype=bool)
     required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log(
         (1 - share_free) / 2
