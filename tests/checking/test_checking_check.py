@@ -458,9 +458,9 @@ def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
     usual = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(20)], 1.0)
     marked = replace(usual, severity=Severity(optional=frozenset({step})))
     rest = [one for one in range(4) if one != step]
-    told = [check_labels(film(rest, rng), 1.0, marked) for _ in range(20)]
-    assert sum(not report.ok for report in told) <= 3  # 5 % false alarms
-    assert not any(report.missed for report in told)
+    results = [check_labels(film(rest, rng), 1.0, marked) for _ in range(20)]
+    assert sum(not report.ok for report in results) <= 3  # 5 % false alarms
+    assert not any(report.missed for report in results)
     assert not check_labels(film(rest, rng), 1.0, usual).ok
     for wrong in ([rest[1], rest[0], rest[2]], rest[:2]):
         assert not check_labels(film(wrong, rng), 1.0, marked).ok
@@ -805,9 +805,9 @@ def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(
     usual = learn_expectations([film(order, rng) for order in orders], 1.0)
     labels = film([0, 2, 3], rng)
     assert check_labels(labels, 1.0, usual).ok
-    told = check_labels(labels, 1.0, usual, alarm_at=0.9)
-    assert (told.ok, told.verdict, told.exit_code) == (False, "deviations", 1)
-    assert [finding.step for finding in told.missed] == [1]
+    results = check_labels(labels, 1.0, usual, alarm_at=0.9)
+    assert (results.ok, results.verdict, results.exit_code) == (False, "deviations", 1)
+    assert [finding.step for finding in results.missed] == [1]
     for limit, fine in ((0.5, False), (1.0, True)):
         own = replace(usual, severity=parse_severity({"alarm_at": {"spread jam": limit}}, STEPS))
         assert check_labels(labels, 1.0, own, alarm_at=0.9).ok is fine
@@ -822,14 +822,14 @@ def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(
 def test_what_cannot_be_found_is_inconclusive(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     labels = film([0, 1, 2, 3], rng)
     blind = replace(tiny_task.expectations, detects={"missing step": 0.11, "missing half": 0.97})
-    told = [
+    results = [
         check_labels(labels, 1.0, blind, shares(labels), names=STEPS, min_detection=least)
         for least in (None, 0.1, 0.5)
     ]
-    assert [one.verdict for one in told] == ["fine", "fine", "inconclusive"]
-    assert [one.exit_code for one in told] == [0, 0, 4]
+    assert [one.verdict for one in results] == ["fine", "fine", "inconclusive"]
+    assert [one.exit_code for one in results] == [0, 0, 4]
     power = "A missing step would be found in 11 % of cases, half a missing video in 97 %."
-    for one in told:
+    for one in results:
         assert power in str(one)
         assert power in one._repr_html_()
         assert one.to_json()["power"] == power

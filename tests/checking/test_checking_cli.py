@@ -87,11 +87,11 @@ def test_results_appear_at_once_and_a_broken_file_loses_none(
 ) -> None:
     good = feature_file(tmp_path, [0, 1, 2, 3])
     videos = [good, str(tmp_path / "absent.mp4"), str(shutil.copy(good, tmp_path / "last.npy"))]
-    told: list[tuple[bool, bool]] = []
+    outputs: list[tuple[bool, bool]] = []
 
     def look(*given: Any, **more: Any) -> Any:
         shown = capsys.readouterr()
-        told.append((bool(shown.out), "absent.mp4" in shown.err))
+        outputs.append((bool(shown.out), "absent.mp4" in shown.err))
         return ask(*given, **more)
 
     def map_here(_: Local, work: Any, items: list[str], done: Any) -> None:
@@ -102,11 +102,11 @@ def test_results_appear_at_once_and_a_broken_file_loses_none(
     monkeypatch.setattr(Local, "map", map_here)
     code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
     assert code == 2
-    assert told[2] == (
+    assert outputs[2] == (
         bool({"--workers", "--json"} & set(words)),
         True,
     )  # JSON has a line for the broken one, too
-    assert told[1] == ((False, False) if "--workers" in words else (True, False))
+    assert outputs[1] == ((False, False) if "--workers" in words else (True, False))
     assert capsys.readouterr().out
 
 
@@ -115,11 +115,11 @@ def test_json_reports_a_failed_video_in_its_place(
 ) -> None:
     good = feature_file(tmp_path, [0, 1, 2, 3])
     assert main(["check", "any.proc", str(tmp_path / "absent.mp4"), good, "--json", "--quiet"]) == 2
-    said = capsys.readouterr()
-    failed, fine = map(json.loads, said.out.splitlines())
+    output = capsys.readouterr()
+    failed, fine = map(json.loads, output.out.splitlines())
     assert failed["video"] == "absent"
     assert "absent.mp4" in failed["error"]
-    assert "absent.mp4" in said.err
+    assert "absent.mp4" in output.err
     assert fine["ok"]
 
 

@@ -55,10 +55,10 @@ def test_without_errors_a_common_order_is_not_a_requirement() -> None:
     walks = [[5, 0, 1, 2, 3, 4]] * 6 + [[0, 1, 5, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
     graph = learn_graph(walks)
     assert graph.edges == edges
-    said = dict(line.strip().split(": ", 1) for line in str(graph).splitlines()[1:])
-    assert "any time" in said[graph.name(5)]
+    lines = dict(line.strip().split(": ", 1) for line in str(graph).splitlines()[1:])
+    assert "any time" in lines[graph.name(5)]
     assert (
-        "any time" not in said[graph.name(0)]
+        "any time" not in lines[graph.name(0)]
     )  # nothing precedes it, but it must come before the others
 
 
@@ -110,11 +110,11 @@ def test_the_predicted_number_of_contrary_videos_refutes_an_edge(
     steps: int, off: int, videos: int
 ) -> None:
     walks, contrary = [list(range(steps))] * videos, [1, 0, *range(2, steps)]
-    said = learn_graph(walks).support[0, 1].refuted_by
+    predicted = learn_graph(walks).support[0, 1].refuted_by
     really = next(
         more for more in range(1, 99) if (0, 1) not in learn_graph(walks + [contrary] * more).edges
     )
-    assert abs(said - really) <= off
+    assert abs(predicted - really) <= off
 
 
 def test_rare_pairs_are_undecided() -> None:

@@ -188,9 +188,9 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("draw", "told"), WRONG)
-def test_values_of_a_wrong_type_are_refused(draw: Any, told: str, procedure: Procedure) -> None:
-    with pytest.raises(OptionError, match=told):
+@pytest.mark.parametrize(("draw", "message"), WRONG)
+def test_values_of_a_wrong_type_are_refused(draw: Any, message: str, procedure: Procedure) -> None:
+    with pytest.raises(OptionError, match=message):
         draw(procedure)
 
 

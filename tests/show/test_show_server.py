@@ -474,11 +474,12 @@ def test_what_follows_the_last_label_can_be_labelled_too(kitchen: Path, tmp_path
     from stepcut.show.viewer.server import outline_of
 
     film = str(min((kitchen / "videos").iterdir()))  # about six seconds
-    said = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
-    said["known"] = Timeline([Segment(0, 2, "pour")], 3)
+    labels = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
+    labels["known"] = Timeline([Segment(0, 2, "pour")], 3)
     films = {"there": film, "gone": str(tmp_path / "gone.mp4"), "known": film}
     ends = {
-        name: timeline.end for name, timeline in outline_of(said, films, "labels").timelines.items()
+        name: timeline.end
+        for name, timeline in outline_of(labels, films, "labels").timelines.items()
     }
     assert ends["there"] > 5
     assert (ends["gone"], ends["known"]) == (2, 3)

@@ -80,8 +80,7 @@ def learn_expectations(
         Embedded rows (T, p) per video. Without them, another task is not detected.
     left_out
         The same data from models that have not seen the video. A new video is segmented slightly
-        worse
-        than a training video, so it is compared with held-out videos.
+        worse than a training video, so it is compared with held-out videos.
     videos
         The name of each video. Without them, no video can be excluded from the reference set.
 

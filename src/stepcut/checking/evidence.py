@@ -31,8 +31,7 @@ class Sign(NamedTuple):
     """Steps that it was exchanged with."""
     how: str = ""
     """`fewer` (missed): done, but less often than usual. `early` or `late` (misordered): done
-    before a
-    precondition, or too late. `short`, `long` or `apart` (unusual).
+    before a precondition, or too late. `short`, `long` or `apart` (unusual).
     """
     measure: float = 0.0
     """Seconds or repetitions; for a missed step, the probability that it was done."""
@@ -111,11 +110,9 @@ class Comparison:
         """Amount of deviation per measure, near 0 in a usual video.
 
         `length`: negative log seconds. `timing`: mean distance of steps from their usual times.
-        `missed`:
-        sum over steps of -ln of the probability of as little evidence, or as few repetitions.
-        `apart`: log
-        distance from the aligned training videos. The other kinds: weighted sum of -ln of the
-        probabilities, beyond what one of K steps shows by chance.
+        `missed`: sum over steps of -ln of the probability of as little evidence, or as few
+        repetitions. `apart`: log distance from the aligned training videos. The other kinds:
+        weighted sum of -ln of the probabilities, beyond what one of K steps shows by chance.
         """
         away = [abs(late) for late in self.late.values()]
         amounts = {
@@ -155,8 +152,7 @@ def _missed(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
     """Every step with chance = 1 - P(usually done) P(not done).
 
     A step outside the segmentation was due before the first step that it must precede, and after
-    the
-    last of its preconditions before that.
+    the last of its preconditions before that.
     """
     signs, graph, first = [], usual.graph, video.first
     done = usual.presence.probabilities(video.evidence)
@@ -200,8 +196,7 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     """The fewest steps that explain every pair in an unusual order.
 
     A greedy search takes the step in the most and rarest exchanges first; of two equal steps, the
-    one
-    done too early. So one late step is reported once, and not every step that it follows.
+    one done too early. So one late step is reported once, and not every step that it follows.
     """
     counts = usual.graph.first
     swaps = {

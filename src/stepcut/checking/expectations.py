@@ -67,8 +67,7 @@ class Expectations:
         a video.
 
         The score is from 0 to 1 within the limit and from 1 to 2 beyond it. Within each range it
-        depends
-        on the total alone, because the limit rests on a single normal video and varies.
+        depends on the total alone, because the limit rests on a single normal video and varies.
         """
         parts = contributions(new, self.scales)
         total, limit = sum(parts.values()), self.limit
@@ -83,8 +82,7 @@ class Expectations:
         """Exclude videos that contain `mistakes` from the reference set, and set the limits again.
 
         The usual steps, orders and durations still come from all videos: a few mistakes change them
-        little,
-        but one unusual video can set the limit.
+        little, but one unusual video can set the limit.
         """
         kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
         if len(kept) in (0, len(self.videos)):

@@ -102,8 +102,7 @@ def learn_task(
         The training videos.
     looks
         Per video, the embedding (T, p) and the centres (K, p) of a model that has not seen it.
-        Without
-        them, the embedding of `videos` is used, which underestimates the distance slightly.
+        Without them, the embedding of `videos` is used, which underestimates the distance slightly.
     shortened
         Per video, its embeddings with one step removed, by the same model.
     """

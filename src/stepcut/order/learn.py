@@ -54,8 +54,7 @@ def learn_graph(
         exchanged.
     durations
         Seconds of each segment, in the layout of `sequences`. With durations, the first long
-        segment of
-        a step counts, because segmentations contain short errors.
+        segment of a step counts, because segmentations contain short errors.
     names
         Step names.
     confidences
@@ -291,8 +290,7 @@ def orders_of_labels(
     """Rank the orders of labelled videos.
 
     Steps are sorted by mean time, as in the paper (`video_order`). If a step is usually repeated,
-    they
-    are sorted by first occurrence: in cyclic tasks, mean times are too close to compare.
+    they are sorted by first occurrence: in cyclic tasks, mean times are too close to compare.
 
     Parameters
     ----------

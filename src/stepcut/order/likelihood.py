@@ -225,11 +225,10 @@ def contrary_needed(found: Precedence, edge: tuple[int, int], kept: int, broken:
     """Number of additional contrary videos that would refute an edge.
 
     These videos do the `edge` in the other order, and everything else right. The result is exact
-    for
-    two steps, and within one or two videos for more. With two steps, the likelihood of sequences
-    decides: it is 1/2 without the edge, and 3/4 or 1/4 with it. With more steps, EM decides: the
-    edge
-    must be likelier than "free" at the start, and at the error rate with these videos.
+    for two steps, and within one or two videos for more. With two steps, the likelihood of
+    sequences decides: it is 1/2 without the edge, and 3/4 or 1/4 with it. With more steps, EM
+    decides: the edge must be likelier than "free" at the start, and at the error rate with these
+    videos.
     """
     steps, more = len(found.closed), np.arange(1, kept + 2)
     if steps == 2:

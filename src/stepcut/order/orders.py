@@ -22,8 +22,7 @@ def video_order(labels: Labels) -> list[int]:
     """Sort the steps of one video by their mean time.
 
     The time of frame n of p is n / p, and the time of a step is the mean over its frames.
-    Background
-    is ignored. Steps with equal mean times are sorted by number.
+    Background is ignored. Steps with equal mean times are sorted by number.
 
     Parameters
     ----------

@@ -21,11 +21,10 @@ def view(
     browser: bool = True,
     block: bool | None = None,
 ) -> RunningViewer:
-    """Show a procedure in the browser, and correct it there.
+    """Show a procedure in the browser, and correct it there: `stepcut.view("sandwich.proc")`.
 
     Edits are saved in the procedure's folder. A procedure without a folder is saved to the cache
-    first,
-    and finds its edits there the next time.
+    first, and finds its edits there the next time.
 
     Parameters
     ----------
@@ -47,10 +46,6 @@ def view(
     ------
     OptionError
         If the port cannot be used.
-
-    Examples
-    --------
-    >>> stepcut.view("sandwich.proc")  # doctest: +SKIP
     """
     from stepcut.show.viewer.server import RunningViewer, kept
     from stepcut.show.viewer.state import Viewer

@@ -176,9 +176,8 @@ def toy_features(
     """Generate features of breakfast videos, and their true timelines.
 
     Each row is the prototype of its step, plus an offset of the video, slow drift and noise.
-    Prototypes
-    have length about 1 and are the same in all videos. Each stretch of background has its own
-    vector.
+    Prototypes have length about 1 and are the same in all videos. Each stretch of background has
+    its own vector.
 
     Parameters
     ----------

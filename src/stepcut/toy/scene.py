@@ -17,8 +17,7 @@ COUNTER, FRONT, FLOOR = 470, 900, 1080
 
 KITCHEN = things.read_things()["kitchen"]
 """`work`: step -> place, offset of the work, closeness of the head. `counter`: thing, place, x
-offset, y.
-`wares`, `skins`, `handles`: available colours.
+offset, y. `wares`, `skins`, `handles`: available colours.
 """
 
 

@@ -186,8 +186,7 @@ def overlay(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
 
     Pixel (x, y) of the frame shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5), if that is
     inside it. Coordinates are 16.16 fixed-point numbers. Two of the four channels are computed at
-    once,
-    in the even and odd bytes of one number.
+    once, in the even and odd bytes of one number.
     """
     height, width = picture.shape
     lanes, byte, one = np.uint32(0x00FF00FF), np.uint32(8), np.uint64(1)
@@ -230,8 +229,7 @@ def expose(
     """Convert a frame (H, W, 4) to the sensor's picture, (H, W, 3).
 
     `levels` (3, 256) maps each channel to its light, `rim` (H, W) darkens the corners, `grain` (H,
-    W)
-    is added, and `vivid` is the saturation: 0 for grey, 1 for unchanged.
+    W) is added, and `vivid` is the saturation: 0 for grey, 1 for unchanged.
     """
     height, width = frame.shape[:2]
     out = np.empty((height, width, 3), np.uint8)

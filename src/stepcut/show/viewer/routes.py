@@ -147,8 +147,7 @@ class Routes:
         """Start a job that makes copies of videos that the browser cannot play.
 
         `codecs` are those it can decode, and `videos` lists keys that need a copy in any case.
-        Returns the
-        keys that need a copy and those that have one.
+        Returns the keys that need a copy and those that have one.
         """
         body = await read_body(request)
         kind = text_of(body, "kind", "mp4")

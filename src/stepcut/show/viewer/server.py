@@ -97,8 +97,7 @@ class Running:
         """Open the page in the browser without waiting, at a `place` such as `#video@5`.
 
         The address contains the token, and all users of a machine can see command lines. So the
-        browser
-        opens a private file that redirects to the address.
+        browser opens a private file that redirects to the address.
         """
         folder = cache_dir() / "opening"
         folder.mkdir(parents=True, exist_ok=True)

@@ -107,8 +107,7 @@ class Viewer:
         """Read the `folder` of a procedure; `trust` allows it to run custom code.
 
         `checked` adds checked videos, and `beside` other timelines. `videos` gives new paths of
-        videos, by
-        name. Videos below `root` can be selected for checks.
+        videos, by name. Videos below `root` can be selected for checks.
         """
         self.folder, self.trust, self.beside, self.root = folder, trust, beside, root
         self.edits = Edits(folder)
