@@ -85,9 +85,9 @@ def observe(
                 f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label."
             )
     numbers = np.asarray(labels, dtype=np.int64)
-    prototypes = sure = slices = None
+    prototypes = confidence = slices = None
     if probabilities is not None and len(probabilities):
-        sure = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
+        confidence = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
         evidence = step_evidence(probabilities, rate)
     else:
         evidence = np.log1p(np.bincount(numbers[numbers >= 0]) / rate)
@@ -98,7 +98,7 @@ def observe(
         }
         slices = slice_video(embedding, numbers)
     return Observed(
-        find_occurrences(numbers, rate, sure),
+        find_occurrences(numbers, rate, confidence),
         len(numbers) / rate,
         rate,
         None if novelty is None else smooth(np.asarray(novelty), rate),

@@ -166,7 +166,18 @@ def embedding(
 
 @styled
 def graph(procedure: Procedure) -> Figure:
-    """Draw the graph of preconditions of a procedure."""
+    """Draw what must precede what.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     check_procedure(procedure)
     axes = procedure.graph.draw()
     axes.figure.patch.set_facecolor("white")
@@ -176,7 +187,20 @@ def graph(procedure: Procedure) -> Figure:
 
 @styled
 def orders(procedure: Procedure, most: int = 10) -> Figure:
-    """Draw the `most` frequent orders of steps, with the number of videos of each."""
+    """Draw the most frequent orders of steps, with the number of videos of each.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+    most
+        Maximum number of orders.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     check_procedure(procedure)
     check_number("most", most, 1, whole=True)
     found = procedure.orders.ranked
@@ -209,7 +233,23 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 
 @styled
 def loss(procedure: Procedure) -> Figure:
-    """Draw the training loss and its parts per iteration (thin), with running means (thick)."""
+    """Draw the training loss and its parts per iteration (thin), with running means (thick).
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+
+    Raises
+    ------
+    NotLearned
+        If the method has no loss.
+    """
     check_procedure(procedure)
     curve = procedure.method.curve_
     if curve is None or not curve.values:
@@ -237,7 +277,23 @@ def loss(procedure: Procedure) -> Figure:
 
 @styled
 def choice(procedure: Procedure) -> Figure:
-    """Draw the score of each candidate number of steps; the chosen one is marked."""
+    """Draw the score of each candidate number of steps; the chosen one is marked.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+
+    Raises
+    ------
+    NotLearned
+        If the number of steps was set by the user.
+    """
     check_procedure(procedure)
     chosen = procedure.method.choice_
     if chosen is None:
@@ -254,7 +310,23 @@ def choice(procedure: Procedure) -> Figure:
 
 @styled
 def hierarchy(procedure: Procedure) -> Figure:
-    """Draw the tree in which steps merge when fewer are wanted; the most similar merge first."""
+    """Draw the tree in which steps merge when fewer are wanted; the most similar merge first.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+
+    Raises
+    ------
+    NotLearned
+        If the procedure has one step.
+    """
     check_procedure(procedure)
     from scipy.cluster.hierarchy import dendrogram
 
@@ -287,8 +359,22 @@ def hierarchy(procedure: Procedure) -> Figure:
 
 @styled
 def confusion(found: Found, truth: Any) -> Figure:
-    """Draw the share of each true step's time per discovered step, in percent; matched pairs are
-    framed."""
+    """Draw the share of each true step's time per discovered step, in percent.
+
+    Matched pairs are framed.
+
+    Parameters
+    ----------
+    found
+        A procedure, or timelines by video name.
+    truth
+        True timelines, in any form that `stepcut.evaluate` takes.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     from matplotlib.patches import Rectangle
 
     evaluation = compare(found, truth).evaluation
@@ -315,8 +401,8 @@ def confusion(found: Found, truth: Any) -> Figure:
                     linewidth=2,
                 )
             )
-    found_as = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
-    axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
+    predicted = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
+    axes.set_xticks(range(len(predicted)), predicted, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(_short(name, 28) for name in names), "background"])
     axes.set_xlabel("predicted")
     axes.set_ylabel("true, % of its time")

@@ -211,16 +211,16 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
 
     A picture is the middle of the video's most confident segment; videos that moved are skipped.
     """
-    surest: list[tuple[float, str, float]] = []
+    candidates: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
         # A segment without a confidence was set by a person.
-        sure = {
+        confidence = {
             s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
         }
-        if sure:
-            best = max(sure, key=lambda segment: (sure[segment], segment.duration))
-            surest.append((-sure[best], name, (best.start + best.end) / 2))
-    for _, name, time in sorted(surest)[:each]:
+        if confidence:
+            best = max(confidence, key=lambda segment: (confidence[segment], segment.duration))
+            candidates.append((-confidence[best], name, (best.start + best.end) / 2))
+    for _, name, time in sorted(candidates)[:each]:
         path = procedure.videos[name]
         if path is not None and Path(path).exists():
             with suppress(VideoError):

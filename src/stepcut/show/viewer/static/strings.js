@@ -200,7 +200,7 @@ export const S = {
   findings: { missed: "missing", misordered: "out of order", extra: "extra", unusual: "unusual", unknown: "unknown" },
   thisIsFine: "This is fine",
   thisIsFineTitle: (finding) => `Not an alarm: accept “${finding}” from now on`,
-  notFine: "Not fine after all",
+  notFine: "Not fine",
   acceptedNote: "Accepted by a person",
   stepTable: "Steps of this video", step: "Step", seen: "Seen", when: "When", probability: "Probability", usualShare: "In usual videos",
   checkAgain: "Check again", stale: "checked with an earlier version of the procedure",
