@@ -5,7 +5,7 @@ const count = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 export const S = {
   // ---------------------------------------------------------------- everywhere
   appName: "stepcut",
-  cancel: "Cancel", close: "Close", add: "Add", keep: "Keep", back: "Back", name: "Name", remove: "Remove",
+  cancel: "Cancel", close: "Close", add: "Add", keep: "Keep", back: "Back", name: "Name",
   noAnswer: "stepcut does not answer. Start it again, and open the address that it prints.",
   nothingDone: "Nothing was saved.",
   serverAnswered: (status) => `the server answered ${status}`,
@@ -20,7 +20,6 @@ export const S = {
   redoTitle: (words) => (words ? `Redo: ${words} (Ctrl Shift Z)` : "Nothing to redo"),
   past: { edit: "Saved", severity: "Saved", undo: "Undone", redo: "Redone", back: "Undone" },
   skip: "Skip to the content",
-  noScript: "This page needs JavaScript.",
 
   // ---------------------------------------------------------------- tabs
   tabs: { correct: "Correct", check: "Check", compare: "Compare", export: "Export" },
@@ -34,7 +33,6 @@ export const S = {
   stages: { features: "reading videos", steps: "discovering steps", order: "order", check: "checking", copies: "making copies", export: "writing" },
   jobRuns: (kind, share) => `${kind}: ${share}`,
   jobsTitle: "Jobs",
-  noJobs: "No jobs.",
   resume: "Resume", forget: "Remove from the list",
   leftOut: (name, reason) => `Not used: ${name}: ${reason}`,
   openProcedure: "Open",
@@ -52,14 +50,12 @@ export const S = {
 
   // ---------------------------------------------------------------- new procedure
   chooseFolder: "1. Choose a folder of videos",
-  chosenFolder: "Folder",
   upFolder: "One folder up",
   folderVideos: (number) => (number ? count(number, "video", "videos") : "no videos"),
   useFolder: "Use this folder",
   lookThrough: "2. Review the videos",
   looking: (done, all) => `${done} of ${all} read`,
   problemVideos: (number) => `${count(number, "video has", "videos have")} a problem and will be skipped.`,
-  tickAll: "Use all",
   duration: "Length", problem: "Problem", use: "Use", video: "Video", fine: "fine",
   describe: "3. Describe the task (optional)",
   stepCount: "Number of steps",
@@ -161,7 +157,6 @@ export const S = {
   tapComplete: "Every step of this video is clicked",
   clickOf: (name, when) => `click: ${name} at ${when}`,
   clickTitle: (name, when) => `${name} at ${when}: drag to move, Delete removes it`,
-  removeClick: "Remove this click",
   learn: "Learn",
 
   // ---------------------------------------------------------------- learning from annotations
