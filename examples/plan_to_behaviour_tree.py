@@ -1,7 +1,7 @@
-"""Turn a learned procedure into a behaviour tree: `python plan_to_behaviour_tree.py sandwich.proc > tree.xml`.
+"""Convert a procedure to a behaviour tree: `plan_to_behaviour_tree.py sandwich.proc > tree.xml`.
 
-The XML is that of BehaviorTree.CPP 4 (also read by Groot2 and py_trees_ros). Steps go layer by layer: all whose
-preconditions are met may run side by side; an optional step may fail without harm.
+The output is XML for BehaviorTree.CPP 4 (Groot2 and py_trees_ros read it, too). Steps whose
+preconditions are met run in parallel, and optional steps may fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stepcut
 
 
 def layers(plan: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The steps in layers: each stands behind the last of its preconditions."""
+    """Group the steps into layers: each comes after all its preconditions."""
     left = {step["id"]: step for step in plan["steps"]}
     done: set[str] = set()
     found = []
@@ -27,7 +27,7 @@ def layers(plan: dict[str, Any]) -> list[list[dict[str, Any]]]:
 
 
 def behaviour_tree(plan: dict[str, Any]) -> str:
-    """The tree as XML text."""
+    """Return the tree as XML."""
     root = ElementTree.Element("root", BTCPP_format="4", main_tree_to_execute="procedure")
     tree = ElementTree.SubElement(root, "BehaviorTree", ID="procedure")
     sequence = ElementTree.SubElement(tree, "Sequence", name="procedure")

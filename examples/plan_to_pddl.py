@@ -1,7 +1,7 @@
-"""Turn a learned procedure into PDDL: `python plan_to_pddl.py sandwich.proc`, then run any planner.
+"""Convert a procedure to PDDL: `python plan_to_pddl.py sandwich.proc`, then run any planner.
 
-Writes sandwich-domain.pddl (a durative action per step, PDDL 2.1) and sandwich-problem.pddl (do every step that is not
-optional).
+Writes sandwich-domain.pddl (one durative action per step, PDDL 2.1) and sandwich-problem.pddl (the
+goal is every step that is not optional).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import stepcut
 
 
 def domain(plan: dict[str, Any]) -> str:
-    """A durative action per step; its condition is that what must precede it is done."""
+    """Return one durative action per step, with its preconditions."""
     optional = {step["id"] for step in plan["steps"] if step["optional"]}
     lines = ["(define (domain procedure)", "  (:requirements :durative-actions)", "  (:predicates"]
     lines += [f"    (done-{step['id']})  ; {step['name']}" for step in plan["steps"]]
     lines.append("  )")
     for step in plan["steps"]:
         seconds = 1.0 if step["duration"] is None else step["duration"]["median"]
-        # An optional precondition may be left out, so it cannot be demanded here.
+        # Optional preconditions may be left out, so they are not required.
         needs = [need["id"] for need in step["preconditions"] if need["id"] not in optional]
         condition = " ".join(f"(at start (done-{need}))" for need in needs)
         lines += [
@@ -35,7 +35,7 @@ def domain(plan: dict[str, Any]) -> str:
 
 
 def problem(plan: dict[str, Any]) -> str:
-    """Nothing is done; do every step that is not optional."""
+    """Return the goal: every step that is not optional."""
     goals = " ".join(f"(done-{step['id']})" for step in plan["steps"] if not step["optional"])
     return f"(define (problem do-it)\n  (:domain procedure)\n  (:init)\n  (:goal (and {goals})))\n"
 

@@ -1,4 +1,4 @@
-"""Findings that a person accepts raise no alarm any more, and others still do."""
+"""Accepted findings raise no alarm; others still do."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def test_an_accepted_finding_raises_no_alarm_any_more(tiny_task: Kitchen) -> Non
         }
         procedure.corrections = procedure.corrections.do(edit)
     assert procedure.check(flawed).ok
-    assert not procedure.check(shares(film([3, 2, 1], rng))).ok  # another deviation is one
+    assert not procedure.check(shares(film([3, 2, 1], rng))).ok  # other deviations still count

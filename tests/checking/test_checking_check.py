@@ -1,4 +1,4 @@
-"""Check: every kind of deviation is found at its time and said in words; normal videos pass."""
+"""Check: every kind of deviation is found at its time and reported; normal videos pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import learn_expectations, plant
+from stepcut.checking.calibrate import alter, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
@@ -20,13 +20,13 @@ from stepcut.checking.observe import observe
 from stepcut.checking.presence import Presence, learn_presence, step_evidence, word_for
 from stepcut.checking.report import Report
 from stepcut.checking.score import (
-    BELIEVED,
+    PRIOR_SPREADS,
+    contributions,
+    contributions_beside,
     find_limit,
     learn_scales,
     promised_rate,
-    total_worth,
-    worths,
-    worths_beside,
+    total_contribution,
 )
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.usual import learn_usual
@@ -37,7 +37,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.toy import toy_features
 
 Task = tuple[Procedure, list[np.ndarray]]
-"""What was learned, and new videos."""
+"""A procedure, and new videos."""
 
 
 def checked(
@@ -89,7 +89,7 @@ def test_a_last_step_that_is_missed_is_dated_to_the_end(
 
 
 def test_no_time_lies_beyond_the_end_of_the_video(tiny_task: Kitchen) -> None:
-    """The last row stands for less than its share of a second where the video ends within it."""
+    """The last row is shorter if the video ends within it."""
     labels, end = np.repeat([0, 1], 20), 39.1
     report = check_labels(
         labels, 1.0, tiny_task.expectations, shares(labels), None, STEPS, seconds=end
@@ -115,9 +115,7 @@ def test_a_step_done_too_early_names_its_precondition(
     assert report.missed == []
 
 
-def test_one_step_done_too_late_is_named_instead_of_all_that_it_holds_up(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
+def test_one_late_step_is_reported_once(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     (finding,) = checked(tiny_task, film([1, 2, 3, 0], rng)).misordered
     assert finding.step == 0
     assert finding.reason.startswith(
@@ -134,25 +132,25 @@ def test_a_step_repeated_beyond_what_was_seen(tiny_task: Kitchen, rng: np.random
     assert finding.start > np.flatnonzero(labels == 2)[0]
 
 
-ROUNDS = [0, *[1, 2, 3] * 4]
-"""A task in which three steps come four times each."""
-LESS = ROUNDS[:2] + ROUNDS[3:]
-"""Step 2 once less."""
+CYCLES = [0, *[1, 2, 3] * 4]
+"""A cyclic task: three steps, four times each."""
+LESS = CYCLES[:2] + CYCLES[3:]
+"""The same with one step 2 removed."""
 
 
 @pytest.fixture(scope="module")
-def rounds() -> Expectations:
+def cycles() -> Expectations:
     rng = np.random.default_rng(0)
-    videos = [film(ROUNDS, rng) for _ in range(16)]
+    videos = [film(CYCLES, rng) for _ in range(16)]
     return learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
 
 
 def test_a_step_done_less_often_than_is_usual(
-    rounds: Expectations, rng: np.random.Generator
+    cycles: Expectations, rng: np.random.Generator
 ) -> None:
-    for order, steps in ((ROUNDS[:-3], [1, 2, 3]), (LESS, [2])):
+    for order, steps in ((CYCLES[:-3], [1, 2, 3]), (LESS, [2])):
         labels = film(order, rng)
-        report = check_labels(labels, 1.0, rounds, shares(labels), names=STEPS)
+        report = check_labels(labels, 1.0, cycles, shares(labels), names=STEPS)
         assert not report.ok
         assert sorted(finding.step for finding in report.missed) == steps
         for finding in report.missed:
@@ -163,7 +161,7 @@ def test_a_step_done_less_often_than_is_usual(
             assert labels[int(finding.start)] == labels[int(finding.end) - 1] == finding.step
             assert {step.seen for step in report.steps if step.step == finding.step} == {"seen"}
     once = film([0, 1, 2, 3], rng)
-    missed = check_labels(once, 1.0, rounds, shares(once), names=STEPS).missed
+    missed = check_labels(once, 1.0, cycles, shares(once), names=STEPS).missed
     assert {finding.reason.split("; ")[0] for finding in missed} == {
         "spread jam was done once",
         "cut bread was done once",
@@ -171,16 +169,16 @@ def test_a_step_done_less_often_than_is_usual(
     }
 
 
-def test_rounds_as_many_as_usual_are_fine(rounds: Expectations, rng: np.random.Generator) -> None:
-    videos = [film(ROUNDS, rng) for _ in range(16)]
-    reports = [check_labels(labels, 1.0, rounds, shares(labels)) for labels in videos]
-    assert sum(report.ok for report in reports) >= 14  # one of 17 may be called wrong
+def test_the_usual_number_of_cycles_is_fine(cycles: Expectations, rng: np.random.Generator) -> None:
+    videos = [film(CYCLES, rng) for _ in range(16)]
+    reports = [check_labels(labels, 1.0, cycles, shares(labels)) for labels in videos]
+    assert sum(report.ok for report in reports) >= 14  # one false alarm in 17 is allowed
     assert not any(report.missed or report.extra for report in reports)
 
 
-def test_a_round_more_than_usual_is_extra(rounds: Expectations, rng: np.random.Generator) -> None:
-    labels = film([*ROUNDS, 1, 2, 3], rng)
-    report = check_labels(labels, 1.0, rounds, shares(labels), names=STEPS)
+def test_one_more_cycle_than_usual_is_extra(cycles: Expectations, rng: np.random.Generator) -> None:
+    labels = film([*CYCLES, 1, 2, 3], rng)
+    report = check_labels(labels, 1.0, cycles, shares(labels), names=STEPS)
     assert not report.ok
     assert {finding.reason for finding in report.extra} >= {
         "spread jam was done 5 times; 16 of 16 videos do it less often",
@@ -189,10 +187,10 @@ def test_a_round_more_than_usual_is_extra(rounds: Expectations, rng: np.random.G
 
 
 def test_an_optional_step_may_be_done_less_often(
-    rounds: Expectations, rng: np.random.Generator
+    cycles: Expectations, rng: np.random.Generator
 ) -> None:
     labels = film(LESS, rng)
-    wishes = replace(rounds, severity=Severity(optional=frozenset({2})))
+    wishes = replace(cycles, severity=Severity(optional=frozenset({2})))
     assert not check_labels(labels, 1.0, wishes, shares(labels)).missed
 
 
@@ -236,24 +234,28 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
 
 
 def by_way(amounts: list[dict[str, float]]) -> dict[str, list[float]]:
-    return {way: [one[way] for one in amounts] for way in BELIEVED}
+    return {way: [one[way] for one in amounts] for way in PRIOR_SPREADS}
 
 
 def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> None:
     rng = np.random.default_rng(0)
-    amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
-    new = {way: float(rng.normal() * 5) for way in BELIEVED}
+    amounts = [{way: float(rng.normal() ** 3) for way in PRIOR_SPREADS} for _ in range(7)]
+    new = {way: float(rng.normal() * 5) for way in PRIOR_SPREADS}
     slow = [
-        total_worth(
-            worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))),
+        total_contribution(
+            contributions(
+                one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))
+            ),
         )
         for place, one in enumerate(amounts)
     ]
-    np.testing.assert_allclose(total_worth(worths_beside(by_way(amounts), new)), slow, atol=1e-9)
+    np.testing.assert_allclose(
+        total_contribution(contributions_beside(by_way(amounts), new)), slow, atol=1e-9
+    )
 
 
 def test_a_missing_step_is_found_where_lengths_say_little() -> None:
-    """Steps last as long as they like, and are always the same: lengths and times say little, the steps all."""
+    """Durations vary freely and the order is fixed, so only the steps carry information."""
     rng = np.random.default_rng(0)
     videos = [np.repeat(np.arange(6), rng.integers(3, 60, 6)) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0)
@@ -264,19 +266,19 @@ def test_a_missing_step_is_found_where_lengths_say_little() -> None:
 
 
 def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
-    """Whatever the distribution: the amounts of n + 1 videos are drawn alike, with tails as heavy as can be."""
+    """The amounts of n + 1 videos come from one heavy-tailed distribution."""
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(500):
-        drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
+        drawn = [{way: float(rng.standard_cauchy()) for way in PRIOR_SPREADS} for _ in range(5)]
         known = by_way(drawn[:4])
-        total = total_worth(worths(drawn[4], learn_scales(known)))
-        wrong += total > find_limit(total_worth(worths_beside(known, drawn[4])), 0.05)
+        total = total_contribution(contributions(drawn[4], learn_scales(known)))
+        wrong += total > find_limit(total_contribution(contributions_beside(known, drawn[4])), 0.05)
     assert abs(wrong / 500 - promised_rate(4, 0.05)) < 0.05
 
 
 def test_changed_videos_are_rows_left_out_or_rearranged(tiny_task: Kitchen) -> None:
     labels = np.array([-1, 0, 0, 1, 1, -1, 2, 2, 3, 3])
-    changed = plant(labels, tiny_task.expectations.usual.graph)
+    changed = alter(labels, tiny_task.expectations.usual.graph)
     assert [labels[rows].tolist() for rows in changed["missing half"]] == [[-1, 0, 0, 1, 1]]
     assert [sorted(set(labels[rows])) for rows in changed["missing step"]] == [
         [-1, 1, 2, 3],
@@ -302,13 +304,13 @@ def kitchens() -> list[Task]:
 
 @pytest.mark.slow
 def test_new_videos_of_the_task_are_not_called_another_one(kitchens: list[Task]) -> None:
-    """The limit is set by videos as new as they are: those learned from lie much nearer to their steps."""
+    """The limit comes from held-out videos: training videos lie much nearer to their steps."""
     called = halves = 0
     for procedure, videos in kitchens[:3]:
         called += sum(procedure.check(video).other_task for video in videos[:6])
         halves += sum(procedure.check(video[: len(video) // 2]).other_task for video in videos[:6])
     assert called <= 1
-    assert halves <= 3  # of 18: a part of the task is the task
+    assert halves <= 3  # of 18: part of a task is the same task
 
 
 @pytest.fixture(scope="module")
@@ -318,8 +320,8 @@ def toy() -> Task:
     return learn(videos[:10], steps=6, restarts=4), videos[10:]
 
 
-def test_a_video_of_another_task_is_told_by_the_default_method(toy: Task) -> None:
-    """End to end: other steps in the place of these."""
+def test_the_default_method_detects_another_task(toy: Task) -> None:
+    """End to end, with other steps."""
     procedure, videos = toy
     assert not procedure.check(videos[0]).other_task
     for other in toy_features(videos=2, seed=5, duration=90)[0]:
@@ -335,7 +337,7 @@ def test_a_video_of_another_task_is_told_by_the_default_method(toy: Task) -> Non
 
 
 def test_a_part_of_the_task_is_no_other_task() -> None:
-    """A video that lacks steps has another mean, but it is this task, and it deviates."""
+    """A video with missing steps has another mean, but shows this task and deviates."""
     rng = np.random.default_rng(0)
     looks = rng.normal(size=(5, 32))
     cuts = [film([0, 1, 2, 3, 4], rng) for _ in range(12)]
@@ -347,7 +349,7 @@ def test_a_part_of_the_task_is_no_other_task() -> None:
         assert not any(procedure.check(video[cut != step]).other_task for step in range(5))
 
 
-def test_half_a_video_is_found_and_the_forecast_says_so(toy: Task) -> None:
+def test_half_a_video_is_found_as_the_forecast_expects(toy: Task) -> None:
     procedure, videos = toy
     halves = [procedure.check(video[: len(video) // 2]) for video in videos]
     assert not any(report.ok or report.other_task for report in halves)
@@ -357,9 +359,12 @@ def test_half_a_video_is_found_and_the_forecast_says_so(toy: Task) -> None:
     )
 
 
-def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
-    """By eye: 0, 1, 2 in a row and 3, 4 in a row, mixed. Nobody does 4 before 0, but in the first two videos neither of
-    them could have been moved past the other (1 and 3 lie in between); 2 can never be moved past 1 to come before 0."""
+def test_an_exchange_counts_more_if_it_was_possible_before() -> None:
+    """Two chains, 0-1-2 and 3-4, are interleaved, and 4 never precedes 0.
+
+    In the first two videos, 1 and 3 lie between 0 and 4, so neither could move past the other. Step
+    2 can never move past 1.
+    """
     orders = [0, 1, 2, 3, 4], [0, 3, 1, 4, 2], [0, 3, 4, 1, 2], [3, 0, 1, 2, 4]
     shown = [
         observe(np.repeat(order, 10), 1.0) for order in (*orders, [1, 0, 2, 3, 4], [3, 4, 0, 1, 2])
@@ -378,8 +383,10 @@ def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
 
 @pytest.mark.slow
 def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
-    """Sixteen kitchens, in one of which the tea alone is made before the bread is cut: that is as new when it is left
-    out as any exchange, but it is no error, and with the limit that it set few exchanges would be found."""
+    """One of sixteen kitchens makes the tea before the bread, which is unusual but not an error.
+
+    If it set the limit, few exchanges would be found.
+    """
     videos, timelines = toy_features(videos=22, seed=103, duration=120, skip=0.0, repeat=0.0)
     procedure = learn(videos[:16], steps=6, restarts=4)
     assert procedure.expectations.detects["exchanged steps"] > 0.8
@@ -451,9 +458,9 @@ def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
     usual = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(20)], 1.0)
     marked = replace(usual, severity=Severity(optional=frozenset({step})))
     rest = [one for one in range(4) if one != step]
-    told = [check_labels(film(rest, rng), 1.0, marked) for _ in range(20)]
-    assert sum(not report.ok for report in told) <= 3  # 5 % are promised
-    assert not any(report.missed for report in told)
+    results = [check_labels(film(rest, rng), 1.0, marked) for _ in range(20)]
+    assert sum(not report.ok for report in results) <= 3  # 5 % false alarms
+    assert not any(report.missed for report in results)
     assert not check_labels(film(rest, rng), 1.0, usual).ok
     for wrong in ([rest[1], rest[0], rest[2]], rest[:2]):
         assert not check_labels(film(wrong, rng), 1.0, marked).ok
@@ -482,7 +489,12 @@ def test_a_step_that_shows_in_the_probabilities_is_not_called_missed(
 ) -> None:
     labels = film([0, 2, 3], rng)
     seen = shares(labels)
-    seen[40:50] = [0.02, 0.94, 0.02, 0.02]  # the cut overlooked it, the probabilities did not
+    seen[40:50] = [
+        0.02,
+        0.94,
+        0.02,
+        0.02,
+    ]  # missing in the segmentation, visible in the probabilities
     report = check_labels(labels, 1.0, tiny_task.expectations, seen, np.ones(len(labels)), STEPS)
     assert report.missed == []
     (found,) = [one for one in report.steps if one.step == 1]
@@ -517,22 +529,27 @@ def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
         assert alarms <= asked + 0.07
 
 
-def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Generator) -> None:
+def test_few_videos_limit_the_false_alarm_rate(rng: np.random.Generator) -> None:
     expectations = learn_expectations(
         [film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05
     )
     assert expectations.promised == pytest.approx(1 / 9)
     report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
-    said = "With 8 videos the rate of false alarms cannot be set below 11% (5% was asked for); learn from more videos."
-    assert report.note == said
+    assert report.promised == pytest.approx(1 / 9)
+    assert "8 videos" in report.note
+    assert "11%" in report.note
     assert str(report).startswith("new.mp4: no deviation found")
-    assert str(report).endswith(f"({said})")
-    assert said in report._repr_html_()
+    assert str(report).endswith(f"({report.note})")
+    assert report.note in report._repr_html_()
     record = report.to_json()
-    assert (record["false_alarms"], record["promised"], record["note"]) == (0.05, 0.1111, said)
+    assert (record["false_alarms"], record["promised"], record["note"]) == (
+        0.05,
+        0.1111,
+        report.note,
+    )
 
 
-def test_with_eight_videos_one_missing_step_is_found_where_nobody_misses_any(
+def test_eight_complete_videos_suffice_to_find_a_missing_step(
     rng: np.random.Generator,
 ) -> None:
     expectations = learn_expectations(
@@ -561,12 +578,12 @@ def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(
         assert check_labels(film([0, 1], rng), 1.0, expectations).ok
     alone = learn_expectations([film([0, 1], rng)], 1.0)
     assert (alone.alarmed, alone.promised) == (0, 1)
-    # Nothing says yet how far the time of a step varies: as far as the time of a whole video is believed to.
+    # Without data, the spread of a step is that of a whole video.
     assert [pace.spread for pace in alone.usual.paces.values()] == [alone.usual.length.spread] * 2
 
 
 def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> None:
-    """Where the cut overlooks a step of new videos, that it does so is no reason for an alarm."""
+    """A step that the segmentation usually overlooks in new videos raises no alarm."""
     whole = [film([0, 1, 2, 3], rng) for _ in range(10)]
     overlooked = [np.where(labels == place % 4, -1, labels) for place, labels in enumerate(whole)]
     new = film([0, 1, 2, 3], rng)
@@ -605,9 +622,7 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
         Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False)))
         == without
     )
-    with pytest.raises(
-        ProcedureError, match=r"cannot be read .* check.json is damaged.* Learn the procedure again"
-    ):
+    with pytest.raises(ProcedureError, match=r"check.json is damaged.*scales"):
         Expectations.from_json({key: record[key] for key in record if key != "scales"})
     amounts = record["amounts"]
     for damaged in (
@@ -618,24 +633,22 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
         amounts | {"length": [1e200] * len(amounts["length"])},
         amounts | {"length": [float("nan")] * len(amounts["length"])},
     ):
-        with pytest.raises(ProcedureError, match=r"amounts has .* check.json is damaged"):
+        with pytest.raises(ProcedureError, match=r"check.json is damaged.*amounts"):
             Expectations.from_json(record | {"amounts": damaged})
 
 
-def test_steps_that_nobody_does_are_damage(tiny_task: Kitchen) -> None:
+def test_steps_without_videos_are_damage(tiny_task: Kitchen) -> None:
     record = json.loads(json.dumps(tiny_task.expectations.to_json()))
     for times in ([], [0, 1], [1, -2], [1.5]):
         graph = record["graph"] | {"steps": [record["graph"]["steps"][0] | {"times": times}]}
         with pytest.raises(ProcedureError, match=r"procedure graph|check.json is damaged"):
             Expectations.from_json(record | {"graph": graph})
-    with pytest.raises(
-        ProcedureError, match=r"paces has a step that the graph has not.*check.json is damaged"
-    ):
+    with pytest.raises(ProcedureError, match=r"check.json is damaged.*paces"):
         Expectations.from_json(record | {"paces": [*record["paces"], [9, 1.0, 0.5, 3]]})
 
 
-def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
-    with pytest.raises(OptionError, match="false_alarms=0 is a share of normal videos"):
+def test_wrong_settings_are_refused(tiny_task: Kitchen) -> None:
+    with pytest.raises(OptionError, match="false_alarms=0 is not a share"):
         learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
     with pytest.raises(OptionError, match="labels is empty"):
         learn_expectations([], 1.0)
@@ -686,9 +699,9 @@ def test_the_procedure_checks_features(tiny_task: Kitchen, rng: np.random.Genera
 @pytest.mark.slow
 def test_new_normal_videos_are_called_wrong_no_more_often_than_stated(kitchens: list[Task]) -> None:
     wrong = []
-    for procedure, videos in kitchens:  # eight videos promise one in nine
+    for procedure, videos in kitchens:  # eight videos allow one in nine
         wrong += [not procedure.check(video).ok for video in videos]
-    assert sum(wrong) <= 8  # of 36; more has a chance of 2 %
+    assert sum(wrong) <= 8  # of 36; more has a probability of 2 %
 
 
 @pytest.mark.parametrize(("videos", "asked"), [(4, 0.05), (8, 0.3), (20, 0.12)])
@@ -724,12 +737,12 @@ def test_a_report_as_a_table_has_a_row_for_every_step(
     assert frame["seconds"].sum() == pytest.approx((labels >= 0).sum())
 
 
-def test_a_probability_is_right_as_often_as_it_says() -> None:
-    """Evidence that overlaps: of steps with a probability of p, about a share p were done."""
+def test_probabilities_are_calibrated() -> None:
+    """With overlapping evidence, a share p of the steps with probability p were done."""
     rng = np.random.default_rng(4)
     usual = rng.normal(2.5, 0.5, size=6)
     done, absent = (mean + rng.normal(0, 0.8, size=(40, 6)) for mean in (usual, usual - 1.2))
-    done[:, 5] = absent[:, 5] = np.nan  # nobody does it
+    done[:, 5] = absent[:, 5] = np.nan  # no video shows it
     model = learn_presence(done, absent)
     new = usual + rng.normal(0, 0.8, size=(4000, 6)), usual - 1.2 + rng.normal(0, 0.8, (4000, 6))
     shares, truth = [], []
@@ -766,7 +779,7 @@ def test_novelty_is_averaged_over_four_seconds() -> None:
 
 
 def test_a_step_that_is_hard_to_see_is_never_certain() -> None:
-    """The probability of a step that looks the same whether or not it is done stays at one half."""
+    """A step without evidence keeps a probability of one half."""
     rng = np.random.default_rng(5)
     same = rng.normal(2.0, 0.5, size=(30, 2))
     model = learn_presence(same, same + rng.normal(0, 0.5, size=(30, 2)))
@@ -792,9 +805,9 @@ def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(
     usual = learn_expectations([film(order, rng) for order in orders], 1.0)
     labels = film([0, 2, 3], rng)
     assert check_labels(labels, 1.0, usual).ok
-    told = check_labels(labels, 1.0, usual, alarm_at=0.9)
-    assert (told.ok, told.verdict, told.exit_code) == (False, "deviations", 1)
-    assert [finding.step for finding in told.missed] == [1]
+    results = check_labels(labels, 1.0, usual, alarm_at=0.9)
+    assert (results.ok, results.verdict, results.exit_code) == (False, "deviations", 1)
+    assert [finding.step for finding in results.missed] == [1]
     for limit, fine in ((0.5, False), (1.0, True)):
         own = replace(usual, severity=parse_severity({"alarm_at": {"spread jam": limit}}, STEPS))
         assert check_labels(labels, 1.0, own, alarm_at=0.9).ok is fine
@@ -809,14 +822,14 @@ def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(
 def test_what_cannot_be_found_is_inconclusive(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     labels = film([0, 1, 2, 3], rng)
     blind = replace(tiny_task.expectations, detects={"missing step": 0.11, "missing half": 0.97})
-    told = [
+    results = [
         check_labels(labels, 1.0, blind, shares(labels), names=STEPS, min_detection=least)
         for least in (None, 0.1, 0.5)
     ]
-    assert [one.verdict for one in told] == ["fine", "fine", "inconclusive"]
-    assert [one.exit_code for one in told] == [0, 0, 4]
+    assert [one.verdict for one in results] == ["fine", "fine", "inconclusive"]
+    assert [one.exit_code for one in results] == [0, 0, 4]
     power = "A missing step would be found in 11 % of cases, half a missing video in 97 %."
-    for one in told:
+    for one in results:
         assert power in str(one)
         assert power in one._repr_html_()
         assert one.to_json()["power"] == power

@@ -24,7 +24,7 @@ from stepcut.procedure.many import ask
 
 @pytest.fixture(autouse=True)
 def loaded(tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a folder is tested elsewhere; here the tiny task stands for any procedure."""
+    """Use the tiny task as the procedure; other tests cover reading folders."""
     for reader in ("procedure.many.load", "cli.guide.load", "cli.check.read_outline"):
         monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 
@@ -40,7 +40,7 @@ def test_check_exits_with_0_when_fine(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "no deviation found" in capsys.readouterr().out
 
 
-def test_check_exits_with_1_on_deviations_and_says_which(
+def test_check_exits_with_1_and_lists_deviations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]) == 1
@@ -79,7 +79,7 @@ def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     "words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]]
 )
-def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
+def test_results_appear_at_once_and_a_broken_file_loses_none(
     words: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -87,11 +87,11 @@ def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
 ) -> None:
     good = feature_file(tmp_path, [0, 1, 2, 3])
     videos = [good, str(tmp_path / "absent.mp4"), str(shutil.copy(good, tmp_path / "last.npy"))]
-    told: list[tuple[bool, bool]] = []
+    outputs: list[tuple[bool, bool]] = []
 
     def look(*given: Any, **more: Any) -> Any:
         shown = capsys.readouterr()
-        told.append((bool(shown.out), "absent.mp4" in shown.err))
+        outputs.append((bool(shown.out), "absent.mp4" in shown.err))
         return ask(*given, **more)
 
     def map_here(_: Local, work: Any, items: list[str], done: Any) -> None:
@@ -102,24 +102,24 @@ def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
     monkeypatch.setattr(Local, "map", map_here)
     code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
     assert code == 2
-    assert told[2] == (
+    assert outputs[2] == (
         bool({"--workers", "--json"} & set(words)),
         True,
     )  # JSON has a line for the broken one, too
-    assert told[1] == ((False, False) if "--workers" in words else (True, False))
+    assert outputs[1] == ((False, False) if "--workers" in words else (True, False))
     assert capsys.readouterr().out
 
 
-def test_machines_are_told_of_a_video_that_cannot_be_checked_in_its_place(
+def test_json_reports_a_failed_video_in_its_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = feature_file(tmp_path, [0, 1, 2, 3])
     assert main(["check", "any.proc", str(tmp_path / "absent.mp4"), good, "--json", "--quiet"]) == 2
-    said = capsys.readouterr()
-    failed, fine = map(json.loads, said.out.splitlines())
+    output = capsys.readouterr()
+    failed, fine = map(json.loads, output.out.splitlines())
     assert failed["video"] == "absent"
     assert "absent.mp4" in failed["error"]
-    assert "absent.mp4" in said.err
+    assert "absent.mp4" in output.err
     assert fine["ok"]
 
 
@@ -135,7 +135,7 @@ def test_guide_draws_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1]), "--view"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b[H" in shown
-    assert shown.endswith("\x1b[?25h")  # the cursor is back
+    assert shown.endswith("\x1b[?25h")  # the cursor is visible again
     assert "spread jam" in shown
 
 
@@ -162,9 +162,7 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
     guide.callback = heard.append
     states = list(follow_pictures(guide, str(path), tiny_task.procedure.rate, Eye()))
     assert heard == states
-    assert [state.time for state in states] == list(
-        range(80)
-    )  # one a second, whatever the file's rate
+    assert [state.time for state in states] == list(range(80))  # one per second at any file rate
     assert states[-1].done == (0, 2, 1, 3)
 
 
@@ -173,7 +171,7 @@ def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Ki
         follow(tiny_task.procedure, "camera")
 
 
-def test_files_of_one_name_and_two_suffixes_are_told_apart(
+def test_files_that_differ_in_suffix_are_distinct(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = feature_file(tmp_path, [0, 1, 2, 3])

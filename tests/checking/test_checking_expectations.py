@@ -1,4 +1,4 @@
-"""Videos that hold mistakes: they set the limit until a person says so, and then the others alone do."""
+"""Videos with mistakes set the limit until they are excluded from the reference set."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.score import (
-    BELIEVED,
-    Planted,
+    PRIOR_SPREADS,
+    Altered,
+    contributions,
+    contributions_beside,
     find_limit,
     is_found,
     learn_scales,
-    total_worth,
-    worths,
-    worths_beside,
+    total_contribution,
 )
 from stepcut.errors import ProcedureError
 
@@ -43,17 +43,17 @@ def half(seed: int) -> NDArray[np.int64]:
     return labels[: len(labels) // 2]
 
 
-def test_one_video_with_mistakes_hides_others_until_somebody_says_so(mixed: Expectations) -> None:
+def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed: Expectations) -> None:
     assert mixed.oddest[0] == "video12"
     assert mixed.detects["missing half"] < 0.1
     assert check_labels(half(1), 1.0, mixed).ok
-    told = mixed.without(["video12"])
-    assert told.detects["missing half"] > 0.9
-    assert not check_labels(half(1), 1.0, told).ok
-    assert check_labels(film(ORDER, np.random.default_rng(2)), 1.0, told).ok
-    assert (mixed.normal, told.normal) == (13, 12)
-    assert told.promised == pytest.approx(1 / 13)
-    assert check_labels(half(1), 1.0, told).learned == 12
+    checked = mixed.without(["video12"])
+    assert checked.detects["missing half"] > 0.9
+    assert not check_labels(half(1), 1.0, checked).ok
+    assert check_labels(film(ORDER, np.random.default_rng(2)), 1.0, checked).ok
+    assert (mixed.normal, checked.normal) == (13, 12)
+    assert checked.promised == pytest.approx(1 / 13)
+    assert check_labels(half(1), 1.0, checked).learned == 12
 
 
 def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectations) -> None:
@@ -66,22 +66,22 @@ def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectati
     assert two.advice == ""
 
 
-def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Expectations) -> None:
-    told = mixed.without(["video12"])
+def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations) -> None:
+    checked = mixed.without(["video12"])
     for kind, (
         low,
         high,
-    ) in told.ranges.items():  # the interval holds what a share of so many videos does not refute
-        share, n = told.detects[kind], len(set(told.planted[kind].of))
+    ) in checked.ranges.items():  # the interval contains all shares that the count does not refute
+        share, n = checked.detects[kind], len(set(checked.altered[kind].of))
         assert 0 <= low <= share <= high <= 1
         for edge in (low, high):
             far = abs(edge - share) / np.sqrt(edge * (1 - edge) / n) if 0 < edge < 1 else 0.0
             assert edge in (0.0, 1.0) or far == pytest.approx(1.645, abs=1e-3)
         assert f"{kind} {100 * share:.0f} % (90 % interval {100 * low:.0f}–{100 * high:.0f} %)" in (
-            told.forecast
+            checked.forecast
         )
-    assert "8 % of normal videos" in told.forecast
-    assert "19 videos" in told.forecast
+    assert "8 % of normal videos" in checked.forecast
+    assert "19 videos" in checked.forecast
     rng = np.random.default_rng(3)
     few, many = (
         learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25)
@@ -89,7 +89,7 @@ def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Ex
     )
     assert "False alarms" not in (
         many.forecast
-    )  # as few false alarms as are asked for: no more videos are needed
+    )  # the requested rate is possible: no more videos needed
     kind = "missing half"
     assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
 
@@ -101,20 +101,22 @@ def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Ex
 def test_what_is_left_is_what_counting_the_others_gives(
     mixed: Expectations, new: NDArray[np.int64]
 ) -> None:
-    """By hand: the amounts of the others, their scales, and the limit beside a new video."""
-    told = mixed.without(["video12", "video3"])
+    """Compute the limit beside a new video by hand."""
+    checked = mixed.without(["video12", "video3"])
     kept = [place for place, name in enumerate(NAMES) if name not in ("video12", "video3")]
     amounts = {way: np.array(values)[kept] for way, values in mixed.amounts.items()}
-    assert told.videos == tuple(NAMES[place] for place in kept)
-    assert {way: list(values) for way, values in told.amounts.items()} == {
+    assert checked.videos == tuple(NAMES[place] for place in kept)
+    assert {way: list(values) for way, values in checked.amounts.items()} == {
         w: v.tolist() for w, v in amounts.items()
     }
-    assert told.scales == learn_scales(amounts)
+    assert checked.scales == learn_scales(amounts)
     shown = observe(new, 1.0)
     strayed = Comparison(shown, mixed.usual).amounts
-    limit = find_limit(total_worth(worths_beside(amounts, strayed)), told.false_alarms)
-    total = total_worth(worths(strayed, told.scales))
-    assert (total > limit) == (not check_labels(new, 1.0, told).ok)
+    limit = find_limit(
+        total_contribution(contributions_beside(amounts, strayed)), checked.false_alarms
+    )
+    total = total_contribution(contributions(strayed, checked.scales))
+    assert (total > limit) == (not check_labels(new, 1.0, checked).ok)
     assert mixed.without([]) is mixed
     one = mixed.without(NAMES[1:])
     assert (one.normal, one.promised, set(one.detects.values())) == (1, 0.5, {0.0})
@@ -122,28 +124,28 @@ def test_what_is_left_is_what_counting_the_others_gives(
     assert mixed.without(["a video that is not there"]) is mixed
 
 
-def test_planted_deviations_are_found_as_one_by_one(mixed: Expectations) -> None:
-    kinds = list(mixed.planted.values())
-    for planted in (*kinds, kinds[0].among([4, 2, 7])):
+def test_altered_videos_are_found_as_one_by_one(mixed: Expectations) -> None:
+    kinds = list(mixed.altered.values())
+    for altered in (*kinds, kinds[0].among([4, 2, 7])):
         amounts = {way: np.array(values) for way, values in mixed.amounts.items()}
         slow = []
-        for row, place in enumerate(planted.of):
+        for row, place in enumerate(altered.of):
             rest = {way: np.delete(values, place) for way, values in amounts.items()}
-            new = {way: values[row] for way, values in planted.amounts.items()}
-            limit = find_limit(total_worth(worths_beside(rest, new)), 0.05)
-            slow.append(bool(total_worth(worths(new, learn_scales(rest))) > limit))
-        assert is_found(planted, amounts, 0.05).tolist() == slow
-    assert is_found(Planted.gather([]), amounts, 0.05).shape == (0,)
+            new = {way: values[row] for way, values in altered.amounts.items()}
+            limit = find_limit(total_contribution(contributions_beside(rest, new)), 0.05)
+            slow.append(bool(total_contribution(contributions(new, learn_scales(rest))) > limit))
+        assert is_found(altered, amounts, 0.05).tolist() == slow
+    assert is_found(Altered.gather([]), amounts, 0.05).shape == (0,)
 
 
 def test_changed_videos_keep_the_number_of_theirs() -> None:
-    changed = [(place, dict.fromkeys(BELIEVED, float(place))) for place in (0, 0, 2, 3)]
-    kept = Planted.gather(changed).among([3, 0])
+    changed = [(place, dict.fromkeys(PRIOR_SPREADS, float(place))) for place in (0, 0, 2, 3)]
+    kept = Altered.gather(changed).among([3, 0])
     assert kept.of == (1, 1, 0)
     assert kept.amounts["length"] == (0.0, 0.0, 3.0)
 
 
-def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> None:
+def test_the_file_keeps_the_videos_and_the_altered_ones(mixed: Expectations) -> None:
     record = json.loads(json.dumps(mixed.to_json(), allow_nan=False))
     again = Expectations.from_json(record)
     assert again == mixed
@@ -166,7 +168,7 @@ def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> 
         {"planted": {"missing half": {"of": shared["of"]}}},
         {"planted": {"missing half": shared | {"length": [float("nan")] * len(shared["of"])}}},
     ):
-        with pytest.raises(ProcedureError, match=r"check.json is damaged|no procedure graph"):
+        with pytest.raises(ProcedureError, match=r"check.json is damaged|procedure graph"):
             Expectations.from_json(record | damaged)
 
 

@@ -1,4 +1,4 @@
-"""Warping: a video is as far apart from others as the best of all paths says, and most where it goes otherwise."""
+"""Warping: the distance is that of the best path, and highest where a video deviates."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import Severity
-from stepcut.checking.warping import FINE, SLICES, Slices, lay_beside, slice_video
+from stepcut.checking.warping import FINE, SLICES, Slices, align_slices, slice_video
 from stepcut.errors import ProcedureError
 from stepcut.methods.learned import LeftOut
 
 Floats = NDArray[np.float64]
 LOOKS = np.eye(8)
-"""What each step looks like."""
+"""Embedding of each step."""
 
 
 def sliced(steps: list[int]) -> Slices:
-    """A slice for each of some steps, as each looks."""
+    """One slice per step."""
     return Slices(LOOKS[steps] * FINE, np.array(steps))
 
 
 def slowly_apart(cost: Floats) -> float:
-    """The mean cost of the cheapest path, by trying every one."""
+    """Mean cost of the best path, by exhaustive search."""
 
     @cache
     def paths(i: int, j: int) -> list[tuple[float, int]]:
@@ -45,7 +45,7 @@ def slowly_apart(cost: Floats) -> float:
     return total / length
 
 
-def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
+def test_the_distance_is_that_of_the_best_path() -> None:
     rng = np.random.default_rng(0)
     for n, m in [(1, 1), (1, 4), (5, 2), (5, 5), (6, 4)]:
         made = [rng.normal(size=(size, 3)) for size in (n, m)]
@@ -56,7 +56,7 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
             )
             for rows in made
         )
-        laid = lay_beside(one, [other])
+        laid = align_slices(one, [other])
         assert laid.apart == pytest.approx(
             np.log(slowly_apart(1 - one.rows @ other.rows.T / FINE**2))
         )
@@ -66,27 +66,29 @@ def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
 def test_the_nearer_half_of_the_others_counts() -> None:
     video = sliced([0, 1, 2, 3])
     near, off, far = sliced([0, 1, 2, 4]), sliced([0, 5, 6, 4]), sliced([4, 5, 6, 7])
-    both = np.log(np.mean([np.exp(lay_beside(video, [one]).apart) for one in (near, off)]))
-    assert lay_beside(video, [far, near, off]).apart == pytest.approx(both)
-    assert lay_beside(video, []).apart == 0.0
+    both = np.log(np.mean([np.exp(align_slices(video, [one]).apart) for one in (near, off)]))
+    assert align_slices(video, [far, near, off]).apart == pytest.approx(both)
+    assert align_slices(video, []).apart == 0.0
 
 
 def test_where_it_goes_otherwise_it_is_least_like_the_others() -> None:
-    laid = lay_beside(sliced([0, 1, 6, 2, 3]), [sliced([0, 1, 2, 3, 3])] * 3)
+    laid = align_slices(sliced([0, 1, 6, 2, 3]), [sliced([0, 1, 2, 3, 3])] * 3)
     assert laid.along.tolist() == [0, 0, 1, 0, 0]
 
 
 def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() -> None:
     whole, short, moved = sliced([0, 1, 2, 3]), sliced([0, 1, 3]), sliced([2, 0, 1, 3])
-    same = lay_beside(whole, [whole]).apart
-    assert lay_beside(short, [whole]).apart > same
-    assert lay_beside(short, [whole], optional=[2]).apart == same
-    assert lay_beside(whole, [short, short], optional=[2]).apart > same  # it is not left out here
-    assert lay_beside(moved, [whole]).apart > same
-    laid = lay_beside(moved, [whole], free=[2])
+    same = align_slices(whole, [whole]).apart
+    assert align_slices(short, [whole]).apart > same
+    assert align_slices(short, [whole], optional=[2]).apart == same
+    assert align_slices(whole, [short, short], optional=[2]).apart > same  # it is not left out here
+    assert align_slices(moved, [whole]).apart > same
+    laid = align_slices(moved, [whole], free=[2])
     assert laid.apart == same
     assert laid.along.tolist() == [0, 0, 0, 0]
-    assert lay_beside(sliced([2, 2]), [whole], free=[2]).apart == 0.0  # nothing is left to compare
+    assert (
+        align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
+    )  # nothing is left to compare
 
 
 def test_slices_have_the_means_of_equal_slices() -> None:
@@ -105,7 +107,7 @@ def test_slices_have_the_means_of_equal_slices() -> None:
 
 @pytest.fixture(scope="module")
 def learned() -> Expectations:
-    """Ten videos of four steps in one order."""
+    """Ten videos of four steps in a fixed order."""
     made = [_video([0, 1, 2, 3], seed) for seed in range(10)]
     labels, embeddings = [one for one, _ in made], [one for _, one in made]
     return learn_expectations(labels, 1.0, embeddings=embeddings)
@@ -117,12 +119,12 @@ def _video(steps: list[int], seed: int) -> tuple[NDArray[np.int64], Floats]:
     return labels, LOOKS[labels] + rng.normal(scale=0.1, size=(len(labels), 8))
 
 
-def test_what_the_cut_does_not_show_is_told_where_it_is(learned: Expectations) -> None:
+def test_a_deviation_outside_the_segmentation_is_located(learned: Expectations) -> None:
     labels, embedding = _video([0, 1, 2, 3], 99)
     assert check_labels(labels, 1.0, learned, embedding=embedding).ok
     embedding[labels == 2] -= (
         LOOKS[2] - LOOKS[0]
-    )  # the first step again, and the cut makes the third of it
+    )  # looks like the first step, but is labelled as the third
     report = check_labels(labels, 1.0, learned, embedding=embedding)
     assert not report.ok
     (finding,) = report.findings
@@ -155,7 +157,7 @@ def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwi
 def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
     made = [
         _video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)
-    ]  # whoever is done waits for a while
+    ]  # every video ends with a pause
     cuts = [np.where(labels < 4, labels, -1) for labels, _ in made]
     expectations = learn_expectations(cuts, 1.0, embeddings=[one for _, one in made])
     labels, embedding = _video([0, 1, 2, 3, 7], 99)
@@ -182,7 +184,7 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
         return np.asarray(rows @ turned)
 
     as_new = LeftOut(labels, [None] * videos, [None] * videos, embed=embed)
-    told = learn_expectations(labels, 1.0, embeddings=embeddings, left_out=as_new)
+    checked = learn_expectations(labels, 1.0, embeddings=embeddings, left_out=as_new)
     for place in (0, 3, videos - 1):
         group = place % 8
         others = [other for other in range(videos) if other % 8 != group]
@@ -193,16 +195,16 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
         own, *beside = (
             slice_video(embed(group, one, None), labels[one]) for one in (place, *chosen)
         )
-        assert told.amounts["apart"][place] == pytest.approx(lay_beside(own, beside).apart)
-        kept, half = np.arange(len(labels[place]) // 2), told.planted["missing half"]
+        assert checked.amounts["apart"][place] == pytest.approx(align_slices(own, beside).apart)
+        kept, half = np.arange(len(labels[place]) // 2), checked.altered["missing half"]
         own = slice_video(embed(group, place, kept), labels[place][kept])
         assert half.amounts["apart"][half.of.index(place)] == pytest.approx(
-            lay_beside(own, beside).apart
+            align_slices(own, beside).apart
         )
-    assert told.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
+    assert checked.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
 
 
-def test_slices_are_read_as_they_were_written_and_damage_is_told(learned: Expectations) -> None:
+def test_slices_round_trip_and_damage_is_refused(learned: Expectations) -> None:
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned
     assert Expectations.from_json(record).usual.slices[3] == learned.usual.slices[3]

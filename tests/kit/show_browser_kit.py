@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of pages."""
+"""A headless Chromium for page tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS = [
 
 @contextmanager
 def launched() -> Iterator[Any]:
-    """The browser; a test that needs it says so where it is not installed."""
+    """The browser; tests are skipped if it is not installed."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
     )
@@ -40,7 +40,7 @@ def launched() -> Iterator[Any]:
 
 
 class Browser:
-    """Opens pages, and listens to what they complain about and whom they ask."""
+    """Open pages, and record console errors and requests."""
 
     def __init__(self, browser: Any) -> None:
         self.browser = browser
@@ -50,7 +50,7 @@ class Browser:
         """The page at an address, ready."""
         context = self.browser.new_context(viewport={"width": size[0], "height": size[1]})
         tab = context.new_page()
-        tab.set_default_timeout(120_000)  # a busy machine takes its time
+        tab.set_default_timeout(120_000)  # busy machines are slow
         host = address.split("/")[2]
 
         def heard(request: Any) -> None:
@@ -69,8 +69,8 @@ class Browser:
 
 
 def until(page: Any, expression: str) -> None:
-    """Wait for something to become true; the page's policy does not let the browser itself evaluate text."""
-    for _ in range(1200):  # a busy machine takes its time
+    """Wait for a condition; the page's security policy forbids wait_for_function."""
+    for _ in range(1200):  # busy machines are slow
         if page.evaluate(expression):
             return
         page.wait_for_timeout(100)

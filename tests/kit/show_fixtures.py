@@ -1,4 +1,4 @@
-"""A small procedure for all tests of showing: made without learning where the model is not needed."""
+"""A small procedure for viewer tests, learned only if a test needs the model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def place(kitchen: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A procedure learned for real, in a second or two."""
+    """A learned procedure."""
     import stepcut as sc
 
     folder = tmp_path_factory.mktemp("learned") / "toy.proc"
@@ -69,7 +69,7 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """A procedure learned from five arrays: enough for one of them to hold a mistake."""
+    """A procedure learned from five arrays, enough to exclude one."""
     import stepcut as sc
     from stepcut.toy import toy_features
 
@@ -81,5 +81,5 @@ def many(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def learned(learned_once: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change."""
+    """A copy that a test may change."""
     return Path(shutil.copytree(learned_once, tmp_path / "toy.proc"))

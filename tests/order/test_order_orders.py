@@ -24,7 +24,7 @@ label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
 
 def order_by_the_paper(labels: list[int]) -> list[int]:
-    """The slow, obvious way: the mean of n / p over the frames of each step, without any rounding."""
+    """Reference implementation: the exact mean of n / p over the frames of each step."""
     times: dict[int, list[Fraction]] = {}
     for n, step in enumerate(labels):
         if step != -1:
@@ -47,7 +47,7 @@ def test_steps_of_one_mean_time_stand_by_their_number() -> None:
     assert video_order([0, 1, 0, 1, 0]) == [0, 1]
 
 
-def test_of_rounds_the_first_times_count_and_not_how_long_each_took() -> None:
+def test_cyclic_tasks_are_ordered_by_first_occurrence() -> None:
     rng, rounds, once = np.random.default_rng(0), [0, *[1, 2, 3] * 3, 4], [0, 1, 2, 3, 4]
     films = {f"{n}": np.repeat(rounds, rng.integers(3, 9, len(rounds))).tolist() for n in range(12)}
     found = orders_of_labels(films, rate=2.0, names=["a", "b", "c", "d", "e"])
@@ -94,7 +94,7 @@ def test_a_sliver_is_dropped_and_what_it_parted_is_joined() -> None:
 
 
 @pytest.mark.parametrize("rounds", [2, 5, 40])
-def test_what_comes_again_and_again_is_no_sliver(rounds: int) -> None:
+def test_repeated_segments_are_not_slivers(rounds: int) -> None:
     labels = np.tile(np.repeat([0, 1, 2], [4, 3, 6]), rounds)
     assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1, 2] * rounds
     slip = np.insert(np.repeat(labels, 10), 65, 1)  # within a step that takes 60 rows
@@ -118,7 +118,7 @@ def test_orders_are_written_and_draw_themselves() -> None:
     ]
     assert (
         "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
-    )  # the arrow holds whichever way names are written
+    )  # arrows keep their direction between right-to-left names
     assert "(no step)" in str(orders)
 
 

@@ -1,4 +1,4 @@
-"""Plans: they follow the published schema, and the examples turn them into a behaviour tree and into PDDL."""
+"""Plans follow the published schema; the examples convert them to behaviour trees and PDDL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = {
 def problems(
     value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "plan"
 ) -> list[str]:
-    """What is wrong with a value, by the part of JSON schema that ours uses."""
+    """Validate a value against the JSON schema keywords that the plan uses."""
     if "$ref" in schema:
         target = root
         for key in schema["$ref"].removeprefix("#/").split("/"):

@@ -1,4 +1,4 @@
-"""The app's server: nothing outside its folder, wishes checked before any work, jobs that outlive the server."""
+"""The app's server: folder isolation, validated requests, jobs that outlive the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stepcut.show.viewer.server import Running
 
 @pytest.fixture
 def root(kitchen: Path, tmp_path: Path) -> Path:
-    """A folder with videos, one of them broken, a procedure, and things outside that must stay there."""
+    """A folder with videos (one broken), a procedure, and files outside of it."""
     folder = tmp_path / "work"
     shutil.copytree(kitchen / "videos", folder / "kitchen")
     shutil.copytree(kitchen / "annotations", folder / "labels")
@@ -91,8 +91,8 @@ def test_links_that_lead_outside_are_neither_listed_nor_used(app: Served) -> Non
     assert "link.mp4" not in json.dumps(app.get("api/folder?path=kitchen").json())
     (answer,) = app.post("api/probe", {"videos": ["kitchen/link.mp4"]}).json()["videos"]
     assert answer["duration"] is None
-    wish = {"videos": ["kitchen/link.mp4", *videos(app)]}
-    assert app.post("api/learn", wish).status == 422
+    body = {"videos": ["kitchen/link.mp4", *videos(app)]}
+    assert app.post("api/learn", body).status == 422
 
 
 def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
@@ -105,7 +105,7 @@ def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("body", "message"),
     [
         ({"videos": []}, "at least two"),
         ({"steps": "many"}, "steps='many'"),
@@ -117,11 +117,11 @@ def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
     ],
 )
 def test_a_wish_that_makes_no_sense_starts_nothing(
-    app: Served, wish: dict[str, Any], said: str
+    app: Served, body: dict[str, Any], message: str
 ) -> None:
-    answer = app.post("api/learn", {"videos": videos(app), "name": "tea", **wish})
+    answer = app.post("api/learn", {"videos": videos(app), "name": "tea", **body})
     assert answer.status == 422
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert app.get("api/jobs").json()["jobs"] == []
 
 
@@ -161,8 +161,8 @@ def test_a_job_outlives_the_server_that_started_it(root: Path) -> None:
 
     with served() as app:
         procedure = app.get("api/home").json()["procedures"][0]["id"]
-        wish = {"kind": "mp4", "codecs": []}
-        job = app.post(f"p/{procedure}/api/copies", wish).json()["job"]
+        body = {"kind": "mp4", "codecs": []}
+        job = app.post(f"p/{procedure}/api/copies", body).json()["job"]
     with served() as app:
         assert wait(app, job)["result"] == {}
 
@@ -234,14 +234,14 @@ def test_new_videos_in_a_watched_folder_are_checked(app: Served, root: Path) -> 
         watching._clock += 2.0
         watching.look()
         started.append(len([job for job in watching.workspace.jobs.all() if job.kind == "check"]))
-    assert started == [0, 0, 1]  # once it has stopped growing, and once
+    assert started == [0, 0, 1]  # once, after it has stopped growing
     watching.look()
     assert len(watching.workspace.jobs.all()) == 1
     assert app.post(place, {"folder": None}).json() == {"folder": None}
     watching.workspace.jobs.close()
 
 
-def test_two_groups_are_compared_in_words(app: Served) -> None:
+def test_two_groups_are_compared(app: Served) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     place = f"p/{procedure}/api/compare"
     assert "group A" in app.post(place, {"a": ["0"], "b": ["1"]}).json()["error"]
@@ -258,14 +258,14 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
         one["id"] for one in app.get("api/home").json()["procedures"] if one["title"] == "toy"
     )
     place = f"p/{procedure}/api/export"
-    wish = {"what": ["labels", "budget-xlsx", "plan"], "formats": ["elan"]}
-    shown = app.post(place, {**wish, "preview": True}).json()
+    body = {"what": ["labels", "budget-xlsx", "plan"], "formats": ["elan"]}
+    shown = app.post(place, {**body, "preview": True}).json()
     names = [file["path"] for file in shown["files"]]
     assert {"time-budget.xlsx", "plan.json"} < set(names)
     assert sum(name.endswith(".eaf") for name in names) == 2
     assert shown["folder"] == "toy-export"
     assert not (root / "toy-export").exists()
-    job = ask(app, place, wish)
+    job = ask(app, place, body)
     written = root / "toy-export"
     found = [path.relative_to(written).as_posix() for path in written.rglob("*") if path.is_file()]
     assert sorted(found) == sorted(names) == sorted(job["result"]["files"])
@@ -274,7 +274,7 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("body", "message"),
     [
         ({"what": []}, "nothing"),
         ({"what": ["everything"]}, "everything"),
@@ -285,11 +285,11 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
         ({"what": ["labels"], "formats": ["mstcn"]}, "rate"),
     ],
 )
-def test_an_export_that_cannot_be_says_why(app: Served, wish: dict[str, Any], said: str) -> None:
+def test_an_impossible_export_is_refused(app: Served, body: dict[str, Any], message: str) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
-    answer = app.post(f"p/{procedure}/api/export", wish)
+    answer = app.post(f"p/{procedure}/api/export", body)
     assert answer.status == 422
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
 
 
 def cells(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The whole loop in a real browser, at the size of a desktop and of a phone: from videos to files, past a killed server."""
+"""The whole workflow in a real browser, on desktop and phone, with a killed server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from show_browser_kit import Browser, launched, until
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats import read
 from stepcut.procedure.edits import Edits
-from stepcut.show.film import write_film
+from stepcut.show.video import write_video
 from stepcut.toy import make_kitchen
 
 pytestmark = pytest.mark.browser
@@ -42,12 +42,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "new").mkdir()
     first = min((folder / "videos").glob("k*.mp4"))
     frames = [picture for time, picture in sample_frames(first, fps=Fraction(10)) if time < 2]
-    write_film(frames, Fraction(10), folder / "new" / "flawed.mp4")
+    write_video(frames, Fraction(10), folder / "new" / "flawed.mp4")
     return folder
 
 
 class App:
-    """`stepcut app` in a process of its own."""
+    """`stepcut app` in a separate process."""
 
     def __init__(self, root: Path) -> None:
         words = ["app", str(root), "--no-browser"]
@@ -65,7 +65,7 @@ class App:
 
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Iterator[Path]:
-    """A folder of its own for each run; what the jobs of a killed server still do ends with the test."""
+    """A separate folder for each run; jobs of a killed server end with the test."""
     folder = tmp_path / "work"
     folder.mkdir()
     for name in ("videos", "new"):
@@ -73,7 +73,7 @@ def root(made: Path, tmp_path: Path) -> Iterator[Path]:
         for video in (made / name).iterdir():
             os.link(video, folder / name / video.name)
     yield folder
-    app = App(folder)  # takes the jobs over, and ends them with itself
+    app = App(folder)  # takes over the jobs
     app.end()
 
 
@@ -92,7 +92,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     tab.locator("[name=name]").fill("tea")
     tab.get_by_role("button", name="Learn", exact=True).click()
 
-    # Cancel and resume; then the server is killed in the middle, and a new one goes on.
+    # Cancel and resume; then kill the server, and continue with a new one.
     tab.get_by_role("button", name="Cancel").click()
     tab.wait_for_selector(".job.cancelled")
     tab.get_by_role("button", name="Resume").click()
@@ -148,7 +148,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     assert 'button "missing step ' in heard
     assert 'row "step 1 ' in heard
 
-    # It was fine: the findings are accepted, and count as such from then on.
+    # Accept the findings.
     while tab.locator("article.check li:not(.fine) .mark-fine").count():
         left = tab.locator("article.check li:not(.fine)").count()
         tab.locator("article.check li:not(.fine) .mark-fine").first.click()

@@ -1,4 +1,4 @@
-"""Clips: as long as their segments, copied where a key frame is near, and one bad video does not stop the others."""
+"""Clips: duration, copying near key frames, and errors in single videos."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path)
     assert probe(target).duration == pytest.approx(2, abs=0.3)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key))[1].astype(int)
-    assert np.abs(ours - theirs).mean() < 2  # the very frames
+    assert np.abs(ours - theirs).mean() < 2  # identical frames
     assert not cut_clip(
         video, key + 0.2, key + 1.2, target, keys=[Fraction(0)]
-    )  # none near: encoded anew
+    )  # no key frame near: re-encoded
     assert probe(target).duration == pytest.approx(1, abs=0.3)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key + 0.2))[1].astype(int)
@@ -101,7 +101,7 @@ def test_a_copied_clip_of_matroska_begins_with_its_key_frame(
     assert seen == list(range(seen[0], seen[-1] + 1))
 
 
-def test_a_copied_clip_where_no_packet_says_when_it_is_decoded(tmp_path: Path) -> None:
+def test_a_copied_clip_without_decoding_times(tmp_path: Path) -> None:
     video = make_film(tmp_path / "film.mkv", frames=2, rate=5, bf="3", preset="medium")
     assert cut_clip(video, 0, 0.4, tmp_path / "a.mp4")
     assert [number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)] == [0, 1]
@@ -121,7 +121,7 @@ def test_a_clip_between_frames_shows_the_one_before(
     assert probe(tmp_path / "a.mp4").duration == pytest.approx(max(end - start, 0.2), abs=0.01)
 
 
-@pytest.mark.parametrize("written_by", ["_copy", "write_film"])
+@pytest.mark.parametrize("written_by", ["_copy", "write_video"])
 def test_a_full_disk_is_not_the_fault_of_the_video(
     written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +241,7 @@ def test_a_grid_lets_go_of_its_videos(
         raise VideoError("it ends early")
 
     monkeypatch.setattr("stepcut.show.clips.sample_frames", sample)
-    monkeypatch.setattr("stepcut.show.clips.write_film", broken)
+    monkeypatch.setattr("stepcut.show.clips.write_video", broken)
     with pytest.raises(VideoError, match="ends early"):
         grid_movie([(str(films / "v3.mp4"), Segment(0, 2, "pour"))] * 2, tmp_path / "grid.mp4")
     assert how == [1, 1]

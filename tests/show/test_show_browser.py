@@ -1,4 +1,4 @@
-"""The viewer in a real browser: what a person does with mouse and keyboard, and what an attacker tries."""
+"""The viewer in a real browser: mouse, keyboard, and attacks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def served(place: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def page(browser: Any, served: Served) -> Iterator[Any]:
-    """The page, open and ready; whatever it complains about fails the test."""
+    """The open page; console errors fail the test."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
     tab = context.new_page()
     complaints: list[str] = []
@@ -46,11 +46,11 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
     context.close()
     assert [
         words for words in complaints if "422" not in words
-    ] == []  # a refused edit is no fault of the page
+    ] == []  # a refused edit is not an error of the page
 
 
 def open_on_phone(browser: Any, served: Served) -> Any:
-    """The page at the size of a phone, ready; nothing is wider than that."""
+    """The page at phone size; nothing overflows."""
     tab = browser.new_page(viewport={"width": 390, "height": 844})
     tab.goto(served.running.address)
     tab.wait_for_selector("body.ready")
@@ -63,7 +63,7 @@ def wait_saved(page: Any, words: str) -> None:
 
 
 def colours_of(card: Any, dim: bool = False) -> list[str]:
-    """The colours of the timeline on a card, in order; those of dimmed steps alone on demand."""
+    """Colours of the timeline on a card, in order; optionally only those of dimmed steps."""
     card.locator(".blocks").first.wait_for(state="attached")
     drawn = card.locator(".blocks").first.evaluate("one => one.style.getPropertyValue('--steps')")
     mixed = re.findall(r"color-mix\(in srgb, (#\w+) 16%", drawn)
@@ -71,7 +71,7 @@ def colours_of(card: Any, dim: bool = False) -> list[str]:
 
 
 def pick(page: Any, card: int, share: float) -> Any:
-    """The pointer on the timeline of a card, at a share of its length."""
+    """Move the pointer to a fraction of a card's timeline."""
     box = page.locator("#grid .card").nth(card).locator(".blocks").first
     box.scroll_into_view_if_needed()
     size = box.bounding_box()
@@ -103,7 +103,7 @@ def test_a_screen_reader_hears_steps_segments_and_boundaries(page: Any) -> None:
         'button "slice bread 0:00.0 – 0:02.0"',
         'slider "end of slice bread"',
         'img "two: slice bread, pour tea"',
-        'timer "Time"',  # a status would be read aloud with every frame
+        'timer "Time"',  # a status would be announced on every frame
     ):
         assert words in heard, words
     assert page.locator("[role=status]").count() >= 1
@@ -135,7 +135,7 @@ def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
 
 def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 2")
-    page.wait_for_timeout(500)  # the frame rate comes with a question of its own
+    page.wait_for_timeout(500)  # the frame rate comes with a separate request
     page.keyboard.press(".")
     until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 10) < 0.01")
     page.keyboard.press(",")
@@ -172,7 +172,7 @@ def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -
     assert name_of(page, 0).input_value() == "slice bread"
     assert Edits(place).document.steps[0].name == "slice bread"
     page.keyboard.press("Control+Shift+z")
-    wait_saved(page, "Done again")
+    wait_saved(page, "Redone")
     assert name_of(page, 0).input_value() == "cut the bread"
 
 
@@ -190,7 +190,7 @@ def test_a_boundary_is_dragged_with_the_mouse(page: Any, place: Path) -> None:
 
 
 def test_keyboard_only(page: Any, place: Path) -> None:
-    """From the top of the page with Tab: to a boundary, move it, undo; mark background; split; give to a step."""
+    """Use Tab and keys to move a boundary, undo, mark background, split and assign a step."""
     for _ in range(80):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('handle')"):
@@ -309,7 +309,7 @@ def test_a_video_that_is_not_there_shows_no_picture_of_another(page: Any, served
     assert not page.locator("#stage video").get_attribute("poster")
 
 
-def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> None:
+def test_a_range_from_another_video_starts_again(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("m")
     page.keyboard.press("PageDown")
@@ -321,12 +321,12 @@ def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> N
     page.keyboard.press("m")
     until(
         page,
-        "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')",
+        "document.querySelector('.segment-acts').textContent.includes('Range 0:01.0 – 0:02.0')",
     )
 
 
 def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
-    # Between the metadata's arrival and word of it a busy machine has time for keys; here the word never comes.
+    # Keys may arrive between the metadata and its event; here the event never fires.
     page.evaluate(
         "document.addEventListener('loadedmetadata', (event) => event.stopImmediatePropagation(), true)"
     )
@@ -342,7 +342,7 @@ def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
     page.keyboard.press("m")
     until(
         page,
-        "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')",
+        "document.querySelector('.segment-acts').textContent.includes('Range 0:01.0 – 0:02.0')",
     )
 
 
@@ -383,14 +383,14 @@ def test_a_name_that_is_typed_while_another_is_saved_stays(page: Any, place: Pat
     assert [edit["name"] for edit in Edits(place).corrections.done] == ["cut", "butter it well"]
 
 
-def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
+def test_a_lost_server_is_reported(browser: Any, place: Path) -> None:
     tab = browser.new_page()
     with Served(place) as served:
         tab.goto(served.running.address)
         tab.wait_for_selector("body.ready")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
-    wait_saved(tab, "stepcut does not answer, so nothing was done.")
+    wait_saved(tab, "stepcut does not answer.")
     tab.keyboard.press("e")
     until(tab, "document.querySelector('.preview').textContent.includes('does not answer')")
     port = int(served.host.rpartition(":")[2])
@@ -398,7 +398,7 @@ def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
     tab.keyboard.press("F2")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
-    wait_saved(tab, "Use the address that stepcut view printed. Nothing was done.")
+    wait_saved(tab, "Use the address that stepcut view printed. Nothing was saved.")
     again.close()
     tab.close()
 
@@ -491,7 +491,7 @@ def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
     assert hostile not in served.get("").text
 
 
-def test_a_wrong_name_is_said_and_not_kept(page: Any) -> None:
+def test_a_wrong_name_is_refused(page: Any) -> None:
     name_of(page, 0).fill("pour tea")
     name_of(page, 0).press("Enter")
     wait_saved(page, "is a step already")
@@ -541,7 +541,7 @@ def test_a_bad_token_and_a_file_outside(browser: Any, served: Served) -> None:
     ):
         status = tab.evaluate("path => fetch(path).then(answer => answer.status)", path)
         assert status in (403, 404), path
-    # The page cannot run what was not served with it, nor load anything from elsewhere.
+    # The page cannot run injected scripts or load foreign resources.
     tab.evaluate("""() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';
                             document.head.append(s); }""")
     assert tab.evaluate("window.ran === undefined")
@@ -641,7 +641,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator(".found p").first.inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
         unseen = tab.locator(".found .unseen").inner_text()
-        assert unseen == "not seen: spread butter (done with a probability of 2 %)"
+        assert unseen == "not seen: spread butter (probability 2 %)"
         assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
@@ -781,7 +781,7 @@ def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     assert page.get_by_label("Severity of pour tea in a check").input_value() == "critical"
 
 
-def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> None:
+def test_a_video_is_marked_as_containing_a_mistake(browser: Any, many: Path) -> None:
     with Served(many) as opened:
         page = open_on_phone(browser, opened)
         button = page.get_by_role("button", name="Contains a mistake", exact=True)
@@ -799,7 +799,7 @@ def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> Non
         page.close()
 
 
-def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> None:
+def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser: Any, place: Path) -> None:
     config = json.loads((place / "config.json").read_text())
     merges = [
         {"a": [0], "b": [2], "cost": 0.1, "count": 2},
@@ -824,7 +824,7 @@ def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> 
         assert tab.locator("#trust").inner_text() == "45 % right"
         tab.keyboard.press("g")
         assert "45 % of the time is right (30–60 %)" in tab.locator("dialog").inner_text()
-        assert "“spread butter” would be split in two" in tab.locator("dialog").inner_text()
+        assert "“spread butter” would be split" in tab.locator("dialog").inner_text()
         tab.get_by_label("How many steps").fill("2")
         assert tab.locator("dialog .groups li").all_inner_texts() == [
             "slice bread\npour tea",
@@ -887,7 +887,7 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         video = opened.viewer.state()["videos"][0]["name"]
         for step, start in enumerate(
             (0.0, 3.0)
-        ):  # however so short a film is cut here, each step lasts long enough
+        ):  # long enough for any segmentation of this short video
             opened.viewer.edits.do(
                 {"do": "mark", "video": video, "start": start, "end": start + 3, "step": step}
             )
@@ -900,7 +900,7 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         until(tab, "document.querySelector('dialog')?.textContent.includes('as you labelled it')")
         assert opened.viewer.edits.outline.learned_annotations.annotated
         tab.get_by_text("Take it back").click()
-        wait_saved(tab, "Taken back")
+        wait_saved(tab, "Undone")
         assert not opened.viewer.edits.outline.learned_annotations.annotated
         tab.close()
 

@@ -1,4 +1,4 @@
-"""stepcut view and stepcut.view: one line with the address when ready, and a clean end."""
+"""stepcut view and stepcut.view: the address line, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -57,23 +57,23 @@ def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--port", "99999"], "from 0 to 65535"),
         (["--at", "thre@5"], "video='thre' is unknown"),
         (["--at", "one"], "''"),
     ],
 )
-def test_words_that_make_no_sense(
+def test_wrong_arguments(
     place: Path,
     words: list[str],
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RunningViewer, "run", lambda *_: None)
     assert main(["view", str(place), *words, "--no-browser"]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["none.proc"], ["none.proc", "--port", "99999"]])
@@ -173,11 +173,11 @@ def test_labels_alone_are_shown_beside_others(
     assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
     shutil.copytree(labels, tmp_path / "bob")
     assert main(["view", str(tmp_path / "bob"), "--no-browser"]) == 0
-    other = shown[2].viewer.state()  # the same labels, of somebody else
+    other = shown[2].viewer.state()  # the same labels of another annotator
     assert (other["title"], other["steps"][0]["name"]) == ("bob", state["steps"][0]["name"])
-    told = capsys.readouterr().err
-    assert f"1 corrections of {labels} are kept in {shown[1].folder}" in told
-    assert "Export" in told
+    message = capsys.readouterr().err
+    assert f"1 corrections of {labels} are kept in {shown[1].folder}" in message
+    assert "Export" in message
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
     assert main([*words[:3], str(tmp_path / "others")]) == 2
@@ -192,4 +192,4 @@ def test_ending_stops_work_in_the_background(place: Path) -> None:
     kept = page.viewer.jobs.get(job["id"])
     assert kept is not None
     assert not kept.is_locked
-    assert kept.state["state"] in ("waiting", "done")  # it goes on with the next server
+    assert kept.state["state"] in ("waiting", "done")  # the next server continues it

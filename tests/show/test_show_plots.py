@@ -1,4 +1,4 @@
-"""Plots: every one draws and is written as PNG, SVG and PDF; colours agree; what cannot be drawn says why."""
+"""Plots: all of them as PNG, SVG and PDF; consistent colours; clear errors."""
 
 from __future__ import annotations
 
@@ -142,14 +142,14 @@ def test_confusion_counts_shares_of_true_time() -> None:
     assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
 
 
-def test_what_cannot_be_drawn_says_why(learned: Path, tmp_path: Path) -> None:
+def test_impossible_plots_are_refused(learned: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
     mine = sc.load(learned)
     mine.method.curve_ = Curve(("loss",), [[2.0], [1.0]])
     assert plots.loss(mine).axes[0].get_xlabel() == "iteration"
     mine.method.curve_ = None
-    with pytest.raises(NotLearned, match="keeps no loss curve"):
+    with pytest.raises(NotLearned, match="no loss curve"):
         plots.loss(mine)
 
 
@@ -165,7 +165,7 @@ PLOTS: list[Any] = [
 
 @pytest.mark.parametrize("draw", PLOTS)
 @pytest.mark.parametrize("given", [None, 3, "kitchen.proc", FOUND])
-def test_what_is_no_procedure_is_told_by_every_plot_of_one(draw: Any, given: Any) -> None:
+def test_every_plot_refuses_other_types(draw: Any, given: Any) -> None:
     with pytest.raises(OptionError, match=f"procedure=.*{type(given).__name__}; give a procedure"):
         draw(given)
 
@@ -174,7 +174,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda _: plots.timelines(None), "found=None"),
     (lambda _: plots.timelines("kitchen.proc"), "found='kitchen.proc'"),
     (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "a stepcut.Timeline for each video"),
-    (lambda _: plots.timelines({}), "nothing to plot"),
+    (lambda _: plots.timelines({}), "no timeline"),
     (lambda _: plots.timelines(FOUND, truth=3), "truth=3"),
     (lambda _: plots.confusion(3, TRUE), "3 cannot be evaluated"),
     (lambda _: plots.confusion(FOUND, None), "truth=None"),
@@ -188,9 +188,9 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("draw", "told"), WRONG)
-def test_values_of_a_wrong_kind_are_told(draw: Any, told: str, procedure: Procedure) -> None:
-    with pytest.raises(OptionError, match=told):
+@pytest.mark.parametrize(("draw", "message"), WRONG)
+def test_values_of_a_wrong_type_are_refused(draw: Any, message: str, procedure: Procedure) -> None:
+    with pytest.raises(OptionError, match=message):
         draw(procedure)
 
 

@@ -1,4 +1,4 @@
-"""The report: one file that needs nothing else, holds what it promises, stays small, and never runs a name."""
+"""The report: self-contained, complete, small, and safe against hostile names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stepcut.errors import OptionError, VideoError
 from stepcut.features.video.sample import frame_at
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.bars import draw_axis, draw_bar
-from stepcut.show.film import picture_at
 from stepcut.show.report import find_moments, make_report
+from stepcut.show.video import picture_at
 from stepcut.timeline import Segment, Timeline
 
 
 class Outside(HTMLParser):
-    """Collects every address that a page would fetch, and every script."""
+    """Collect all addresses that a page fetches, and all scripts."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert re.findall("<summary>(.*?)</summary>", folded) == [
         "Orders of the steps",
         "What a check can find",
-        "What comes before what, in words",
+        "What comes before what, as text",
         "Scores against the true timelines",
         "With more or fewer steps",
         "Settings and versions",
@@ -100,7 +100,7 @@ def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
     assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
 
 
-def test_the_summary_says_what_is_wrong_where(procedure: Procedure) -> None:
+def test_the_summary_names_deviations(procedure: Procedure) -> None:
     step = procedure.steps[0]
     gone = Finding("missed", 65.0, 70.0, 0, step, 0.9, "it was not done; 2 of 2 videos do it")
     checks = [Report(f"v{n}", 90.0, [gone], 1.5, [], 0.1, 0.05) for n in range(5)]
@@ -295,7 +295,7 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
     assert ">1:00<" in draw_axis(125)
 
 
-def test_values_of_a_wrong_kind_are_told(procedure: Procedure) -> None:
+def test_values_of_a_wrong_type_are_refused(procedure: Procedure) -> None:
     path: Any = "kitchen.proc"
     with pytest.raises(OptionError, match="procedure='kitchen.proc' .* give a procedure"):
         make_report(path)

@@ -1,4 +1,4 @@
-"""The viewer's server: who may ask, what it answers, and that only the procedure's own videos leave the disk."""
+"""The viewer's server: access control, answers, and which files it serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(place: Path) -> Iterator[Page]:
         yield opened
 
 
-# ---------------------------------------------------------------------- who may ask
+# ---------------------------------------------------------------------- access control
 
 
 def test_the_page_and_its_files_come_with_safety_headers(page: Page) -> None:
@@ -116,10 +116,10 @@ def test_a_change_needs_an_origin_json_and_a_small_body(page: Page) -> None:
 def test_which_host_names_are_ours(bound: str, asked: str, known: bool) -> None:
     async def nothing(*_: Any) -> None: ...
 
-    assert Guard(nothing, "t", bound).knows(asked) is known
+    assert Guard(nothing, "t", bound).accepts_host(asked) is known
 
 
-# ---------------------------------------------------------------------- nothing else leaves the disk
+# ---------------------------------------------------------------------- served files
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,13 @@ def test_no_file_that_is_no_video_is_served(page: Page, tmp_path: Path, name: st
     assert page.get("video/0").content == film.read_bytes()
 
 
-def test_a_video_that_is_gone_is_said_to_be(page: Page, place: Path) -> None:
+def test_a_missing_video_is_reported(page: Page, place: Path) -> None:
     page.viewer.videos["one"] = str(place / "moved.mp4")
-    assert page.get("video/0").json() == {"error": "This video is not there."}
+    assert page.get("video/0").json() == {"error": "This video is missing."}
     assert [video["there"] for video in page.get("api/state").json()["videos"]] == [False, True]
 
 
-# ---------------------------------------------------------------------- what it answers
+# ---------------------------------------------------------------------- answers
 
 
 def test_the_state_holds_all_that_is_shown(page: Page) -> None:
@@ -243,7 +243,7 @@ def test_posters_and_frame_rates(page: Page) -> None:
 @pytest.mark.parametrize("kind", ["mp4", pytest.param("webm", marks=pytest.mark.slow)])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(page: Page, kind: str) -> None:
     from stepcut.features.video.probe import probe
-    from stepcut.show.film import proxy_of
+    from stepcut.show.video import proxy_of
 
     wanted = {"kind": kind, "codecs": ["vp9"]}
     answer = page.post("api/copies", wanted).json()
@@ -271,14 +271,14 @@ def test_no_copy_is_made_of_what_the_browser_plays(page: Page) -> None:
     assert page.post("api/copies", {"kind": "exe", "codecs": []}).status == 422
 
 
-def test_a_copy_that_cannot_be_made_says_why(page: Page, tmp_path: Path) -> None:
+def test_an_impossible_copy_reports_its_reason(page: Page, tmp_path: Path) -> None:
     broken = tmp_path / "broken.mp4"
     page.viewer.videos["two"] = str(broken)
     broken.write_bytes(b"no video at all")
     answer = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
     assert "broken.mp4" in wait(page, answer["job"])["result"][str(broken)]
     again = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": ["1"]}).json()
-    assert (list(again["failed"]), again["job"]) == (["1"], None)  # it is not tried again and again
+    assert (list(again["failed"]), again["job"]) == (["1"], None)  # not tried again
 
 
 @pytest.mark.slow
@@ -322,29 +322,29 @@ def test_severity_from_a_window_that_is_behind_is_refused(page: Page, place: Pat
     assert not (place / "severity.json").exists()
 
 
-def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) -> None:
+def test_unusual_videos_are_shown_and_can_be_excluded(many: Path) -> None:
     odd = sc.load(many).expectations.oddest
     with Page(many) as page:
         videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
-        assert {name for name, video in videos.items() if video["strays"]} == set(odd[:3])
+        assert {name for name, video in videos.items() if video["unusual"]} == set(odd[:3])
         assert {video["mistake"] for video in videos.values()} == {False}
         answer = page.post(
             "api/edit", {"revision": page.revision, "edit": {"do": "mistake", "video": odd[0]}}
         ).json()
         videos = {video["name"]: video for video in answer["state"]["videos"]}
         assert [name for name, video in videos.items() if video["mistake"]] == odd[:1]
-        assert {name for name, video in videos.items() if video["strays"]} == set(odd[1:4])
+        assert {name for name, video in videos.items() if video["unusual"]} == set(odd[1:4])
     assert odd[0] not in sc.load(many).expectations.videos
 
 
-def test_where_nothing_is_known_of_normal_videos_none_can_be_marked(page: Page, many: Path) -> None:
+def test_without_reference_videos_none_can_be_excluded(page: Page, many: Path) -> None:
     assert {video["mistake"] for video in page.get("api/state").json()["videos"]} == {None}
     (many / "check.json").write_text("{")
     with Page(many) as damaged:
         assert {video["mistake"] for video in damaged.get("api/state").json()["videos"]} == {None}
 
 
-def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
+def test_a_new_video_is_segmented_and_checked(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
     from stepcut.show.viewer.checks import look
 
@@ -416,7 +416,11 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
             other: False,
         }
         state = page.get("api/state").json()
-        assert (state["taught"], state["undo"], len(state["videos"][0]["known"])) == (True, None, 1)
+        assert (state["taught"], state["undo"], len(state["videos"][0]["annotated"])) == (
+            True,
+            None,
+            1,
+        )
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
         page.edit(
@@ -470,11 +474,12 @@ def test_what_follows_the_last_label_can_be_labelled_too(kitchen: Path, tmp_path
     from stepcut.show.viewer.server import outline_of
 
     film = str(min((kitchen / "videos").iterdir()))  # about six seconds
-    said = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
-    said["known"] = Timeline([Segment(0, 2, "pour")], 3)
+    labels = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
+    labels["known"] = Timeline([Segment(0, 2, "pour")], 3)
     films = {"there": film, "gone": str(tmp_path / "gone.mp4"), "known": film}
     ends = {
-        name: timeline.end for name, timeline in outline_of(said, films, "labels").timelines.items()
+        name: timeline.end
+        for name, timeline in outline_of(labels, films, "labels").timelines.items()
     }
     assert ends["there"] > 5
     assert (ends["gone"], ends["known"]) == (2, 3)
@@ -505,11 +510,11 @@ def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path
     assert shown["videos"][1]["beside"] is None
 
 
-# ---------------------------------------------------------------------- what an attacker sends
+# ---------------------------------------------------------------------- attacks
 
 
 def send(page: Page, text: bytes) -> bytes:
-    """What is answered to bytes as they are."""
+    """Answer to raw bytes."""
     with socket.create_connection(
         ("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10
     ) as line:

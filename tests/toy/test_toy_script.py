@@ -1,4 +1,4 @@
-"""The script of a toy video: what may happen, in which order, for how long."""
+"""The script of a toy video: steps, order and durations."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_even_when_all_is_skipped_three_steps_are_left() -> None:
     assert all(len(sequence) == 3 for sequence in many(skip=1, repeat=0))
 
 
-def test_a_missed_step_is_missing_and_said_so() -> None:
+def test_a_missed_step_is_missing_and_described() -> None:
     script = write_script(7, 0, flaw="skip:add jam")
     assert sorted(script.timeline.sequence()) == sorted(set(STEPS) - {"add jam"})
     (flaw,) = script.flaws

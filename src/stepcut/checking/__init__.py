@@ -1,1 +1,1 @@
-"""Checking: what a new video misses, repeats, does out of order, and what in it matches no step."""
+"""Check new videos: report missing, repeated, misordered, unusual and unknown parts."""

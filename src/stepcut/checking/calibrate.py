@@ -1,8 +1,6 @@
-"""Calibrate: learn from the videos at hand what a normal one looks like, and how far it may differ
-from that.
+"""Calibrate: learn what normal videos look like, how far they vary, and how much a check detects.
 
-How many of the deviations that are made in them the limit finds says, before any video is checked,
-what a check will be able to find with these videos.
+The detection rate is estimated on altered copies of the training videos.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +17,8 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe, some_of
 from stepcut.checking.presence import learn_presence
 from stepcut.checking.score import (
-    BELIEVED,
-    Planted,
+    PRIOR_SPREADS,
+    Altered,
     find_limit,
     learn_scales,
     promised_rate,
@@ -37,20 +35,20 @@ from stepcut.timeline import BACKGROUND, runs
 Rows = NDArray[np.int64]
 
 MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchanged steps"
-"""The deviations that are made in videos to see what a check finds."""
+"""The deviations that are made in training videos to estimate detection rates."""
 SOME = 3
-"""How many steps, and how many pairs, of one video are tried."""
+"""Altered steps, and altered pairs, per video."""
 GROUPS = 8
-"""Into how many groups videos are put that are judged by the others, where the method does not say
-so."""
+"""Number of folds, if the method does not define them."""
 
 
 def check_false_alarms(share: float) -> None:
-    """Whether it is a share that may be asked for."""
-    check_kind("false_alarms", share, Real, "a share between 0 and 1, say 0.05")
+    """Refuse values that are not a share between 0 and 1."""
+    check_kind("false_alarms", share, Real, "a share between 0 and 1, such as 0.05")
     if not 0 < share < 1:
         raise OptionError(
-            f"false_alarms={share!r} is a share of normal videos; choose between 0 and 1, say 0.05."
+            f"false_alarms={share!r} is not a share of normal videos; "
+            "give a number between 0 and 1, such as 0.05."
         )
 
 
@@ -64,69 +62,77 @@ def learn_expectations(
     left_out: LeftOut | None = None,
     videos: Sequence[str] = (),
 ) -> Expectations:
-    """Learn what is usual in videos, and how far a normal one may differ from it.
+    """Learn what normal videos look like, and how far they may deviate.
 
     Parameters
     ----------
     labels
         The step of each row of each video, (T,).
     rate
-        Rows a second.
+        Rows per second.
     probabilities
-        (T, K) per video; without them the labels are taken as certain.
+        Step probabilities (T, K) per video. Without them the labels count as certain.
     novelty
-        (T,) per video, where it is not that of `left_out`.
+        Novelty (T,) per video, if it is not that of `left_out`.
     false_alarms
-        The share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1).
+        Share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1).
     embeddings
-        (T, p) per video; without them another task is not noticed.
+        Embedded rows (T, p) per video. Without them, another task is not detected.
     left_out
-        The same, as a model sees each video that has not learned from it: a new video is segmented
-        a little worse than those learned from, and is compared with videos in the same situation.
+        The same data from models that have not seen the video. A new video is segmented slightly
+        worse than a training video, so it is compared with held-out videos.
     videos
-        The name of each video; without them none can be marked as having a mistake.
+        The name of each video. Without them, no video can be excluded from the reference set.
+
+    Returns
+    -------
+    Expectations
+        What `check_labels` compares a video with.
+
+    Raises
+    ------
+    OptionError
+        If there are no labels, or `false_alarms` is not a share.
     """
     check_false_alarms(false_alarms)
     if not len(labels):
-        raise OptionError(
-            "labels is empty; expectations are learned from the labels of the training videos."
-        )
+        raise OptionError("labels is empty; give the labels of one training video or more.")
     nothing: list[Any] = [None] * len(labels)
-    as_found: Any = (labels, probabilities or nothing, novelty or nothing)
-    as_new = left_out or LeftOut(*as_found)
-    strange, embedded_rows = novelty or as_new.novelty, embeddings or nothing
+    in_training: Any = (labels, probabilities or nothing, novelty or nothing)
+    as_new = left_out or LeftOut(*in_training)
+    novelties, embedded_rows = novelty or as_new.novelty, embeddings or nothing
     learned = [
-        observe(cut, rate, share, *rest)
-        for cut, share, *rest in zip(
-            labels, probabilities or nothing, strange, embedded_rows, strict=True
+        observe(steps, rate, share, *rest)
+        for steps, share, *rest in zip(
+            labels, probabilities or nothing, novelties, embedded_rows, strict=True
         )
     ]
     shown = [
-        observe(cut, rate, share, *rest)
-        for cut, share, *rest in zip(
-            as_new.labels, as_new.probabilities, strange, embedded_rows, strict=True
+        observe(steps, rate, share, *rest)
+        for steps, share, *rest in zip(
+            as_new.labels, as_new.probabilities, novelties, embedded_rows, strict=True
         )
     ]
 
     def look(place: int, kept: Rows) -> Observed:
-        """What the video of these rows shows, as a new one."""
+        """Observe these rows of a video as if it were new."""
         parts = (
             as_new.labels[place],
             as_new.probabilities[place],
-            strange[place],
+            novelties[place],
             embedded_rows[place],
         )
-        cut, *others = (None if one is None else np.asarray(one)[kept] for one in parts)
-        assert cut is not None
-        return observe(cut, rate, *others)
+        steps, *others = (None if one is None else np.asarray(one)[kept] for one in parts)
+        assert steps is not None
+        return observe(steps, rate, *others)
 
     done, absent = _evidence(labels, learned, shown, look)
     usual = learn_usual(learned, learn_presence(done, absent))
     fold_of = as_new.groups or [place % GROUPS for place in range(len(shown))]
-    folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []  # nothing can be left out of one
+    folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
-        """The same video, as it looks to what was learned without the videos of this fold."""
+        """Embed the video with the model that was trained without this fold."""
         if as_new.embed is None or video.slices is None:
             return video
         return replace(video, slices=video.slices.seen_as(as_new.embed(fold, place, kept)))
@@ -134,31 +140,30 @@ def learn_expectations(
     others = {}
     for fold in folds:
         places = [place for place in range(len(learned)) if fold_of[place] != fold]
-        laid = set(some_of(places, MOST))  # beside which a video is laid
-        part = [replace(learned[place], slices=None) for place in places if place not in laid]
-        part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
+        aligned = set(some_of(places, MOST))
+        part = [replace(learned[place], slices=None) for place in places if place not in aligned]
+        part += [embedded(fold, place, learned[place]) for place in sorted(aligned)]
         presence = learn_presence(done[places], absent[places])
         others[fold] = learn_usual(part, presence, order=False)
 
     def judged(place: int, video: Observed, kept: Rows | None = None) -> dict[str, float]:
-        """How far a video, or some rows of it, differs from the others."""
+        """Measure how far a video, or some of its rows, deviates from the others."""
         fold = fold_of[place]
-        known, seen = (
-            (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
-        )
-        return Comparison(seen, known).amounts
+        if not others:
+            return Comparison(video, usual).amounts
+        return Comparison(embedded(fold, place, video, kept), others[fold]).amounts
 
     measured = [judged(place, video) for place, video in enumerate(shown)]
-    strayed = {way: tuple(amounts[way] for amounts in measured) for way in BELIEVED}
+    deviations = {way: tuple(amounts[way] for amounts in measured) for way in PRIOR_SPREADS}
     if not others:
-        scales, limit = learn_scales(strayed), find_limit([], false_alarms)
+        scales, limit = learn_scales(deviations), find_limit([], false_alarms)
         return Expectations(
             usual, scales, {}, limit, false_alarms, promised_rate(0, false_alarms), 0.0
         )
     shortened: list[list[Floats]] = []
     changed: dict[str, list[tuple[int, dict[str, float]]]] = {}
-    for place, cut in enumerate(labels):
-        for kind, every in plant(cut, usual.graph).items():
+    for place, steps in enumerate(labels):
+        for kind, every in alter(steps, usual.graph).items():
             made = [look(place, kept) for kept in every]
             pairs = zip(made, every, strict=True)
             changed.setdefault(kind, []).extend(
@@ -168,7 +173,7 @@ def learn_expectations(
                 shortened.append([as_new.embed(fold_of[place], place, kept) for kept in every])
             elif kind == MISSING_STEP:
                 shortened.append([one.embedding for one in made if one.embedding is not None])
-    planted = {kind: Planted.gather(each) for kind, each in changed.items()}
+    altered = {kind: Altered.gather(each) for kind, each in changed.items()}
     return Expectations(
         usual=usual,
         false_alarms=false_alarms,
@@ -177,7 +182,7 @@ def learn_expectations(
         groups=tuple(tuple(videos[place] for place in each) for each in find_groups(learned))
         if videos
         else (),
-        **set_limits(strayed, planted, false_alarms),
+        **set_limits(deviations, altered, false_alarms),
     )
 
 
@@ -187,8 +192,7 @@ def _evidence(
     shown: Sequence[Observed],
     look: Callable[[int, Rows], Observed],
 ) -> tuple[Floats, Floats]:
-    """The evidence (N, K) for each step that a video does, as it is and with the rows of the step
-    removed."""
+    """Evidence (N, K) of each shown step, as it is and with the rows of the step removed."""
     count = 1 + max((one.step for video in learned for one in video.occurrences), default=-1)
     done, absent = (np.full((len(labels), count), np.nan) for _ in range(2))
     for place, video in enumerate(learned):
@@ -201,11 +205,10 @@ def _evidence(
     return done, absent
 
 
-def plant(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
-    """The rows of changed videos, by what was changed.
+def alter(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
+    """Return the rows of altered copies of a video, by kind of deviation.
 
-    Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is
-    not a deviation.
+    Adjacent steps are exchanged only if the graph requires their order.
     """
     numbers = np.asarray(labels, dtype=np.int64)
     every = np.arange(len(numbers))

@@ -1,4 +1,4 @@
-"""Check: what a video misses, repeats, does out of order, too quickly or slowly, and what in it matches no step."""
+"""Check one segmentation against the expectations of a procedure, and report its deviations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from stepcut.checking.severity import check_share
 from stepcut.order.orders import Labels, counted, name_of
 
 NOTABLE = 0.05
-"""In a video that raises an alarm, a sign with a smaller chance than this is worth a line."""
+"""In a video that raises an alarm, deviations less likely than this are reported."""
 
 
 def check_labels(
@@ -30,61 +30,73 @@ def check_labels(
     alarm_at: float | None = None,
     min_detection: float | None = None,
 ) -> Report:
-    """Compare the segmentation of one video with what is expected.
+    """Compare the segmentation of one video with the expectations.
 
     Parameters
     ----------
     labels
         The step of each row, (T,).
     rate
-        Rows a second.
+        Rows per second.
     expectations
         What normal videos look like.
     probabilities
-        (T, K); without them the labels are taken as certain.
+        Step probabilities, (T, K). Without them the labels count as certain.
     novelty
-        (T,); without it nothing is said of unknown stretches.
+        Novelty of each row, (T,). Without it, unknown parts are not reported.
     names
-        Of the steps.
+        Step names.
     video
-        Its name.
+        Name of the video.
     embedding
-        (T, p); without it another task is not noticed.
+        Embedded rows, (T, p). Without them, another task is not detected.
     seconds
-        Of the video, where its end is known more finely than by rows.
+        Duration of the video, if it is known more precisely than by its rows.
     alarm_at
-        Raise an alarm for each step that is missing with at least this probability, whatever the rest of the video.
+        Raise an alarm for each step that is missing with at least this probability.
     min_detection
-        Where no deviation is found, and fewer missing steps than this share would be, the video is inconclusive.
+        If the check would find fewer missing steps than this share, a video without deviations is
+        inconclusive.
+
+    Returns
+    -------
+    Report
+        The deviations, the score and the probability of every step.
+
+    Raises
+    ------
+    OptionError
+        If `alarm_at` or `min_detection` is not a share, or the rows do not match the labels.
     """
     check_share("alarm_at", alarm_at)
     check_share("min_detection", min_detection)
     shown = observe(labels, rate, probabilities, novelty, embedding)
     compared = Comparison(shown, expectations.usual, expectations.severity)
-    worth, score = expectations.judge(compared.amounts)
+    parts, score = expectations.judge(compared.amounts)
     distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
     steps = _steps(shown, expectations, names, length, alarm_at)
     alarms = tuple(one.name for one in steps if 1 - one.probability >= one.alarm_at)
-    known = {sign.step for sign in compared.signs if sign.kind == "missed"}
-    signs = compared.signs + [  # of steps that no video learned from does, or that are optional
+    reported = {sign.step for sign in compared.signs if sign.kind == "missed"}
+    # Optional steps and steps that no training video shows have no sign yet.
+    signs = compared.signs + [
         Sign("missed", 1.0, 0.0, shown.seconds, one.step, measure=one.probability)
         for one in steps
-        if one.name in alarms and one.step not in known
+        if one.name in alarms and one.step not in reported
     ]
     loud: list[Sign] = []
     if score > 1 or alarms or distance > 1:
         exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
-        if not exchanged and worth["timing"] == max(worth.values()):
-            chance = float(ndtr(-worth["timing"]))
+        if not exchanged and parts["timing"] == max(parts.values()):
+            chance = float(ndtr(-parts["timing"]))
             signs += compared.untimely(chance)
-        along = compared.beside.along
-        # Of what adds alike: what says where it is, the step done most often too many, and that in
-        # which the video is least like the others while it happens.
+        along = compared.alignment.along
+        # Ties: signs with a position first, then the most repeated step, then the sign during
+        # which the video differs most from the others.
         ranked = sorted(
             signs,
             key=lambda s: (
-                -_worth(s, worth),
+                -_contribution(s, parts),
                 s.step is None and s.kind != "unknown",
                 -s.measure if s.kind == "extra" else 0.0,
                 -_apart(s, along, shown.seconds),
@@ -97,8 +109,9 @@ def check_labels(
             for s in ranked
             if (s.step in unseen if s.kind == "missed" and not s.how else s.chance < NOTABLE)
         ]
-        if not any(s.step is not None or s.kind == "unknown" for s in loud):  # nothing says where
-            apart = float(ndtr(-worth["apart"]))
+        # If no sign has a position, add the part in which the video differs most.
+        if not any(s.step is not None or s.kind == "unknown" for s in loud):
+            apart = float(ndtr(-parts["apart"]))
             subtle = [s for s in compared.apart(apart) if s.chance < NOTABLE]
             loud = (loud + subtle) or ranked[:1]
     return Report(
@@ -117,11 +130,11 @@ def check_labels(
     )
 
 
-def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
-    """What the way of straying that a sign belongs to adds to the total."""
+def _contribution(sign: Sign, parts: Mapping[str, float]) -> float:
+    """Contribution to the total of the measure that a sign belongs to."""
     if sign.kind == "misordered" and not sign.others:
-        return worth["timing"]
-    return worth[
+        return parts["timing"]
+    return parts[
         "length"
         if sign.kind == "unusual" and sign.step is None and sign.how == "short"
         else sign.kind
@@ -129,7 +142,7 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
 
 
 def _apart(sign: Sign, along: Floats, seconds: float) -> float:
-    """How far a video of so many `seconds` is apart from others in the time of a sign; `along`: by slices, (N,)."""
+    """Mean distance to the other videos during a sign; `along` has the distance per slice, (N,)."""
     first, last = (int(time / max(seconds, 1e-9) * len(along)) for time in (sign.start, sign.end))
     first = min(first, len(along) - 1)
     return float(along[first : max(last, first) + 1].mean())
@@ -142,7 +155,7 @@ def _steps(
     length: float,
     alarm_at: float | None,
 ) -> list[StepSeen]:
-    """How likely every step was done, the least likely first."""
+    """Return the probability of every step, least likely first."""
     usual, severity, found = expectations.usual, expectations.severity, []
     likely = usual.presence.probabilities(shown.evidence)
     for step in sorted({*usual.graph.steps, *range(len(names)), *severity.critical}):
@@ -176,7 +189,7 @@ def _reason(
     if sign.kind == "unknown":
         return f"{sign.end - sign.start:.0f} s match no known step"
     if sign.how == "apart":
-        return "the video differs most from those learned from here"
+        return "the video differs most from the training videos here"
     if sign.step is None:
         middle = _seconds(math.exp(usual.length.middle))
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
@@ -201,13 +214,14 @@ def _reason(
             return f"{name} was done {sign.how}, at {when:.0%} of the video; {usually:.0%} is usual"
         others = " and ".join(name_of(step, names) for step in sign.others)
         kept, together = _support(expectations, sign)
-        said = f"({kept} of {counted(together)} {'keeps' if kept == 1 else 'keep'} to this)"
+        support = f"({kept} of {counted(together)} {'keeps' if kept == 1 else 'keep'} to this)"
         if sign.how == "early":
-            return f"{name} was done before {others}, which must precede it {said}"
-        return f"{name} was done only after {others}, which it must precede {said}"
+            return f"{name} was done before {others}, which must precede it {support}"
+        return f"{name} was done only after {others}, which it must precede {support}"
     if sign.kind == "extra":
         fewer = sum(times < sign.measure for times in graph.times[sign.step])
-        return f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
+        videos = counted(graph.occurs[sign.step])
+        return f"{name} was done {sign.measure:.0f} times; {fewer} of {videos} do it less often"
     middle = _seconds(math.exp(usual.paces[sign.step].middle))
     parts = sum(one.step == sign.step for one in shown.occurrences)
     split = f" in {parts} parts" if parts > 1 else ""
@@ -215,7 +229,7 @@ def _reason(
 
 
 def _support(expectations: Expectations, sign: Sign) -> tuple[int, int]:
-    """How many videos keep the least kept of the relations, of those that do both steps."""
+    """Videos that keep the least supported relation, and videos that do both of its steps."""
     first, step = expectations.usual.graph.first, sign.step or 0
     pairs = [(other, step) if sign.how == "early" else (step, other) for other in sign.others]
     kept, swapped = min((first.get((a, b), 0), first.get((b, a), 0)) for a, b in pairs)

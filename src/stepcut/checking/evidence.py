@@ -1,5 +1,4 @@
-"""Evidence: every way in which one video differs from what is usual, each with the chance of it in
-a normal video."""
+"""Evidence: every deviation of one video, with its probability in a normal video."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -11,17 +10,17 @@ import numpy as np
 from stepcut.checking.observe import Observed
 from stepcut.checking.severity import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches
-from stepcut.checking.warping import ALONE, Beside, lay_beside
+from stepcut.checking.warping import UNALIGNED, Alignment, align_slices
 from stepcut.order.learn import Occurrence
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
-"""What a report tells apart."""
+"""The kinds of deviations in a report."""
 LEAST = 1e-6
-"""No chance counts as less than this."""
+"""Lower bound of all probabilities."""
 
 
 class Sign(NamedTuple):
-    """One way in which a video differs, and its chance in a normal video."""
+    """One deviation, and its probability (`chance`) in a normal video."""
 
     kind: str
     chance: float
@@ -29,20 +28,21 @@ class Sign(NamedTuple):
     end: float
     step: int | None = None
     others: tuple[int, ...] = ()
-    """The steps that it was exchanged with."""
+    """Steps that it was exchanged with."""
     how: str = ""
-    """Missed: fewer where it is done, but less often than is usual. Misordered: done too early
-    (before what must precede it) or too late. Unusual: short, long or apart."""
+    """`fewer` (missed): done, but less often than usual. `early` or `late` (misordered): done
+    before a precondition, or too late. `short`, `long` or `apart` (unusual).
+    """
     measure: float = 0.0
-    """Seconds spent, or times done; of a step that is missed, the probability that it was done."""
+    """Seconds or repetitions; for a missed step, the probability that it was done."""
     weight: float = 1.0
-    """By how much it counts. Misordered: in what share of videos the steps could have been
-    exchanged."""
+    """Weight of the sign. Misordered: share of videos in which the steps could have been exchanged.
+    """
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One video beside what is usual, by the severity of its steps."""
+    """One video compared with what is usual, given the severity of each step."""
 
     video: Observed
     usual: Usual
@@ -50,10 +50,9 @@ class Comparison:
 
     @cached_property
     def whole(self) -> Observed:
-        """The video with room, at the usual times, for the optional steps that it leaves out.
+        """The video with time added for the optional steps that it leaves out.
 
-        As many seconds as a step takes, times the share of the videos that do it, are what leaving
-        it out takes away.
+        Each adds its usual duration, times the share of the videos that do it, at its usual time.
         """
         video, usual = self.video, self.usual
         left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
@@ -73,8 +72,7 @@ class Comparison:
 
     @cached_property
     def late(self) -> dict[int, float]:
-        """How much later than usual each step comes, as a share of the video; free steps move
-        others by their length."""
+        """Delay of each step as a share of the video, less the time spent on free steps."""
         free, usually = self.severity.free, self.usual.times
         moved = sum(self.video.spent.get(step, 0.0) for step in free)
         moved /= max(self.whole.seconds, 1e-9)
@@ -86,16 +84,16 @@ class Comparison:
         return {step: math.copysign(max(abs(by) - moved, 0.0), by) for step, by in late.items()}
 
     @cached_property
-    def beside(self) -> Beside:
-        """The video laid beside those learned from."""
+    def alignment(self) -> Alignment:
+        """The video aligned with the training videos."""
         if self.video.slices is None:
-            return ALONE
+            return UNALIGNED
         severity = self.severity
-        return lay_beside(self.video.slices, self.usual.slices, severity.optional, severity.free)
+        return align_slices(self.video.slices, self.usual.slices, severity.optional, severity.free)
 
     @cached_property
     def signs(self) -> list[Sign]:
-        """Every way in which the video differs from what is usual, small and great."""
+        """Every deviation from what is usual, small or large."""
         video, usual, severity = self.video, self.usual, self.severity
         ordered = {step: one for step, one in video.first.items() if step not in severity.free}
         return [
@@ -109,19 +107,18 @@ class Comparison:
 
     @cached_property
     def amounts(self) -> dict[str, float]:
-        """How far the video differs in each way, 0 or so in a usual one.
+        """Amount of deviation per measure, near 0 in a usual video.
 
-        `length`: by how much its log seconds are less; `timing`: how far its steps are from their
-        usual times, in the mean; `missed`: the sum over steps of -ln of the chance of as little
-        evidence in a normal video, and of being done fewer times; the other kinds: the sum of -ln
-        of the chances, by their weight, beyond what one step of all shows by chance; `apart`: ln of
-        how far it is apart from the others when it is laid beside them.
+        `length`: negative log seconds. `timing`: mean distance of steps from their usual times.
+        `missed`: sum over steps of -ln of the probability of as little evidence, or as few
+        repetitions. `apart`: log distance from the aligned training videos. The other kinds:
+        weighted sum of -ln of the probabilities, beyond what one of K steps shows by chance.
         """
         away = [abs(late) for late in self.late.values()]
         amounts = {
             "length": -math.log(max(self.whole.seconds, 1e-3)),
             "timing": float(np.mean(away)) if away else 0.0,
-            "apart": self.beside.apart,
+            "apart": self.alignment.apart,
         }
         for kind in KINDS:
             by_chance = 0.0 if kind == "missed" else math.log(max(len(self.usual.paces), 1))
@@ -130,8 +127,8 @@ class Comparison:
         return amounts
 
     def untimely(self, chance: float) -> list[Sign]:
-        """The step that is farthest from its usual time, if any; `chance`: of steps as far away as
-        these."""
+        """The step farthest from its usual time, if any; `chance` is the probability of this
+        distance."""
         if not (late := self.late):
             return []
         step = max(late, key=lambda one: abs(late[one]))
@@ -140,9 +137,9 @@ class Comparison:
         return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
     def apart(self, chance: float) -> list[Sign]:
-        """The stretch in which the video is least like the others; `chance`: of a video as far
-        apart as this."""
-        along = self.beside.along
+        """The part in which the video differs most from the others; `chance` is the probability of
+        this."""
+        along = self.alignment.along
         if not along.any():
             return []
         most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())
@@ -151,17 +148,16 @@ class Comparison:
         return [Sign("unusual", chance, float(start), float(end), how="apart")]
 
 
-def _missed(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
-    """Every step by how likely it is missing, though normal videos do it: chance = 1 - P(usually
-    done) P(not done).
+def _missed(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
+    """Every step with chance = 1 - P(usually done) P(not done).
 
-    A step that is not in the segmentation was due before the first step that it must precede, and
-    after the last one before that which must precede it.
+    A step outside the segmentation was due before the first step that it must precede, and after
+    the last of its preconditions before that.
     """
     signs, graph, first = [], usual.graph, video.first
     done = usual.presence.probabilities(video.evidence)
     for step in graph.steps:
-        if step in wishes.optional:
+        if step in severity.optional:
             continue
         likely = float(done[step]) if step < len(done) else float(step in first)
         chance = 1 - (1 - usual.missing(step)) * (1 - likely)
@@ -177,15 +173,14 @@ def _missed(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
     return signs
 
 
-def _fewer(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
-    """A step that is done, but less often than is usual; which of its times is missing is not
-    known."""
+def _fewer(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
+    """Steps done less often than usual; the sign spans all occurrences."""
     signs = []
     for step, done in video.by_step.items():
         times = len(done)
         if (
             step in usual.paces
-            and step not in wishes.optional
+            and step not in severity.optional
             and times < usual.graph.usual_times(step)
         ):
             chance = usual.fewer(step, times)
@@ -198,11 +193,10 @@ def _fewer(video: Observed, usual: Usual, wishes: Severity) -> list[Sign]:
 
 
 def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
-    """The fewest steps that explain every pair that is the other way round than in most videos.
+    """The fewest steps that explain every pair in an unusual order.
 
-    One step done far too late stands behind many others: it is named, once, and not all of them.
-    Found greedily: the step in the most (and rarest) exchanges first; of two alike, the one that
-    was done too early.
+    A greedy search takes the step in the most and rarest exchanges first; of two equal steps, the
+    one done too early. So one late step is reported once, and not every step that it follows.
     """
     counts = usual.graph.first
     swaps = {
@@ -223,7 +217,7 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
         own, how = (early, "early") if sum(early.values()) >= sum(late.values()) else (late, "late")
         most = max([*early.values(), *late.values()])
         rarest = {other: nats for other, nats in own.items() if nats > most - 1e-9} or own
-        # Those next to it in the graph: the others follow from them.
+        # Only its direct neighbours in the graph: the others follow from them.
         beyond = usual.graph.after if how == "early" else usual.graph.before
         others = tuple(other for other in sorted(rarest) if not (beyond(other) & rarest.keys()))
         pairs = [pair for pair, nats in swaps.items() if step in pair and nats > most - 1e-9]
@@ -237,7 +231,7 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
 
 
 def _extra(video: Observed, usual: Usual) -> list[Sign]:
-    """A step done more often than most videos do it; dated to the first time too many."""
+    """Steps done more often than in most videos, at the first surplus repetition."""
     signs = []
     for step, done in video.by_step.items():
         times = len(done)
@@ -249,7 +243,7 @@ def _extra(video: Observed, usual: Usual) -> list[Sign]:
 
 
 def _unusual(video: Observed, usual: Usual, whole: float) -> list[Sign]:
-    """How far the seconds of each step, and of the `whole`, lie from what is usual."""
+    """Deviation of the duration of each step, and of the `whole` video."""
     signs = []
     for step, seconds in video.spent.items():
         if step in usual.paces:
@@ -263,15 +257,14 @@ def _unusual(video: Observed, usual: Usual, whole: float) -> list[Sign]:
 
 
 def _rarer(pace: Scale, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
-    """The side, short or long, on which a duration lies; the chance is that of lying as far out on
-    either side."""
+    """Whether a duration is short or long, and the two-sided probability."""
     less = pace.less(seconds)
     how = "short" if less < 0.5 else "long"
     return Sign("unusual", 2 * min(less, 1 - less), start, end, step, how=how, measure=seconds)
 
 
 def _unknown(video: Observed, usual: Usual) -> list[Sign]:
-    """Stretches newer than the newest hundredth of normal frames, by how long they last."""
+    """Parts whose novelty exceeds that of 99 % of normal frames, by their duration."""
     return [
         Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b)
         for a, b in new_stretches(video, usual.new)

@@ -1,5 +1,4 @@
-"""Expectations: what a normal video looks like, how far it may stray, and what a check will find by
-that."""
+"""Expectations: what normal videos look like, how far they may deviate, and detection rates."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -11,13 +10,13 @@ from scipy.special import ndtri
 
 from stepcut.checking.presence import Presence
 from stepcut.checking.score import (
-    BELIEVED,
-    Planted,
+    PRIOR_SPREADS,
+    Altered,
+    contributions,
+    contributions_beside,
     find_limit,
     set_limits,
-    total_worth,
-    worths,
-    worths_beside,
+    total_contribution,
 )
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
@@ -30,82 +29,79 @@ from stepcut.order.orders import counted
 SOME = 8
 """Names of one group that a sentence lists."""
 LARGEST = 1e6
-"""No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
+"""Larger amounts mean a damaged file: amounts are logarithms and shares."""
 
 
 @dataclass(frozen=True)
 class Expectations:
-    """What a normal video looks like, and how far it may stray from that."""
+    """What a normal video looks like, and how far it may deviate."""
 
     usual: Usual
     scales: dict[str, Scale]
-    """What amounts are usual, for each way of straying."""
+    """Usual amount of each measure."""
     amounts: dict[str, tuple[float, ...]]
-    """For each way, by how much every video learned from strays, judged by the others; empty where
-    there are no others, and in procedures of version 0.1.0."""
+    """Amounts of every reference video, by measure, compared with the others; empty for one video.
+    """
     limit: float
-    """The total beyond which a video is called wrong where amounts are not known."""
+    """Total that raises an alarm, if amounts are unknown."""
     false_alarms: float
-    """The share of normal videos that may be called wrong, as asked for."""
+    """Requested share of normal videos that may raise an alarm."""
     promised: float
-    """The share that the limit is set for: the one asked for, or the least that can be told from so
-    few videos."""
+    """False-alarm rate of the limit: the requested rate, or the least possible with so few videos.
+    """
     alarmed: float
-    """The share of the videos learned from beyond the limit, each judged by what the others say."""
+    """Share of the training videos beyond the limit, each compared with the others."""
     task: TaskModel = field(default_factory=lambda: TaskModel.from_json(None))
     detects: dict[str, float] = field(default_factory=dict)
-    """What share of deviations would be found: `missing step`, `missing half`, `exchanged
-    steps`."""
+    """Detection rate of `missing step`, `missing half` and `exchanged steps`."""
     severity: Severity = field(default_factory=Severity)
     videos: tuple[str, ...] = ()
-    """The names of the videos that `amounts` are of: those that count as normal."""
+    """Names of the reference videos, in the order of `amounts`."""
     groups: tuple[tuple[str, ...], ...] = ()
-    """The names of the videos of each of two tasks, where they seem to show two."""
-    planted: dict[str, Planted] = field(default_factory=dict)
-    """The changed videos that `detects` tells of."""
+    """Names of the videos of each of two tasks, if there seem to be two."""
+    altered: dict[str, Altered] = field(default_factory=dict)
+    """The altered videos that `detects` is estimated from."""
 
     def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
-        """What each way of straying adds to the total, and all evidence in one score; `new`: the
-        amounts of a video.
+        """Return each measure's contribution to the total, and the score; `new` has the amounts of
+        a video.
 
-        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it
-        depends on the sum of all evidence alone: the limit is one normal video's total and varies
-        much.
+        The score is from 0 to 1 within the limit and from 1 to 2 beyond it. Within each range it
+        depends on the total alone, because the limit rests on a single normal video and varies.
         """
-        worth = worths(new, self.scales)
-        total, limit = sum(worth.values()), self.limit
+        parts = contributions(new, self.scales)
+        total, limit = sum(parts.values()), self.limit
         if self.amounts:
-            beside = worths_beside(self.amounts, new)
-            limit = find_limit(total_worth(beside), self.false_alarms)
-        return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth) > limit))
+            beside = contributions_beside(self.amounts, new)
+            limit = find_limit(total_contribution(beside), self.false_alarms)
+        return parts, float(
+            (1 + total / (1 + abs(total))) / 2 + (total_contribution(parts) > limit)
+        )
 
     def without(self, mistakes: Collection[str]) -> Self:
-        """The same, where a person says that the videos `mistakes` hold mistakes: they are no
-        normal ones, so they do not say how far a normal one may stray.
+        """Exclude videos that contain `mistakes` from the reference set, and set the limits again.
 
-        What is usual is still told by all of them: that a few do it otherwise changes little,
-        whereas one that strays far sets the limit. Those that are left and a new one are still
-        compared alike, so the promise holds.
+        The usual steps, orders and durations still come from all videos: a few mistakes change them
+        little, but one unusual video can set the limit.
         """
         kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
-        if len(kept) in (0, len(self.videos)):  # none would be left to compare with
+        if len(kept) in (0, len(self.videos)):
             return self
         amounts = {
             way: tuple(values[place] for place in kept) for way, values in self.amounts.items()
         }
-        planted = {kind: changed.among(kept) for kind, changed in self.planted.items()}
-        limits = set_limits(amounts, planted, self.false_alarms)
+        altered = {kind: changed.among(kept) for kind, changed in self.altered.items()}
+        limits = set_limits(amounts, altered, self.false_alarms)
         return replace(self, videos=tuple(self.videos[place] for place in kept), **limits)
 
     @property
     def normal(self) -> int:
-        """How many videos count as normal."""
+        """Number of reference videos."""
         return len(self.amounts["length"]) if self.amounts else self.usual.graph.videos
 
     @property
     def mixed(self) -> str:
-        """That the videos seem to show two tasks, which ones, and what to do; nothing where they
-        show one."""
+        """A warning if the videos seem to show two tasks, else empty."""
         if not self.groups:
             return ""
         lists = [
@@ -114,39 +110,33 @@ class Expectations:
         counts = " and ".join(counted(len(names)) for names in self.groups)
         return (
             f"These videos seem to show two tasks ({counts}): {lists[0]}; and {lists[1]}. "
-            "If so, put each task into a folder of its own, and learn them separately."
+            "If so, put each task into its own folder, and learn them separately."
         )
 
     @property
     def oddest(self) -> list[str]:
-        """The names of the videos that count as normal, those that stray most first."""
-        totals = total_worth(worths(self.amounts, self.scales)) if self.videos else []
+        """Names of the reference videos, most unusual first."""
+        totals = total_contribution(contributions(self.amounts, self.scales)) if self.videos else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
 
     @property
     def forecast(self) -> str:
-        """What a check will be able to find with these videos, in one sentence; an estimate from
-        changed videos."""
+        """Expected detection rate of a check, in one or two sentences."""
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
-        said = f"Expected detection rate with {counted(self.normal)}: {self._found}."
+        rate = f"Expected detection rate with {counted(self.normal)}: {self._found}."
         if self.promised <= self.false_alarms:
-            return said
-        enough = (
-            math.ceil(1 / self.false_alarms) - 1
-        )  # the fewest n with 1 / (n + 1) no more than what is asked for
+            return rate
+        enough = math.ceil(1 / self.false_alarms) - 1  # least n with 1 / (n + 1) <= false_alarms
         return (
-            f"{said} False alarms: up to {100 * self.promised:.0f} % of normal videos; {enough} videos are "
-            f"needed for {100 * self.false_alarms:.0f} %."
+            f"{rate} False alarms: up to {100 * self.promised:.0f} % of normal videos; "
+            f"{enough} videos are needed for {100 * self.false_alarms:.0f} %."
         )
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval,
-        every video counting once, for what is found in one of its changed videos is mostly found in
-        the others.
-        """
-        changed = {kind: len(set(planted.of)) for kind, planted in self.planted.items()}
+        """90 % Wilson interval of each rate in `detects`; every training video counts once."""
+        changed = {kind: len(set(altered.of)) for kind, altered in self.altered.items()}
         return {
             kind: _wilson(share, changed.get(kind) or self.normal)
             for kind, share in self.detects.items()
@@ -154,15 +144,15 @@ class Expectations:
 
     @property
     def advice(self) -> str:
-        """Which videos to look at, as they may hold mistakes, and what a check finds without the
-        first of them; nothing where they are too few."""
+        """Which videos to inspect for mistakes, and the detection rate without the first one."""
         if len(self.videos) < 3:
             return ""
         first, *others = self.oddest[:3]
         less = self.without([first])._found
         return (
-            f"{first} differs most from the others, then {' and '.join(others)}. Exclude a recording that contains a "
-            f"mistake from the reference set; without {first}: {less}."
+            f"{first} differs most from the others, then {' and '.join(others)}. "
+            "Exclude a recording that contains a mistake from the reference set; "
+            f"without {first}: {less}."
         )
 
     @property
@@ -175,7 +165,7 @@ class Expectations:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object; `from_json` reads it."""
+        """Return a JSON-able object."""
         return {
             "graph": self.usual.graph.to_json(),
             "paces": [[step, *pace] for step, pace in sorted(self.usual.paces.items())],
@@ -201,15 +191,14 @@ class Expectations:
             "groups": [list(names) for names in self.groups],
             "planted": {
                 kind: {"of": changed.of, **changed.amounts}
-                for kind, changed in self.planted.items()
+                for kind, changed in self.altered.items()
             },
             "forecast": self.forecast,
         }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again; of version 0.2.0, what a normal video looks like and no
-        limits."""
+        """Read the result of `to_json`; files of version 0.2.0 have no limits."""
         try:
             if "clarity" in record:
                 nothing: dict[str, Any] = {
@@ -232,19 +221,19 @@ class Expectations:
                 slices=tuple(map(Slices.from_json, record["outlines"])),
                 presence=Presence.from_json(record["presence"]),
             )
-            scales = {way: _read_scale(*record["scales"][way]) for way in BELIEVED}
+            scales = {way: _read_scale(*record["scales"][way]) for way in PRIOR_SPREADS}
             amounts = _read_amounts(record["amounts"])
             task, names = TaskModel.from_json(record["task"]), tuple(map(str, record["videos"]))
             drawn = [rows for rows in (task.centres, *(o.rows for o in usual.slices)) if len(rows)]
             if len({rows.shape[1] for rows in drawn}) > 1:
-                raise ValueError("what steps and videos look like has rows of several lengths")
+                raise ValueError("task and slices have rows of different lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):
-                raise ValueError("paces has a step that the graph has not")
+                raise ValueError("paces has a step that is not in the graph")
             detects = {str(kind): float(share) for kind, share in record["detects"].items()}
             if not all(0 <= share <= 1 for share in detects.values()):
                 raise ValueError("detects has a number that is not a share")
             if names and len(names) != len(amounts.get("length", ())):
-                raise ValueError("videos has not one name for each of its amounts")
+                raise ValueError("videos needs one name for each of its amounts")
             return cls(
                 usual,
                 scales,
@@ -257,18 +246,17 @@ class Expectations:
                 detects,
                 videos=names,
                 groups=tuple(tuple(map(str, one)) for one in record.get("groups", ())),
-                planted={k: _read_planted(one, amounts) for k, one in record["planted"].items()},
+                altered={k: _read_altered(one, amounts) for k, one in record["planted"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ProcedureError(
-                f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
-                "check.json is damaged, or older than version 0.3.0. Learn the procedure again."
+                f"check.json is damaged or older than version 0.3.0 "
+                f"({type(error).__name__}: {error}). Learn the procedure again."
             ) from error
 
 
 def _wilson(share: float, videos: int) -> tuple[float, float]:
-    """The shares between which the true one lies in nine of ten cases, when `share` of so many
-    videos was counted.
+    """90 % interval of a share that was counted in this many videos.
 
     (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """
@@ -286,20 +274,20 @@ def _read_scale(middle: float, spread: float, videos: int) -> Scale:
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     amounts = {way: tuple(map(float, values)) for way, values in record.items()}
     if amounts and (
-        amounts.keys() != BELIEVED.keys()
+        amounts.keys() != PRIOR_SPREADS.keys()
         or len({len(values) for values in amounts.values()} | {0}) != 2
     ):
-        raise ValueError("amounts has not one number for each way of straying and each video")
+        raise ValueError("amounts needs one number for each measure and video")
     if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
-        raise ValueError(f"amounts has a number that is none, or beyond {LARGEST:g}")
+        raise ValueError(f"amounts has an invalid number, or one beyond {LARGEST:g}")
     return amounts
 
 
-def _read_planted(record: Mapping[str, Any], learned: Mapping[str, Sequence[float]]) -> Planted:
+def _read_altered(record: Mapping[str, Any], learned: Mapping[str, Sequence[float]]) -> Altered:
     of, videos = tuple(map(int, record["of"])), len(learned.get("length", ()))
     amounts = (
         _read_amounts({way: values for way, values in record.items() if way != "of"}) if of else {}
     )
     if of and (not 0 <= min(of) <= max(of) < videos or len(amounts["length"]) != len(of)):
-        raise ValueError("planted has not one number for each changed video")
-    return Planted(of, amounts or dict.fromkeys(BELIEVED, ()))
+        raise ValueError("planted needs one number for each altered video")
+    return Altered(of, amounts or dict.fromkeys(PRIOR_SPREADS, ()))

@@ -1,5 +1,4 @@
-"""Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it
-is."""
+"""Observe: extract occurrences, evidence, novelty and slices from the segmentation of one video."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,41 +23,40 @@ SMOOTHING = 4.0
 
 @dataclass(frozen=True)
 class Observed:
-    """What the evidence is drawn from."""
+    """What one video shows."""
 
     occurrences: list[Occurrence]
     seconds: float
     rate: float
     novelty: Floats | None = None
-    """(T,), smoothed."""
+    """Smoothed novelty, (T,)."""
     evidence: Floats = field(default_factory=lambda: np.zeros(0))
-    """(K,): how long each step shows clearly, see `presence`."""
+    """Evidence for each step, (K,); see `presence`."""
     embedding: Floats | None = None
-    """(T, p): where each frame lies."""
+    """Embedded rows, (T, p)."""
     prototypes: dict[int, Floats] | None = None
-    """The mean (p,) of the embedding of each step that is done."""
+    """Mean embedding (p,) of each shown step."""
     slices: Slices | None = None
-    """What it looks like from beginning to end."""
+    """The video in slices of equal length."""
 
     @cached_property
     def by_step(self) -> dict[int, list[Occurrence]]:
-        """The occurrences of each step that is done, in the order of time."""
+        """Occurrences of each step, in order of time."""
         return grouped((one.step, one) for one in self.occurrences)
 
     @cached_property
     def first(self) -> dict[int, Occurrence]:
-        """When each step is first done in earnest, in the order of time."""
+        """First long occurrence of each step, in order of time."""
         return first_times(self.occurrences)
 
     @cached_property
     def spent(self) -> dict[int, float]:
-        """Seconds spent on each step that is done."""
+        """Seconds spent on each step."""
         return {step: sum(one.spent for one in done) for step, done in self.by_step.items()}
 
     @cached_property
     def mean_times(self) -> dict[int, float]:
-        """When each step is done in the mean, from 0 at the beginning of the video to 1 at its
-        end."""
+        """Mean time of each step, from 0 (start of the video) to 1 (end)."""
         return {
             step: sum(one.spent * (one.start + one.end) / 2 for one in done)
             / (self.spent[step] * self.seconds)
@@ -73,10 +71,9 @@ def observe(
     novelty: Floats | None = None,
     embedding: Floats | None = None,
 ) -> Observed:
-    """Gather what one video shows: its `labels` (T,), probabilities (T, K), novelty (T,) and
-    embedding (T, p).
+    """Summarize one video: labels (T,), probabilities (T, K), novelty (T,) and embedding (T, p).
 
-    Without probabilities the labels are taken as certain.
+    Without probabilities the labels count as certain.
     """
     for name, rows in {
         "probabilities": probabilities,
@@ -88,9 +85,9 @@ def observe(
                 f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label."
             )
     numbers = np.asarray(labels, dtype=np.int64)
-    prototypes = sure = slices = None
+    prototypes = confidence = slices = None
     if probabilities is not None and len(probabilities):
-        sure = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
+        confidence = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
         evidence = step_evidence(probabilities, rate)
     else:
         evidence = np.log1p(np.bincount(numbers[numbers >= 0]) / rate)
@@ -101,7 +98,7 @@ def observe(
         }
         slices = slice_video(embedding, numbers)
     return Observed(
-        find_occurrences(numbers, rate, sure),
+        find_occurrences(numbers, rate, confidence),
         len(numbers) / rate,
         rate,
         None if novelty is None else smooth(np.asarray(novelty), rate),
@@ -113,7 +110,7 @@ def observe(
 
 
 def smooth(values: Floats, rate: float) -> Floats:
-    """The mean of values (T,) over a few seconds around each frame."""
+    """Moving average of values (T,) over `SMOOTHING` seconds."""
     if not len(values):
         return values
     width = min(max(1, round(SMOOTHING * rate)), len(values))
@@ -121,7 +118,7 @@ def smooth(values: Floats, rate: float) -> Floats:
     return np.asarray(np.convolve(padded, np.ones(width) / width, mode="valid"))
 
 
-def some_of(given: Sequence[T], most: int) -> list[T]:
-    """As many as `most` of what is given, from the first to the last."""
-    places = np.linspace(0, len(given) - 1, min(most, len(given))).round().astype(int)
-    return [given[place] for place in places]
+def some_of(items: Sequence[T], most: int) -> list[T]:
+    """At most `most` items, evenly spaced from first to last."""
+    places = np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)
+    return [items[place] for place in places]

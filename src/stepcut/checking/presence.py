@@ -1,21 +1,18 @@
-"""Presence: how likely each step was done in a video, calibrated on videos that were left out of
-learning.
+"""Presence: the calibrated probability that a video shows each step.
 
-The evidence for step k in a video with step probabilities p_tk, `rate` rows a second, is how long
-it shows clearly,
+The evidence for step k in a video with step probabilities p_tk at `rate` rows per second is
 
     e_k = ln(1 + sum over t of p_tk^3 / rate)
 
-Each video learned from is seen as a new one (left out), once as it is and once without the rows of
-step k. With a_k and b_k the mean evidence of step k where it is done and where its rows are
-removed, drawn towards the means of all steps, and s the spread around these means, the log-odds of
-two normal distributions are
+Each training video is held out in turn, once as it is and once without the rows of step k. a_k and
+b_k are the mean evidence of step k with and without its rows, shrunk towards the means of all
+steps. s is the spread around these means. The log-odds of two normal distributions are
 
     l_k = (a_k - b_k) (e_k - (a_k + b_k) / 2) / s^2
 
 and the probability is 1 / (1 + exp(-slope l_k - bias)). Slope and bias are fitted to the same
-videos, each judged by the means of the others (Platt 1999). Done and removed count alike: the
-probability is for even odds beforehand.
+videos, each scored with the means of the others (Platt 1999). Both cases have the same weight, so
+the prior odds are 1.
 """
 
 from collections.abc import Mapping
@@ -29,19 +26,19 @@ from scipy.optimize import minimize
 Floats = NDArray[np.floating[Any]]
 
 SEEN, UNSEEN = 0.75, 0.25
-"""From SEEN up a step counts as seen, below UNSEEN as not seen."""
+"""Steps at or above SEEN count as seen, steps below UNSEEN as not seen."""
 PRIOR = 2.0
-"""How many videos the means of all steps count for in those of one step."""
+"""Weight of the means of all steps, in videos."""
 SPREAD = 0.5
-"""The spread of the evidence that is assumed before any video is seen, worth PRIOR videos."""
+"""Prior spread of the evidence, worth PRIOR videos."""
 STIFF = 3.0
-"""How firmly slope and bias are held at 1 and 0, as the inverse of a variance."""
+"""Inverse prior variance of slope and bias around 1 and 0."""
 LARGEST = 1e3
-"""No number of this model is larger; a file that says so is damaged."""
+"""Larger numbers mean that the file is damaged."""
 
 
 def word_for(probability: float) -> str:
-    """A probability that a step was done in a word: `seen`, `not sure` or `not seen`.
+    """Describe a probability: `seen`, `not sure` or `not seen`.
 
     >>> [word_for(p) for p in (0.9, 0.5, 0.1)]
     ['seen', 'not sure', 'not seen']
@@ -50,16 +47,16 @@ def word_for(probability: float) -> str:
 
 
 def step_evidence(probabilities: NDArray[Any], rate: float) -> Floats:
-    """How long each step shows clearly, as ln(1 + seconds): (K,) from probabilities (T, K)."""
+    """Evidence for each step as ln(1 + seconds), (K,), from step probabilities (T, K)."""
     return np.asarray(np.log1p((np.asarray(probabilities, dtype=np.float64) ** 3).sum(0) / rate))
 
 
 @dataclass(frozen=True)
 class Presence:
-    """The evidence that is usual for each step where it is done and where it is not."""
+    """Usual evidence of each step when it is done and when it is not."""
 
     done: tuple[float, ...] = ()
-    """a_k; of a step that no video does, the mean of all steps."""
+    """a_k; the mean of all steps if no video shows step k."""
     absent: tuple[float, ...] = ()
     """b_k."""
     spread: float = SPREAD
@@ -67,7 +64,7 @@ class Presence:
     bias: float = 0.0
 
     def probabilities(self, evidence: Floats) -> Floats:
-        """How likely each step was done, (K,), from the evidence of one video, (K,)."""
+        """Probability that each step was done, (K,), from the evidence of one video, (K,)."""
         count = len(self.done)
         seen = np.zeros(count)
         seen[: len(evidence)] = evidence[:count]
@@ -75,57 +72,58 @@ class Presence:
         return _logistic(self.slope * odds + self.bias)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object."""
+        """Return a JSON-able object."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again."""
+        """Read the result of `to_json`."""
         done, absent = (tuple(map(float, record[key])) for key in ("done", "absent"))
         model = cls(done, absent, *(float(record[key]) for key in ("spread", "slope", "bias")))
         numbers = [*done, *absent, model.spread, model.slope, model.bias]
         if len(done) != len(absent) or not (np.abs(numbers) < LARGEST).all() or model.spread <= 0:
-            raise ValueError("presence has not one finite number for each step")
+            raise ValueError("presence needs one finite number for each step")
         return model
 
 
 def learn_presence(done: Floats, absent: Floats) -> Presence:
-    """From the evidence (N, K) in each video for each step: as it is, and with the step's rows
-    removed.
+    """Learn from the evidence (N, K) of each video, as it is and with the rows of the step removed.
 
-    NaN where a video does not do a step.
+    NaN marks a step that a video does not show.
     """
-    known = ~np.isnan(done)
-    if not known.any():
+    shown = ~np.isnan(done)
+    if not shown.any():
         return Presence()
-    middles = [(_means(values, known), values) for values in (done, absent)]
-    left = np.concatenate([(values - mean)[known] for mean, values in middles])
+    middles = [(_means(values, shown), values) for values in (done, absent)]
+    left = np.concatenate([(values - mean)[shown] for mean, values in middles])
     spread = float(np.sqrt(((left**2).sum() + PRIOR * SPREAD**2) / (len(left) + PRIOR)))
-    there, gone = (_means(values, known, without=True) for values in (done, absent))
-    odds = np.concatenate([_log_odds(seen, there, gone, spread)[known] for seen in (done, absent)])
-    slope, bias = _fit_logistic(odds, np.repeat([1.0, 0.0], known.sum()))
+    there, gone = (_means(values, shown, without=True) for values in (done, absent))
+    odds = np.concatenate([_log_odds(seen, there, gone, spread)[shown] for seen in (done, absent)])
+    slope, bias = _fit_logistic(odds, np.repeat([1.0, 0.0], shown.sum()))
     (usual, _), (without, _) = middles
     return Presence(tuple(usual.tolist()), tuple(without.tolist()), spread, slope, bias)
 
 
-def _means(values: Floats, known: NDArray[np.bool_], without: bool = False) -> Floats:
-    """The mean of each step over the videos that do it, (K,), drawn towards that of all; or, for
-    each video, `without` it, (N, K)."""
-    given = np.where(known, values, 0.0)
-    total, count = given.sum(axis=0), known.sum(axis=0)
+def _means(values: Floats, shown: NDArray[np.bool_], without: bool = False) -> Floats:
+    """Shrunken mean of each step over the videos that show it, (K,).
+
+    `without` leaves out each video in turn, (N, K).
+    """
+    filled = np.where(shown, values, 0.0)
+    total, count = filled.sum(axis=0), shown.sum(axis=0)
     if without:
-        total, count = total - given, count - known
-    return np.asarray((total + PRIOR * values[known].mean()) / (count + PRIOR))
+        total, count = total - filled, count - shown
+    return np.asarray((total + PRIOR * values[shown].mean()) / (count + PRIOR))
 
 
 def _log_odds(evidence: Floats, done: Floats, absent: Floats, spread: float) -> Floats:
-    # Where the step is done there is never less evidence than without it.
+    # A step that is done never has less evidence than one that is not.
     gap = np.maximum(done - absent, 0.0)
     return np.asarray(gap * (evidence - (done + absent) / 2) / spread**2)
 
 
 def _fit_logistic(odds: Floats, true: Floats) -> tuple[float, float]:
-    """Slope and bias of a logistic regression, held near 1 and 0."""
+    """Fit slope and bias of a logistic regression, shrunk towards 1 and 0."""
     sign, start = np.where(true > 0, 1.0, -1.0), np.array([1.0, 0.0])
 
     def loss(weights: Floats) -> tuple[float, Floats]:

@@ -1,4 +1,4 @@
-"""Report: what a check found in one video, for people, programs and notebooks."""
+"""The report of a check, as text, JSON, HTML and a pandas table."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -13,13 +13,12 @@ from stepcut.tables import data_frame
 from stepcut.timeline import clock
 
 EXIT_CODES = {"fine": 0, "deviations": 1, "error": 2, "another task": 3, "inconclusive": 4}
-"""The exit code of each verdict on a video."""
+"""Exit code of `stepcut check` for each verdict."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One deviation: what, when (seconds; for a missed step, when it was due), which step, how
-    sure, and why."""
+    """One deviation. For a missed step, `start` and `end` give the time at which it was due."""
 
     kind: str
     """missed, misordered, extra, unusual or unknown."""
@@ -31,7 +30,7 @@ class Finding:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object."""
+        """Return a JSON-able object."""
         return {
             name: round(value, 3) if isinstance(value, float) else value
             for name, value in asdict(self).items()
@@ -39,7 +38,7 @@ class Finding:
 
     def __str__(self) -> str:
         when = f"{clock(self.start)} to {clock(self.end)}"
-        return f"{when}  {self.kind:<10}  {self.reason} ({self.confidence:.0%} sure)"
+        return f"{when}  {self.kind:<10}  {self.reason} (confidence {self.confidence:.0%})"
 
 
 @dataclass(frozen=True)
@@ -49,23 +48,24 @@ class StepSeen:
     step: int
     name: str
     probability: float
-    """How likely it was done, at even odds beforehand; calibrated on videos that were left out of
-    learning."""
+    """Calibrated probability that the step was done, at prior odds of 1."""
     times: tuple[tuple[float, float], ...]
-    """When it was done, (start, end) in seconds, by the segmentation."""
+    """Segments of the step, (start, end) in seconds."""
     share_of_videos: float
-    """In how many of the videos learned from it is found, 0 to 1; without labels each is segmented
-    as if it were new."""
+    """Share of the training videos that show the step, 0 to 1.
+
+    Without labels, each training video is segmented as if it were new.
+    """
     alarm_at: float = NEVER
-    """From which probability of being missing it raises an alarm by itself; above 1: never."""
+    """Probability of being missing at which the step raises an alarm by itself; above 1, never."""
 
     @property
     def seen(self) -> str:
-        """The probability in a word: `seen`, `not sure` or `not seen`."""
+        """The probability in words: `seen`, `not sure` or `not seen`."""
         return word_for(self.probability)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object."""
+        """Return a JSON-able object."""
         return {
             "step": self.step,
             "name": self.name,
@@ -79,9 +79,7 @@ class StepSeen:
         return self._line(self.name)
 
     def _repr_html_(self) -> str:
-        return self._line(
-            f"<bdi>{escape(self.name)}</bdi>"
-        )  # by itself: it may be written from right to left
+        return self._line(f"<bdi>{escape(self.name)}</bdi>")  # names may be right-to-left
 
     def _line(self, name: str) -> str:
         when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
@@ -90,36 +88,31 @@ class StepSeen:
 
 @dataclass(frozen=True)
 class Report:
-    """What `check` found in one video; `ok` when nothing goes beyond what normal videos show."""
+    """Result of checking one video; `ok` is true if no deviation was found."""
 
     video: str
     seconds: float
     findings: list[Finding]
-    """The reasons, the strongest first."""
+    """Deviations, strongest first."""
     score: float
-    """All evidence in one number, from 0 to 2: above 1 is an alarm."""
+    """All evidence in one number from 0 to 2; above 1 is an alarm."""
     steps: list[StepSeen]
-    """Every step of the procedure, whether or not anything is wrong with it."""
+    """Every step of the procedure, least likely first."""
     task_distance: float
-    """How far the video is from this task; above 1 it shows another one."""
+    """Distance from the learned task; above 1, the video shows another task."""
     false_alarms: float
-    """The share of normal videos that may be called wrong, as asked for when the procedure was
-    learned."""
+    """Share of normal videos that may raise an alarm, as set when the procedure was learned."""
     promised: float = 0.0
-    """The share that the limit is set for; more than was asked for where the videos were too few to
-    tell."""
+    """False-alarm rate of the limit. It exceeds `false_alarms` if there are too few training
+    videos."""
     learned: int = 0
-    """How many of the videos that the procedure was learned from count as normal: what is promised
-    rests on these."""
+    """Number of training videos in the reference set."""
     alarms: tuple[str, ...] = ()
-    """Steps that raise an alarm by themselves, as they are critical or beyond `alarm_at`, whatever
-    the score."""
+    """Steps that raise an alarm by themselves: critical steps, or steps beyond `alarm_at`."""
     detection: Mapping[str, float] = field(default_factory=dict)
-    """What share of deviations this procedure would find: `missing step`, `missing half`,
-    `exchanged steps`."""
+    """Expected detection rate of `missing step`, `missing half` and `exchanged steps`."""
     min_detection: float | None = None
-    """Where no deviation is found and `missing step` is less likely to be found than this, it is
-    inconclusive."""
+    """Below this detection rate of a missing step, a video without deviations is inconclusive."""
 
     @property
     def ok(self) -> bool:
@@ -128,18 +121,18 @@ class Report:
 
     @property
     def inconclusive(self) -> bool:
-        """Whether no deviation was found by a check that would not find enough of them."""
+        """Whether no deviation was found, but the detection rate is below `min_detection`."""
         least = self.min_detection
         return self.ok and least is not None and self.detection.get("missing step", 0.0) < least
 
     @property
     def power(self) -> str:
-        """What this procedure can find, in a sentence."""
+        """The detection rate in one sentence."""
         return describe_power(self.detection)
 
     @property
     def other_task(self) -> bool:
-        """Whether the video does not show the task that was learned."""
+        """Whether the video shows another task."""
         return self.task_distance > 1
 
     @property
@@ -151,34 +144,33 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """That of `stepcut check`, see `EXIT_CODES`."""
+        """Exit code of `stepcut check`, from `EXIT_CODES`."""
         return EXIT_CODES[self.verdict]
 
     @property
     def missed(self) -> list[Finding]:
-        """Steps that were not done, or less often than is usual."""
+        """Steps that are missing, or done less often than usual."""
         return self._of("missed")
 
     @property
     def extra(self) -> list[Finding]:
-        """Steps done more often than in the videos that were learned from."""
+        """Steps that are done more often than in the training videos."""
         return self._of("extra")
 
     @property
     def misordered(self) -> list[Finding]:
-        """Steps done before what must precede them, after what they must precede, or far from their
-        usual time."""
+        """Steps that are done in the wrong order, or far from their usual time."""
         return self._of("misordered")
 
     @property
     def unusual(self) -> list[Finding]:
-        """Steps that took unusually short or long; the whole video, or where it is least like
-        others, with no step."""
+        """Steps of unusual duration; findings without a step concern the whole video or a part of
+        it."""
         return self._of("unusual")
 
     @property
     def unknown(self) -> list[Finding]:
-        """Stretches that match no known step."""
+        """Parts of the video that match no step."""
         return self._of("unknown")
 
     @property
@@ -201,17 +193,17 @@ class Report:
 
     @property
     def note(self) -> str:
-        """What limits the report: that fewer false alarms were asked for than so few videos can
-        promise; or nothing."""
+        """A warning if there are too few training videos for the requested false-alarm rate, else
+        empty."""
         if round(self.promised, 2) <= self.false_alarms:
             return ""
         return (
-            f"With {counted(self.learned)} the rate of false alarms cannot be set below {self.promised:.0%} "
-            f"({self.false_alarms:.0%} was asked for); learn from more videos."
+            f"With {counted(self.learned)} the rate of false alarms cannot be set below "
+            f"{self.promised:.0%} ({self.false_alarms:.0%} was requested); learn from more videos."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object: what `stepcut check --json` prints."""
+        """Return a JSON-able object, as `stepcut check --json` prints it."""
         return {
             "video": self.video,
             "seconds": round(self.seconds, 3),
@@ -231,7 +223,7 @@ class Report:
         }
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with a row per step, the least likely first."""
+        """Return a pandas DataFrame with one row per step, least likely first."""
         columns = (
             "video",
             "step",
@@ -265,49 +257,49 @@ class Report:
 
     def __str__(self) -> str:
         parts = [*self.findings, *self.steps]
-        parts += [] if self.ok else [self.power]  # else the summary has it
+        parts += [] if self.ok else [self.power]  # the summary of a good video contains it
         parts += [f"({self.note})"] if self.note else []
         return "\n".join([self.summary, *(f"  {part}" for part in parts)])
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{clock(f.start)}</td><td>{f.kind}</td><td>{escape(f.reason)}</td><td>{f.confidence:.0%}</td></tr>"
+            f"<tr><td>{clock(f.start)}</td><td>{f.kind}</td>"
+            f"<td>{escape(f.reason)}</td><td>{f.confidence:.0%}</td></tr>"
             for f in self.findings
         )
-        head = "<tr><th>time</th><th>what</th><th>why</th><th>sure</th></tr>"
+        head = "<tr><th>time</th><th>what</th><th>why</th><th>confidence</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
         steps = "".join(f"<li>{step._repr_html_()}</li>" for step in self.steps)
-        said = [text for text in ("" if self.ok else self.power, self.note) if text]
-        note = "".join(f"<p>{text}</p>" for text in said)
-        return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
+        notes = [text for text in ("" if self.ok else self.power, self.note) if text]
+        note = "".join(f"<p>{text}</p>" for text in notes)
+        mark = "✓" if self.ok else "✗"
+        return f"<p><b>{mark}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 
     def _of(self, kind: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.kind == kind]
 
 
 def describe_power(detection: Mapping[str, float]) -> str:
-    """What a check can find, in a sentence, from the share of each kind of deviation that it would
-    find.
+    """Describe the detection rates of a check in one sentence.
 
     >>> describe_power({"missing step": 0.11, "missing half": 0.97})
     'A missing step would be found in 11 % of cases, half a missing video in 97 %.'
     """
     if "missing step" not in detection:
-        return "What it would find is not known: the procedure was learned from too few videos."
+        return "The detection rate is unknown: the procedure was learned from too few videos."
     step, half = detection["missing step"], detection.get("missing half")
     more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
     return f"A missing step would be found in {100 * step:.0f} % of cases{more}."
 
 
-# ------------------------------------------------------------------ what a person has accepted
+# ------------------------------------------------------------------ accepted findings
 
 Accepted = tuple[str, int | None, str]
-"""A kind of finding, the step it is about, and, where it is about no step, the video."""
+"""Kind of finding, its step, and the video if the finding has no step."""
 
 
 def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, video: str) -> bool:
-    """Whether a finding of this `kind` about this `step`, in this `video`, is one that a person
-    accepted.
+    """Return whether a person accepted findings of this kind and step.
 
     >>> is_accepted({("missed", 2, "")}, "missed", 2, "new")
     True
@@ -316,8 +308,7 @@ def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, vid
 
 
 def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
-    """The `report` without the findings that a person has `accepted`; fine where no other one is
-    left."""
+    """Return the report without accepted findings; it is fine if no other finding is left."""
     left = [
         finding
         for finding in report.findings

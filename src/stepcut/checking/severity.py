@@ -1,5 +1,4 @@
-"""Severity: what a user says of the steps: which are optional, which critical, which free in
-order."""
+"""Severity: which steps are optional, critical or free in order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,26 +12,29 @@ from stepcut.files.atomic import read_json
 from stepcut.files.names import spell
 
 FILE = "severity.json"
-"""Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...],
-"free": [...], "alarm_at": {"wash hands": 0.9}}`."""
+"""File in the procedure's folder, such as `{"critical": ["turn off the stove"], "optional": [...],
+"free": [...], "alarm_at": {"wash hands": 0.9}}`.
+"""
 
 
 @dataclass(frozen=True)
 class Severity:
-    """Steps by number."""
+    """Severity of steps, by step number."""
 
     optional: frozenset[int] = frozenset()
-    """Leaving it out is fine."""
+    """Steps that may be left out."""
     critical: frozenset[int] = frozenset()
-    """Not seeing it is always an alarm."""
+    """Steps that raise an alarm whenever they are not seen."""
     free: frozenset[int] = frozenset()
-    """It may be done at any time."""
+    """Steps that may be done at any time."""
     alarm_at: Mapping[int, float] = field(default_factory=dict)
-    """From which probability of being missing a step raises an alarm."""
+    """Probability of being missing at which a step raises an alarm."""
 
     def alarm_limit(self, step: int, alarm_at: float | None) -> float:
-        """From which probability of being missing a `step` raises an alarm: its own limit, that of
-        critical steps, or `alarm_at`, the limit of all others; 2 where it never does."""
+        """Probability of being missing at which a step raises an alarm; `NEVER` if it does not.
+
+        The limit of the step comes first, then that of critical steps, then `alarm_at`.
+        """
         if step in self.alarm_at:
             return self.alarm_at[step]
         if step in self.optional or (alarm_at is None and step not in self.critical):
@@ -40,7 +42,7 @@ class Severity:
         return min(1 - UNSEEN if step in self.critical else NEVER, alarm_at or NEVER)
 
     def moved(self, names: Sequence[str], others: Sequence[str]) -> "Severity":
-        """The same for the steps of these `names` in another list of steps, `others`."""
+        """Translate step numbers from the list `names` to the list `others`."""
         place = {n: others.index(name) for n, name in enumerate(names) if name in others}
         kinds = {
             key: frozenset(place[n] for n in getattr(self, key) if n in place) for key in KINDS
@@ -49,7 +51,7 @@ class Severity:
         return Severity(**kinds, alarm_at=limits)
 
     def to_json(self) -> dict[str, Any]:
-        """What the file holds: numbers, which stay when names change."""
+        """Return step numbers, which stay valid when names change."""
         limits = {"alarm_at": {str(s): share for s, share in sorted(self.alarm_at.items())}}
         kept = {key: sorted(getattr(self, key)) for key in KINDS}
         return kept | (limits if self.alarm_at else {})
@@ -60,21 +62,20 @@ NEVER = 2.0
 
 
 def check_share(setting: str, share: Any) -> None:
-    """Refuse what is not a share from 0 to 1."""
+    """Refuse values that are not a share above 0, up to 1."""
     if share is not None and (not isinstance(share, int | float) or not 0 < share <= 1):
-        raise OptionError(f"{setting}={share!r}; give a share above 0, up to 1, say 0.9.")
+        raise OptionError(f"{setting}={share!r}; give a share above 0, up to 1, such as 0.9.")
 
 
 def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
-    """What a user says of the steps in the file at `path`, if there is one, by their `names` as
-    they stand, or by those that they were `learned` with."""
+    """Read the file at `path`, if it exists; steps have current or `learned` names."""
     if not path.exists():
         return Severity()
     try:
         record = read_json(path)
     except (ValueError, OSError) as error:
         raise OptionError(
-            f"{path}: not readable as JSON ({error}). Repair it, or delete it."
+            f"{path}: not readable as JSON ({error}). Correct or delete the file."
         ) from error
     return parse_severity(record, names, str(path), learned)
 
@@ -82,12 +83,10 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
 def parse_severity(
     record: Mapping[str, Any], names: Sequence[str], where: str = FILE, learned: Sequence[str] = ()
 ) -> Severity:
-    """Which steps are optional, critical or free in order, by the `record` that the file `where`
-    holds: under each of these keys a list of step names or numbers; `names` and `learned` as for
-    `read_severity`."""
+    """Parse the content of `severity.json`: lists of step names or numbers; see `read_severity`."""
     if not isinstance(record, Mapping):
         raise OptionError(
-            f"{where}: it holds {type(record).__name__}; give an object with {', '.join(KINDS)}."
+            f"{where}: contains {type(record).__name__}; give an object with {', '.join(KINDS)}."
         )
     for key, value in record.items():
         if key not in (*KINDS, "alarm_at"):
@@ -107,18 +106,18 @@ def parse_severity(
     }
     if both := chosen["optional"] & chosen["critical"]:
         raise OptionError(
-            f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two."
+            f"{where}: {names[min(both)]!r} is both optional and critical; choose one."
         )
     alarm_at = {_number(step, names, where, learned): float(at) for step, at in limits.items()}
     return Severity(**chosen, alarm_at=alarm_at)
 
 
 def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str]) -> int:
-    for known in (names, learned):
-        if isinstance(step, str) and (written := spell([step], known)[step]) in known:
-            return list(known).index(written)
+    for allowed in (names, learned):
+        if isinstance(step, str) and (name := spell([step], allowed)[step]) in allowed:
+            return list(allowed).index(name)
     if isinstance(step, str) and step.isdecimal():
-        step = int(step)  # a key of JSON is never a number
+        step = int(step)  # JSON keys are always strings
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
         return step
     hint = f"Or give a number from 0 to {len(names) - 1}."

@@ -1,24 +1,22 @@
-"""Whether a video shows this task at all: do the steps have a moment in it, and do its moments look
-like the steps.
+"""Task: detect videos that show another task.
 
-With c_k the mean of step k in the embedding, over the videos learned from, x_t frame t, and o how
-far its frames lie beside the steps in the mean, the mean over t of x_t - c_k with k the step
-nearest to x_t,
+c_k is the mean of step k in the embedding over the training videos, and x_t is frame t. The offset
+o is the mean over t of x_t - c_k, with k the step nearest to x_t.
 
     distance^2 =  mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t - o)
                 * mean over all frames t of                    1 - max over k of  cos(c_k, x_t)
 
-A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks
-the moments of this task. A part of this task has its own moments, and what it lacks does not count,
-nor that its mean is another one where steps are missing (o). The limit is that of a t-distribution
-of log distances, of each video learned from to the centres of the others, and as much more as it
-lies farther off without the step that it can spare least: a video that lacks a step deviates, and
-is still of this task.
+A video of another task may look familiar in every frame, because it shows the same kitchen. But it
+lacks the moments of this task. A partial video of this task has some of its moments, so only the
+nearer half of the steps counts. The offset o corrects the mean for missing steps.
 
-The same distance tells two tasks in one folder apart: between any two videos, from the steps of one
-to the frames of the other and back, videos are joined into two groups by average linkage. They are
-two tasks where the mean log distance between the groups exceeds that within them by APART spreads
-of the latter.
+The limit is a quantile of a t-distribution of log distances, each from one training video to the
+centres of the others. Each video counts with its largest distance over versions with one step
+removed: a video that lacks a step deviates, but still shows this task.
+
+The same distance separates two tasks in one folder. Pairwise distances, averaged over both
+directions, are clustered into two groups by average linkage. They count as two tasks if the mean
+log distance between the groups exceeds the mean within them by APART standard deviations.
 """
 
 import math
@@ -37,35 +35,34 @@ from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
 
 RARE = 0.01
-"""The share of videos of this task that may be taken for another."""
+"""Share of videos of this task that may be taken for another task."""
 SPREAD = 0.15
-"""The spread of log distances that is believed before any video is seen, as `Scale` counts it."""
+"""Prior spread of log distances, see `Scale`."""
 APART = 1.3
-"""By how many spreads two groups of videos must be apart to be called two tasks."""
+"""Standard deviations between two groups of videos that count as two tasks."""
 COMPARED = 40
-"""Of more videos than this, as many are compared with each other, and the others put to the nearer
-group."""
+"""At most this many videos are compared with each other; the rest join the nearer group."""
 FARTHEST = 1e15
-"""No embedding is larger, for squares must fit into float32; a file that says so is damaged."""
+"""Larger embeddings mean a damaged file; squares must fit into float32."""
 
 
 @dataclass(frozen=True)
 class TaskModel:
-    """What the steps look like, and how far the videos learned from are from the others."""
+    """The mean of each step in the embedding, and the limit of the distance."""
 
     centres: Floats
     """(K, p)"""
     limit: float
-    """The distance beyond which a video shows another task."""
+    """Distance beyond which a video shows another task."""
 
     def distance(self, video: Observed) -> float:
-        """How far a video is from this task, 1 at the limit; 0 where it cannot be told."""
+        """Distance of a video from this task, 1 at the limit; 0 without an embedding."""
         if video.embedding is None or not len(self.centres):
             return 0.0
         return _distance(self.centres, video.embedding) / self.limit
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object."""
+        """Return a JSON-able object."""
         return {
             "centres": [[float(f"{x:.6g}") for x in row] for row in self.centres],
             "limit": self.limit,
@@ -73,7 +70,7 @@ class TaskModel:
 
     @classmethod
     def from_json(cls, record: dict[str, Any] | None) -> Self:
-        """What `to_json` gave, read again; without it, nothing is ever another task."""
+        """Read the result of `to_json`; None gives a model that accepts every video."""
         if record is None:
             return cls(np.zeros((0, 0)), math.inf)
         centres = np.asarray(record["centres"], dtype=np.float64).reshape(
@@ -97,13 +94,17 @@ def learn_task(
     looks: Sequence[tuple[Floats, Floats]] | None = None,
     shortened: Sequence[Sequence[Floats]] = (),
 ) -> TaskModel:
-    """Centres from all videos; the limit from the distance of each to the centres of the others.
+    """Learn centres from all videos, and the limit from each video's distance to the others.
 
-    videos     those learned from
-    looks      of each, the embedding (T, p) and the centres of the steps (K, p) by a model that has
-               not seen it; without them its embedding is that of `videos`, a little nearer than a
-               new video's
-    shortened  of each, its embedding with one step or another removed, by the same model
+    Parameters
+    ----------
+    videos
+        The training videos.
+    looks
+        Per video, the embedding (T, p) and the centres (K, p) of a model that has not seen it.
+        Without them, the embedding of `videos` is used, which underestimates the distance slightly.
+    shortened
+        Per video, its embeddings with one step removed, by the same model.
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
     centres = _centres(videos)
@@ -124,20 +125,19 @@ def learn_task(
 
 
 def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
-    """The places of the videos of each of two tasks, the larger group first; nothing where they
-    seem to be one task.
+    """Return the indices of the videos of each of two tasks, larger group first; empty for one
+    task.
 
-    A group has at least two videos: a single one that differs is a deviation.
+    A group has at least two videos: a single video that differs is a deviation.
     """
-    known = [place for place, video in enumerate(videos) if video.prototypes]
-    some = some_of(known, COMPARED)
+    usable = [place for place, video in enumerate(videos) if video.prototypes]
+    some = some_of(usable, COMPARED)
     if len(some) < 4:
         return []
-    steps = {place: np.array(list((videos[place].prototypes or {}).values())) for place in known}
+    steps = {place: np.array(list((videos[place].prototypes or {}).values())) for place in usable}
 
     def apart(one: int, two: int) -> float:
-        """The mean log distance of two videos, from the steps of each to the frames of the
-        other."""
+        """Mean log distance of two videos over both directions."""
         rows = [np.asarray(videos[place].embedding) for place in (one, two)]
         return (_log_distance(steps[one], rows[1]) + _log_distance(steps[two], rows[0])) / 2
 
@@ -150,17 +150,17 @@ def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
         return []
     if logs[~same].mean() - logs[same].mean() < APART * logs[same].std():
         return []
-    for place in set(known) - set(some):
+    for place in set(usable) - set(some):
         near = {
             key: [apart(place, other) for other in some if group[other] == key] for key in (1, 2)
         }
         group[place] = min(near, key=lambda key: float(np.mean(near[key])))
-    groups = [[place for place in known if group[place] == key] for key in (1, 2)]
+    groups = [[place for place in usable if group[place] == key] for key in (1, 2)]
     return sorted(groups, key=len, reverse=True)
 
 
 def _centres(videos: Sequence[Observed]) -> Floats:
-    """(K, p): every video counts once in the mean of each step it does."""
+    """Mean of each step, (K, p); every video has the same weight."""
     found = grouped(pair for video in videos for pair in (video.prototypes or {}).items())
     return (
         np.array([np.mean(rows, axis=0) for rows in found.values()]) if found else np.zeros((0, 0))
@@ -168,8 +168,7 @@ def _centres(videos: Sequence[Observed]) -> Floats:
 
 
 def _distance(centres: Floats, rows: Floats) -> float:
-    """The geometric mean of how far the nearer half of the steps (K, p) are from the video (T, p),
-    and its frames from the steps."""
+    """Distance between step centres (K, p) and a video (T, p); see the module's equation."""
     beside = rows - (rows - centres[squared_distances(rows, centres).argmin(axis=1)]).mean(axis=0)
     steps = np.sort(_away(beside, centres).min(axis=0))
     return float(

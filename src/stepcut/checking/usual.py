@@ -1,21 +1,17 @@
-"""Usual: what the videos learned from do, how long, when and how surely, and how rare anything else
-is.
+"""Usual: the distributions of steps, orders and durations in the training videos.
 
-Events that were never seen in the n videos learned from are given the chance of Good and Turing: of
-all steps that nobody left out, all pairs that nobody exchanged, all steps that nobody repeated, N0
-were never and N1 once seen so, and
+Events that never occur in the n training videos get a Good-Turing probability. The events are
+missing steps, exchanged pairs and repeated steps. N0 of them never occur, and N1 occur once:
 
     p = (N1 + 1/2) / (n N0 + N1 + 1)
 
-so that steps vouch for each other: with eight videos of six steps and nothing left out, a missing
-step has a chance of 1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1).
-Durations follow a t-distribution of log seconds whose spread is shrunk towards the spread of all
-steps together.
+So all steps share their evidence: with eight complete videos of six steps, a missing step has a
+probability of 1 %, not 10 %. An event that occurs m times has the probability (m + 1/2) / (n + 1).
+Durations follow a t-distribution of log seconds, with a spread shrunk towards that of all steps.
 
-That nobody exchanged two steps says something only in videos where they could have been exchanged,
-so -ln p counts by the share of these. Two steps of which one needs the other mostly lie side by
-side; two that are free, but mostly lie far apart with steps in between that bind them, may come in
-one order by luck, and the other is then no great surprise.
+An exchange of two steps counts only in videos where it was possible, so -ln p is weighted by their
+share. Two steps that depend on each other are usually adjacent. Two independent steps that lie far
+apart, with dependent steps in between, may keep one order by chance.
 """
 
 import math
@@ -35,29 +31,26 @@ from stepcut.order.learn import graph_of_occurrences
 from stepcut.order.orders import grouped
 
 PRIOR = 2.0
-"""How many videos the pooled spread of durations counts for."""
+"""Weight of the pooled spread of durations, in videos."""
 LENGTH_SPREAD = 0.25
-"""The spread of log seconds of whole videos that is believed before any is seen: a quarter longer
-or shorter."""
+"""Prior spread of the log duration of whole videos."""
 MOST = 32
-"""Of more videos than this, the slices of as many are kept, from the first to the last: more add
-nothing."""
+"""Keep the slices of at most this many videos, evenly spaced."""
 NARROWEST = 0.2
-"""The least spread of log seconds: within a fifth, nothing is unusual."""
+"""Least spread of log seconds: deviations within a fifth are never unusual."""
 
 
 class Scale(NamedTuple):
-    """What is usual of some number: its mean and spread in how many videos; a new one follows a
-    t-distribution."""
+    """Mean, spread and number of observations; a new value follows a t-distribution."""
 
     middle: float
     spread: float
     videos: int
 
     @classmethod
-    def of(cls, values: Sequence[float], believed: float) -> Self:
-        """From some values, the spread drawn towards what is believed before any is seen."""
-        squares = float(((np.asarray(values) - np.mean(values)) ** 2).sum()) + PRIOR * believed**2
+    def of(cls, values: Sequence[float], prior: float) -> Self:
+        """Estimate from values; `prior` is the prior spread."""
+        squares = float(((np.asarray(values) - np.mean(values)) ** 2).sum()) + PRIOR * prior**2
         return cls(
             float(np.mean(values)), math.sqrt(squares / (len(values) - 1 + PRIOR)), len(values)
         )
@@ -69,67 +62,63 @@ class Scale(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The spread of a new value, of which the mean is not known exactly either."""
+        """Spread of a new value, including the uncertainty of the mean."""
         return self.spread * math.sqrt(1 + 1 / max(self.videos, 1))
 
     def less(self, seconds: float) -> float:
-        """The chance of taking no longer than this, where the values are log seconds."""
+        """Probability of taking at most this many seconds, if the values are log seconds."""
         z = (math.log(max(seconds, 1e-3)) - self.middle) / self.width
         return min(max(float(stdtr(self.freedom, z)), 1e-12), 1 - 1e-12)
 
     def normal_score(self, value: Any) -> Any:
-        """Where a value, or each of some, lies among usual ones: 0 in the middle, 2 is rarer than
-        one in forty."""
+        """Normal score of one value or an array: 0 in the middle, above 2 for less than one in
+        forty."""
         z = (np.asarray(value) - self.middle) / self.width
         return np.copysign(-ndtri(np.maximum(stdtr(self.freedom, -np.abs(z)), 1e-300)), z)
 
     def exceeded_by(self, share: float) -> float:
-        """The value that a share of new ones exceed."""
+        """Value that this share of new values exceeds."""
         return self.middle + float(stdtrit(self.freedom, 1 - share)) * self.width
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What is usual in some videos."""
+    """What is usual in the training videos."""
 
     graph: ProcedureGraph
     paces: dict[int, Scale]
-    """How long each step takes."""
+    """Log seconds of each step."""
     length: Scale
-    """How long a whole video takes."""
+    """Log seconds of a whole video."""
     never: dict[str, float]
-    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is
-    `extra`, or done `fewer` times than usual."""
+    """Probability of events that never occur: `missed`, `misordered`, `extra` and `fewer`."""
     times: dict[int, float]
-    """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at
-    the end."""
+    """Usual time of each step: the median of its mean time, from 0 (start) to 1 (end)."""
     new: float
-    """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it
-    is not known."""
+    """The 99 % quantile of smoothed novelty in normal frames; infinity if it is unknown."""
     stretch: Scale
-    """How long the longest stretch beyond that limit lasts, and a second."""
+    """Log of one plus the seconds of the longest part beyond `new`."""
     exchangeable: dict[tuple[int, int], float]
-    """In what share of the videos that do both steps one could have been moved past the other; 1
-    where not known."""
+    """Share of the videos with both steps in which one could move past the other."""
     slices: tuple[Slices, ...]
-    """What the videos look like from beginning to end; of very many, some."""
+    """Slices of the training videos, at most `MOST`."""
     presence: Presence
-    """How likely each step was done, by how long it shows clearly."""
+    """Model of the probability that each step was done."""
 
     def missing(self, step: int) -> float:
-        """The chance that a normal video leaves a step out."""
+        """Probability that a normal video leaves out a step."""
         return _chance(
             self.graph.videos - self.graph.occurs[step], self.graph.videos, self.never["missed"]
         )
 
     def fewer(self, step: int, times: int) -> float:
-        """The chance that a normal video does a step as seldom as this or leaves it out."""
+        """Probability that a normal video does a step at most this often."""
         seldom = sum(count <= times for count in self.graph.times[step])
         left_out = self.graph.videos - self.graph.occurs[step]
         return _chance(seldom + left_out, self.graph.videos, self.never.get("fewer", 1.0))
 
     def swapped(self, before: int, after: int) -> float:
-        """The chance that a normal video does `after` before `before`."""
+        """Probability that a normal video does `after` before `before`."""
         kept, broken = (
             self.graph.first.get((before, after), 0),
             self.graph.first.get((after, before), 0),
@@ -137,14 +126,13 @@ class Usual:
         return _chance(broken, kept + broken, self.never["misordered"])
 
     def repeated(self, step: int, times: int) -> float:
-        """The chance that a normal video does a step as often as this or more often."""
+        """Probability that a normal video does a step at least this often."""
         often = sum(count >= times for count in self.graph.times[step])
         return _chance(often, self.graph.occurs[step], self.never["extra"])
 
 
 def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = True) -> Usual:
-    """What is usual in these videos; without `order` the graph has no edges, which `measure` does
-    not need."""
+    """Learn what is usual in these videos; `order=False` skips the edges of the graph."""
     graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
     spent = [pair for video in videos for pair in video.spent.items()]
     first, often = graph.first, {step: graph.usual_times(step) for step in graph.steps}
@@ -194,7 +182,7 @@ def learn_usual(videos: Sequence[Observed], presence: Presence, order: bool = Tr
 
 
 def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
-    """Where novelty is beyond the limit: (start, end) in seconds."""
+    """Parts in which novelty exceeds the limit: (start, end) in seconds."""
     if video.novelty is None:
         return []
     new = np.concatenate(([False], video.novelty > limit, [False]))
@@ -203,7 +191,7 @@ def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
 
 
 def _paces(logs: Mapping[int, Sequence[float]]) -> dict[int, Scale]:
-    """Mean and spread for each step, the spread drawn towards that of all steps together."""
+    """Mean and spread of each step, the spread shrunk towards that of all steps."""
     pooled = float(
         np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD**2])
     )
@@ -211,7 +199,7 @@ def _paces(logs: Mapping[int, Sequence[float]]) -> dict[int, Scale]:
 
 
 def _pace(logs: Sequence[float], pooled: float) -> Scale:
-    """Mean and spread of some log seconds, the spread drawn towards the pooled variance."""
+    """Mean and spread of log seconds, the spread shrunk towards the pooled variance."""
     if not logs:
         return Scale(0.0, math.sqrt(pooled), 0)
     spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
@@ -221,11 +209,10 @@ def _pace(logs: Sequence[float], pooled: float) -> Scale:
 def _exchangeable(
     orders: Sequence[Sequence[int]], first: Mapping[tuple[int, int], int]
 ) -> dict[tuple[int, int], float]:
-    """In what share of the videos that do both of two steps moving one of them alone would exchange
-    the two.
+    """Share of the videos with both steps in which moving one step would exchange them.
 
-    A step can be moved, either way, past all that it was once exchanged with, and past the next one
-    too.
+    A step can move in either direction past all steps that it was ever exchanged with, and one
+    more.
     """
     could: Counter[tuple[int, int]] = Counter()
     for order in orders:
@@ -247,11 +234,10 @@ def _exchangeable(
 
 
 def _good_turing(counts: Iterable[tuple[int, int]]) -> float:
-    """The chance of what was never seen, from how often each of some events was seen, of how many
-    chances."""
-    known = list(counts)
-    once = sum(seen == 1 for seen, _ in known)
-    return (once + 0.5) / (sum(of for seen, of in known if seen == 0) + once + 1)
+    """Good-Turing probability of unseen events, from (occurrences, opportunities) of each event."""
+    events = list(counts)
+    once = sum(seen == 1 for seen, _ in events)
+    return (once + 0.5) / (sum(of for seen, of in events if seen == 0) + once + 1)
 
 
 def _chance(seen: int, of: int, never: float) -> float:

@@ -1,15 +1,13 @@
-"""Warping: how far a video is apart from those learned from when they are laid side by side, and
-where most.
+"""Warping: distance of a video from the training videos after dynamic time warping.
 
-A video is described by the means of N equal slices of its embedding, as rows of length 1. Two
-videos a and b are laid side by side by dynamic time warping (Sakoe and Chiba 1978),
+A video is described by the means of N equal slices of its embedding, as unit vectors. Two videos a
+and b are aligned by dynamic time warping (Sakoe and Chiba 1978),
 
     D(i, j) = 1 - cos(a_i, b_j) + min( D(i-1, j-1), D(i-1, j), D(i, j-1) )
 
-and are apart by D(N, N) over the number of pairs on the best path. From the videos learned from,
-one is apart by the mean over the nearer half of them: there are several ways to do a task, and it
-need not be like all of them. What is left out, put in or done in another order shows here even
-where the cut did not find its steps.
+and their distance is D(N, N) over the number of pairs on the best path. The distance from the
+training videos is the mean over the nearer half of them, because a task may be done in several
+ways. Omitted, added or reordered parts show here even if the segmentation misses the steps.
 """
 
 import math
@@ -26,40 +24,39 @@ from stepcut.order.orders import Labels
 Floats = NDArray[np.floating[Any]]
 
 SLICES = 50
-"""N: of a video of ten minutes, one lasts twelve seconds."""
+"""N. In a video of ten minutes, a slice lasts twelve seconds."""
 FINE = 1000
-"""Rows are kept in thousandths, in memory as in files: the same is said of a video before and
-after."""
+"""Rows are rounded to thousandths, in memory as in files, so that both give the same results."""
 HIGHEST = 100_000
-"""No step has such a number; a file that says so is damaged."""
+"""Larger step numbers mean a damaged file."""
 NEAREST = 1e-6
-"""Two videos are never less apart than this."""
+"""Lower bound of the distance."""
 
 
 class Slices(NamedTuple):
     """A video in N slices."""
 
     rows: Floats
-    """(N, p): what each looks like, of length 1, in thousandths."""
+    """Unit vectors in thousandths, (N, p)."""
     steps: NDArray[np.int64]
-    """(N,): the step in the middle of each, -1 for none."""
+    """The step in the middle of each slice, (N,); -1 for none."""
 
     def without(self, steps: Collection[int]) -> "Slices":
-        """The same without the slices of some steps."""
+        """Return the slices of all other steps."""
         kept = ~np.isin(self.steps, list(steps))
         return Slices(self.rows[kept], self.steps[kept])
 
     def seen_as(self, embedding: Floats) -> "Slices":
-        """The same video in another embedding (T, p)."""
+        """Return the same video in another embedding (T, p)."""
         return Slices(_slices(embedding), self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object."""
+        """Return a JSON-able object."""
         return {"rows": self.rows.astype(int).tolist(), "steps": self.steps.tolist()}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again."""
+        """Read the result of `to_json`."""
         rows, steps = (
             np.array(record["rows"], dtype=np.float32),
             np.array(record["steps"], dtype=np.int64),
@@ -67,7 +64,7 @@ class Slices(NamedTuple):
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
             raise ValueError("slices need one row of thousandths for each of their steps")
         if not len(steps) or not -1 <= steps.min() <= steps.max() < HIGHEST:
-            raise ValueError("slices have no steps, or numbers of steps that do not exist")
+            raise ValueError("slices have no steps, or invalid step numbers")
         return cls(rows, steps)
 
     def __eq__(self, other: object) -> bool:
@@ -75,20 +72,19 @@ class Slices(NamedTuple):
 
 
 def slice_video(embedding: Floats, labels: Labels) -> Slices:
-    """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps
-    of its rows (T,)."""
+    """Divide a video into `SLICES` slices, from its embedding (T, p) and labels (T,)."""
     starts, ends = _bounds(len(embedding))
     return Slices(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
 
 
 def _bounds(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the slices of so many rows begin and end; a short video has rows in several of them."""
+    """First and last row of each slice; slices of short videos share rows."""
     bounds = np.arange(SLICES + 1) * length // SLICES
     return bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1)
 
 
 def _slices(embedding: Floats) -> Floats:
-    """What each slice of an embedding (T, p) looks like, (N, p), of length 1, in thousandths."""
+    """Unit vector of each slice of an embedding (T, p), in thousandths, (N, p)."""
     starts, ends = _bounds(len(embedding))
     sums = np.concatenate(
         [np.zeros((1, embedding.shape[1])), np.cumsum(embedding, axis=0, dtype=np.float64)]
@@ -96,47 +92,48 @@ def _slices(embedding: Floats) -> Floats:
     return (unit(sums[ends] - sums[starts]) * FINE).round()
 
 
-class Beside(NamedTuple):
-    """A video laid beside others."""
+class Alignment(NamedTuple):
+    """A video aligned with others."""
 
     apart: float
-    """ln of how far it is apart from them; 0 where there are none."""
+    """Log distance from the others; 0 if there are none."""
     along: Floats
-    """(N,): how far each of its slices is."""
+    """Distance of each slice, (N,)."""
 
 
-ALONE = Beside(0.0, np.zeros(1))
-"""What is known of a video with nothing beside it."""
+UNALIGNED = Alignment(0.0, np.zeros(1))
+"""Result without other videos."""
 
 
-def lay_beside(
+def align_slices(
     video: Slices,
     others: Sequence[Slices],
     optional: Collection[int] = (),
     free: Collection[int] = (),
-) -> Beside:
-    """How far a video is apart from the nearer half of the others, those learned from.
+) -> Alignment:
+    """Align a video with others, and return its distance from the nearer half of them.
 
-    optional  steps that may be left out: where the video does so, the others are taken without them
-    free      steps that may come at any time: all are taken without them
+    Slices of `free` steps are ignored, and those of `optional` steps that the video leaves out.
     """
-    asked = ~np.isin(video.steps, list(free))
-    spared = [*free, *(set(optional) - set(video.steps.tolist()))]
-    own, kept = video.rows[asked], [other.without(spared) for other in others] if spared else others
+    used = ~np.isin(video.steps, list(free))
+    ignored = [*free, *(set(optional) - set(video.steps.tolist()))]
+    own, kept = (
+        video.rows[used],
+        [other.without(ignored) for other in others] if ignored else others,
+    )
     if not len(own) or not any(len(other.rows) for other in kept):
-        return ALONE
+        return UNALIGNED
     pairs = [_align(1 - own @ other.rows.T / FINE**2) for other in kept if len(other.rows)]
     nearer = sorted(pairs, key=lambda one: one[0])[: (len(pairs) + 1) // 2]
     along = np.zeros(len(video.rows))
-    along[asked] = np.mean([rows for _, rows in nearer], axis=0)
+    along[used] = np.mean([rows for _, rows in nearer], axis=0)
     apart = math.log(max(float(np.mean([one[0] for one in nearer])), NEAREST))
-    return Beside(apart, along)
+    return Alignment(apart, along)
 
 
 @compiled_later
 def _align(cost: Floats) -> tuple[float, Floats]:
-    """The mean cost on the best path through costs (n, m), from the first to the last of both; and
-    the mean of what it meets in each row (n,)."""
+    """Mean cost on the best path through costs (n, m), and the mean cost in each row (n,)."""
     n, m = cost.shape
     total = np.full((n + 1, m + 1), np.inf)
     total[0, 0] = 0.0

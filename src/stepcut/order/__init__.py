@@ -1,5 +1,4 @@
-"""Orders: in which order each video does the steps, which orders are common, and what must precede
-what."""
+"""Order of steps: per video, across videos, and as a graph of preconditions."""
 
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import (
@@ -13,6 +12,6 @@ from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 from stepcut.order.relations import Duration, Support
 
 __all__ = [
-    "Duration", "Occurrence", "Orders", "ProcedureGraph", "Support", "find_occurrences", "graph_of_labels",
-    "learn_graph", "orders_of_labels", "rank_orders", "sequence", "video_order",
+    "Duration", "Occurrence", "Orders", "ProcedureGraph", "Support", "find_occurrences",
+    "graph_of_labels", "learn_graph", "orders_of_labels", "rank_orders", "sequence", "video_order",
 ]  # fmt: skip

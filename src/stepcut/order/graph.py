@@ -1,5 +1,4 @@
-"""ProcedureGraph: what must precede what, drawn as text, SVG or with matplotlib, and written as DOT
-or GraphML."""
+"""ProcedureGraph: what must precede what, as text, SVG, DOT, GraphML or a matplotlib figure."""
 
 import json
 import textwrap
@@ -18,17 +17,30 @@ from stepcut.order.relations import Relations
 
 @dataclass(frozen=True)
 class ProcedureGraph(Relations):
-    """A partial order of steps, transitively reduced, with what the videos say of each step. Made
-    by `learn_graph`."""
+    """A partial order of steps, transitively reduced, with statistics of each step.
+
+    `learn_graph` creates it.
+    """
 
     colours: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """#rrggbb by step, where a person chose them; left out, those of the numbers."""
+    """Colours by step as #rrggbb, if a person chose them."""
 
     def _colour(self, step: int) -> str:
         return self.colours[step] if step < len(self.colours) else colour(step)
 
     def save(self, path: AnyPath) -> None:
-        """Write it to `path` as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
+        """Write the graph to `path` as `.dot`, `.graphml`, `.json` or `.svg`.
+
+        Parameters
+        ----------
+        path
+            The target file; its suffix determines the format.
+
+        Raises
+        ------
+        OptionError
+            If the suffix is unknown.
+        """
         forms: dict[str, Callable[[ProcedureGraph], str]] = {
             ".dot": to_dot,
             ".graphml": to_graphml,
@@ -38,11 +50,11 @@ class ProcedureGraph(Relations):
         write_text(path, choose("suffix", as_path(path).suffix.lower(), forms)(self))
 
     def __repr__(self) -> str:
-        return f"<ProcedureGraph {len(self.steps)} steps, {len(self.edges)} edges, from {self.videos} videos>"
+        size = f"{len(self.steps)} steps, {len(self.edges)} edges"
+        return f"<ProcedureGraph {size}, from {self.videos} videos>"
 
     def __str__(self) -> str:
-        """In lines, one per step, in an order that keeps all edges: what it needs, what videos say
-        of it."""
+        """List one step per line with its preconditions and statistics, in a valid order."""
         lines = [repr(self)]
         for step in (step for column in self._columns() for step in column):
             near = sorted(a for a, b in self.edges if b == step)
@@ -57,18 +69,17 @@ class ProcedureGraph(Relations):
             facts = [f"after {', '.join(needs)}" if needs else free, *self._notes(step)]
             lines.append(f"  {self.name(step)}: {'; '.join(facts)}")
         if self.undecided:
-            lines.append(
-                f"  cannot tell: {'; '.join(f'{self.name(a)}, {self.name(b)}' for a, b in sorted(self.undecided))}"
-            )
+            pairs = [f"{self.name(a)}, {self.name(b)}" for a, b in sorted(self.undecided)]
+            lines.append(f"  not enough evidence: {'; '.join(pairs)}")
         return "\n".join(lines)
 
     def _repr_svg_(self) -> str:
-        """As SVG text: time goes right, optional steps are dashed, thin lines have less support."""
-        at, words = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
+        """Draw as SVG: time goes right, optional steps are dashed, thin lines have less support."""
+        at, lines = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         wide, box_w, box_h, margin = (
             190,
             150,
-            20 + 14 * max(map(len, words.values()), default=1),
+            20 + 14 * max(map(len, lines.values()), default=1),
             20,
         )
         high = box_h + margin
@@ -80,43 +91,59 @@ class ProcedureGraph(Relations):
         width = max((x for x, _ in middle.values()), default=0) + box_w / 2 + margin
         height = max((y for _, y in middle.values()), default=0) + box_h / 2 + margin
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+            '<svg xmlns="http://www.w3.org/2000/svg" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" font-family="sans-serif" font-size="12" role="img" '
-            # Smaller where there is less room, but not so small that its words could not be read.
+            # Scales down on narrow pages, but stays legible.
             f'style="max-width: 100%; min-width: {0.7 * width:.0f}px; height: auto" '
             f'aria-label="{escape(repr(self))}">',
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" '
+            'markerWidth="7" markerHeight="7" orient="auto">'
             '<path d="M0 0 8 4 0 8z" fill="#666"/></marker></defs>',
         ]
         for a, b in sorted(self.edges):
             (x1, y1), (x2, y2) = middle[a], middle[b]
             x1, x2 = x1 + box_w / 2, x2 - box_w / 2
-            bend, known = (x2 - x1) / 2, self.support[a, b]
+            bend, support = (x2 - x1) / 2, self.support[a, b]
+            curve = f"C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
+            tip = f"{support} videos; {support.refutation}"
             parts.append(
-                f'<path d="M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}" '
-                f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * known.share:.1f}" '
-                f'marker-end="url(#tip)"><title>{known} videos; {known.refutation}</title></path>'
+                f'<path d="M{x1:.0f} {y1:.0f}{curve}" '
+                f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * support.share:.1f}" '
+                f'marker-end="url(#tip)"><title>{tip}</title></path>'
             )
         for step in self.steps:
             x, y = middle[step]
             fill = self._colour(step)
             dash = ' stroke="#333" stroke-dasharray="4 3"' if step in self.optional else ""
             tip = escape("; ".join([self.name(step), *self._notes(step)]))
-            begin = y + 4 - 7 * (len(words[step]) - 1)
+            begin = y + 4 - 7 * (len(lines[step]) - 1)
             shown = "".join(
                 f'<tspan x="{x:.0f}" y="{begin + 14 * line:.0f}">{escape(text)}</tspan>'
-                for line, text in enumerate(words[step])
+                for line, text in enumerate(lines[step])
             )
             parts.append(
-                f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" width="{box_w}" '
-                f'height="{box_h}" rx="6" fill="{fill}"{dash}/><text text-anchor="middle" '
+                f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" '
+                f'width="{box_w}" height="{box_h}" rx="6" fill="{fill}"{dash}/>'
+                f'<text text-anchor="middle" '
                 f'fill="{ink(fill)}">{shown}</text></g>'
             )
         return "".join([*parts, "</svg>"])
 
     @drawn_with(FIXED)
     def draw(self, ax: Any = None) -> Any:
-        """Draw it with matplotlib on `ax`, or on new axes; gives them."""
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; by default a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes.
+        """
         at, names = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         if ax is None:
             from matplotlib.figure import Figure
@@ -135,13 +162,12 @@ class ProcedureGraph(Relations):
                 "facecolor": fill,
                 "linestyle": "--" if step in self.optional else "-",
             }
-            words = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 8}
+            style = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 8}
             boxes[step] = ax.text(
-                x, row, "\n".join(names[step]), bbox=box, **words
+                x, row, "\n".join(names[step]), bbox=box, **style
             ).get_bbox_patch()
         for a, b in sorted(self.edges):
-            # From edge to edge of the boxes, whose size is known once they are drawn: the arrows
-            # come after them.
+            # Arrows connect the borders of the boxes, so the boxes are drawn first.
             ends = {"patchA": boxes[a], "patchB": boxes[b], "shrinkA": 0, "shrinkB": 1}
             line = {
                 "arrowstyle": "-|>",
@@ -158,7 +184,7 @@ class ProcedureGraph(Relations):
         return ax
 
     def _columns(self) -> list[list[int]]:
-        """The steps in columns: each stands one to the right of the last of its preconditions."""
+        """Steps by column: each one column right of its last precondition."""
         depth: dict[int, int] = {}
         for step, before in self.all_before.items():
             depth[step] = 1 + max((depth[other] for other in before), default=-1)
@@ -168,18 +194,17 @@ class ProcedureGraph(Relations):
         ]
 
     def _places(self) -> dict[int, tuple[float, float]]:
-        """`step -> (column, row)`; rows are centred on 0, and a step stands near the rows of its
-        preconditions."""
+        """Map step to (column, row). Rows are centred on 0, and near those of the preconditions."""
         found: dict[int, tuple[float, float]] = {}
         for x, column in enumerate(self._columns()):
             before = {step: [found[a][1] for a, b in self.edges if b == step] for step in column}
-            wish = {step: sum(rows) / max(len(rows), 1) for step, rows in before.items()}
-            for place, step in enumerate(sorted(column, key=lambda s: (wish[s], s))):
+            target_row = {step: sum(rows) / max(len(rows), 1) for step, rows in before.items()}
+            for place, step in enumerate(sorted(column, key=lambda s: (target_row[s], s))):
                 found[step] = (float(x), place - (len(column) - 1) / 2)
         return found
 
     def _notes(self, step: int) -> list[str]:
-        """What is worth knowing of a `step` beside its preconditions."""
+        """Statistics of a step: optional, repeated, duration."""
         facts = []
         if step in self.optional:
             facts.append(f"optional, done in {self.occurs[step]} of {self.videos} videos")
@@ -192,8 +217,7 @@ class ProcedureGraph(Relations):
 
 
 def lines_of(name: str) -> list[str]:
-    """A name in up to three lines for a box; of a longer one the beginning and the end, which tells
-    it from others.
+    """Wrap a name into at most three lines; of a longer name, keep the beginning and the end.
 
     >>> lines_of("take the bread from the upper shelf")
     ['take the bread from', 'the upper shelf']
@@ -205,7 +229,7 @@ def lines_of(name: str) -> list[str]:
 
 
 def to_dot(graph: ProcedureGraph) -> str:
-    """The `graph` for Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
+    """Return the graph for Graphviz, as in `dot -Tsvg graph.dot`; optional steps are dashed."""
 
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -221,8 +245,7 @@ def to_dot(graph: ProcedureGraph) -> str:
 
 
 def to_graphml(graph: ProcedureGraph) -> str:
-    """The `graph` as GraphML: name, videos and median duration of every step, the support of every
-    edge."""
+    """Return the graph as GraphML, with statistics of every step and the support of every edge."""
     keys = [
         ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
         ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),
@@ -249,7 +272,7 @@ def to_graphml(graph: ProcedureGraph) -> str:
         inside = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
         lines.append(f'    <node id="n{step}">{inside}</node>')
     for a, b in sorted(graph.edges):
-        known = graph.support[a, b]
-        inside = f'<data key="kept">{known.kept}</data><data key="together">{known.together}</data>'
+        kept, together = graph.support[a, b].kept, graph.support[a, b].together
+        inside = f'<data key="kept">{kept}</data><data key="together">{together}</data>'
         lines.append(f'    <edge source="n{a}" target="n{b}">{inside}</edge>')
     return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"

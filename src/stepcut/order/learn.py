@@ -1,4 +1,4 @@
-"""From the steps of all videos to what must precede what, and from labels to what was done when."""
+"""Learn a procedure graph from step sequences or labels."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,15 @@ from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
-"""A segment counts as long when it takes at least this share of the longest one of its step in the
-video; where that is done n times, an n-th of it (`times_done`)."""
+"""A segment is long from this share of the longest segment of its step in the video.
+
+For a step that is done n times, the share is divided by n (`times_done`).
+"""
 SLIVER = 0.1
-"""A segment that takes less than this share of the time its video spends on the step is a slip of
-the cut; where it is done n times, an n-th of it."""
+"""Segments below this share of the video's time on the step are segmentation errors.
+
+For a step that is done n times, the share is divided by n.
+"""
 
 
 def learn_graph(
@@ -39,22 +43,37 @@ def learn_graph(
     confidences: Sequence[Sequence[float]] | None = None,
     order: bool = True,
 ) -> ProcedureGraph:
-    """Learn which step must precede which, which are optional, which repeat, how long each takes
-    and what comes next.
+    """Learn preconditions, optional and repeated steps, durations and transitions.
 
-    What must precede a step must precede its first time. `likelihood.py` has the model; nothing
-    needs to be set.
+    A precondition of a step must precede its first occurrence.
 
-    sequences     the steps of each video, by number, in the order of time; some may be missing,
-                  repeated or swapped
-    durations     the seconds of each segment, laid out as `sequences`; then it is the first long
-                  segment of a step that counts, for a cut has short segments in the wrong places
-    names         the names of the steps, by number
-    confidences   how sure it is that each segment is the step it is called, from 0 to 1, laid out
-                  as `sequences`: the cut of a video is not always sure, and doubtful segments then
-                  weigh less
-    order         False only counts and learns no edge, which takes no time
+    Parameters
+    ----------
+    sequences
+        The step numbers of each video in order of time. Steps may be missing, repeated or
+        exchanged.
+    durations
+        Seconds of each segment, in the layout of `sequences`. With durations, the first long
+        segment of a step counts, because segmentations contain short errors.
+    names
+        Step names.
+    confidences
+        Confidence of each segment, 0 to 1, in the layout of `sequences`.
+    order
+        Whether to learn edges. Without them, only the counts are made, which is fast.
 
+    Returns
+    -------
+    ProcedureGraph
+        The graph.
+
+    Raises
+    ------
+    OptionError
+        If `sequences` is empty or invalid, or another argument has a different layout.
+
+    Examples
+    --------
     >>> graph = learn_graph([[0, 1, 2], [1, 0, 2]] * 4)
     >>> sorted(graph.edges)
     [(0, 2), (1, 2)]
@@ -109,9 +128,7 @@ def learn_graph(
 def _ahead(
     done: Sequence[Sequence[int]], places: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Of `pairs` (a, b), in how many videos a was done 0, 1, 2 ... times before b first was; only
-    where some did it more than once. `done` are the steps of each video, `places` where in them
-    each is first done."""
+    """Number of videos that did a 0, 1, 2 ... times before the first b, if a is repeated."""
     found: dict[tuple[int, int], Counter[int]] = {pair: Counter() for pair in pairs}
     for sequence, own in zip(done, places, strict=True):
         before = {sequence[place]: Counter(sequence[:place]) for place in own}
@@ -130,18 +147,16 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         done = [list(sequence) for sequence in sequences]
     except TypeError as error:
         raise OptionError(
-            f"sequences={sequences!r}; give the steps of each video, a list of lists."
+            f"sequences={sequences!r} is not a list of lists; give the steps of each video."
         ) from error
     if not done:
-        raise OptionError(
-            "sequences is empty; a graph is learned from the step sequences of one video or more."
-        )
+        raise OptionError("sequences is empty; give the steps of one video or more.")
     for place, steps in enumerate(done):
         wrong = [step for step in steps if not isinstance(step, int | np.integer) or step < 0]
         if wrong:
             raise OptionError(
-                f"sequences[{place}] holds {wrong[0]!r}; steps are whole numbers from 0 up. "
-                "Background is left out: `stepcut.order.sequence(labels)` does that."
+                f"sequences[{place}] contains {wrong[0]!r}; give whole numbers of at least 0. "
+                "`stepcut.order.sequence(labels)` removes the background."
             )
     return [[int(step) for step in steps] for steps in done]
 
@@ -152,13 +167,13 @@ def _support(found: Precedence, first: np.ndarray, edge: tuple[int, int]) -> Sup
 
 
 def _laid_out(
-    done: Sequence[Sequence[int]], given: Sequence[Sequence[float]] | None, name: str, most: float
+    done: Sequence[Sequence[int]], values: Sequence[Sequence[float]] | None, name: str, most: float
 ) -> Sequence[Sequence[float]]:
-    """A number for every segment; where none are given, all are alike."""
-    if given is None:
+    """Check one number per segment; without numbers, all are 1."""
+    if values is None:
         return [[1.0] * len(sequence) for sequence in done]
     try:
-        rows = [[float(number) for number in row] for row in given]
+        rows = [[float(number) for number in row] for row in values]
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(
             f"{name} must have one number per entry of sequences ({error})."
@@ -168,16 +183,14 @@ def _laid_out(
         raise OptionError(
             f"{name} must have one number per entry of sequences; got {counts} for {wanted}."
         )
-    if wrong := [
-        number for row in rows for number in row if not 0 <= number <= most + 1e-6
-    ]:  # sums are rounded
-        raise OptionError(f"{name} holds {wrong[0]}; give numbers from 0 to {most:g}.")
+    # The tolerance allows for rounded sums.
+    if wrong := [number for row in rows for number in row if not 0 <= number <= most + 1e-6]:
+        raise OptionError(f"{name} contains {wrong[0]}; give numbers from 0 to {most:g}.")
     return rows
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """The places in the `sequence` of a video, with `seconds` of each, at which a long segment of a
-    step first begins.
+    """Index of the first long segment of each step in a video.
 
     >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]
@@ -192,9 +205,9 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
 
 
 def times_done(lengths: Sequence[float]) -> int:
-    """How often a video does a step whose segments have these `lengths`: (sum l)^2 / sum l^2 times,
-    rounded down, which is their number where all are alike, and 1 where others are much shorter
-    than one.
+    """Effective number of segments, (sum l)^2 / sum l^2 rounded down.
+
+    It equals their number if all are alike, and 1 if one is much longer than the others.
 
     >>> times_done([9.0, 9.0, 9.0]), times_done([10.0, 4.0, 1.0])
     (3, 1)
@@ -204,14 +217,14 @@ def times_done(lengths: Sequence[float]) -> int:
 
 
 class Occurrence(NamedTuple):
-    """One step from `start` to `end`, in seconds; `spent` leaves out the pauses in between."""
+    """One step from `start` to `end` in seconds; `spent` excludes pauses."""
 
     step: int
     start: float
     end: float
     spent: float
     sure: float = 1.0
-    """How sure the cut is, from 0 to 1."""
+    """Confidence of the segmentation, 0 to 1."""
 
 
 def find_occurrences(
@@ -220,17 +233,28 @@ def find_occurrences(
     sure: NDArray[np.floating[Any]] | None = None,
     sliver: float = SLIVER,
 ) -> list[Occurrence]:
-    """What was done when, in the order of time.
+    """Return the occurrences of steps, in order of time.
 
-    Segments of one step with nothing but background, or dropped slivers, in between are one
-    occurrence.
+    Segments of one step that only background or slivers separate are one occurrence.
 
-    labels   the step of each row, (T,), -1 for none
-    rate     rows per second
-    sure     how sure each row is the step it is called, (T,)
-    sliver   segments are dropped that take less than this share of the time the video spends on the
-             step, of one that is done n times, an n-th of it
+    Parameters
+    ----------
+    labels
+        The step of each row, (T,); -1 for background.
+    rate
+        Rows per second.
+    sure
+        Confidence of each row, (T,).
+    sliver
+        Drop segments below this share of the video's time on the step, divided by its repetitions.
 
+    Returns
+    -------
+    list of Occurrence
+        The occurrences.
+
+    Examples
+    --------
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
@@ -255,8 +279,7 @@ def find_occurrences(
 
 
 def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
-    """When a `video` first does each step in earnest, in the order of time: what the graph is
-    learned from."""
+    """First long occurrence of each step, in order of time."""
     places = main_places([one.step for one in video], [one.spent for one in video])
     return {video[place].step: video[place] for place in places}
 
@@ -264,12 +287,24 @@ def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
 def orders_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> Orders:
-    """The orders of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with
-    `names`, ranked.
+    """Rank the orders of labelled videos.
 
-    A step stands by its mean time, as in the paper (`video_order`). Where a step is usually done
-    more than once, all stand by when they are first done, as in the graph: of actions that come in
-    rounds the mean times lie so near each other that how long each took would decide.
+    Steps are sorted by mean time, as in the paper (`video_order`). If a step is usually repeated,
+    they are sorted by first occurrence: in cyclic tasks, mean times are too close to compare.
+
+    Parameters
+    ----------
+    labels
+        The step of each row of each video, (T,), by name.
+    rate
+        Rows per second.
+    names
+        Step names.
+
+    Returns
+    -------
+    Orders
+        The ranked orders.
     """
     videos = {name: find_occurrences(numbers, rate) for name, numbers in labels.items()}
     times = grouped(
@@ -285,8 +320,7 @@ def orders_of_labels(
 def graph_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> ProcedureGraph:
-    """The procedure graph of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second,
-    with `names`."""
+    """Learn the procedure graph of labelled videos; parameters as in `orders_of_labels`."""
     return graph_of_occurrences(
         [find_occurrences(numbers, rate) for numbers in labels.values()], names
     )
@@ -295,8 +329,7 @@ def graph_of_labels(
 def graph_of_occurrences(
     videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
 ) -> ProcedureGraph:
-    """The procedure graph of what each of `videos` does, with these `names`; without `order` only
-    what is counted."""
+    """Learn the procedure graph from occurrences per video; `order=False` skips the edges."""
     return learn_graph(
         [[one.step for one in video] for video in videos],
         durations=[[one.spent for one in video] for video in videos],

@@ -1,5 +1,4 @@
-"""Orders: in which order one video does its steps, and which orders the videos of a task share,
-ranked."""
+"""Order of the steps in one video, and ranking of the orders of all videos."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +19,28 @@ T = TypeVar("T")
 
 
 def video_order(labels: Labels) -> list[int]:
-    """The steps in the `labels` of one video, sorted by when they are done on average.
+    """Sort the steps of one video by their mean time.
 
-    The time of frame n of p is n / p; the time of a step is the mean over its frames (background
-    has none). Two steps with the same mean time stand by their number.
+    The time of frame n of p is n / p, and the time of a step is the mean over its frames.
+    Background is ignored. Steps with equal mean times are sorted by number.
 
+    Parameters
+    ----------
+    labels
+        The step of each frame, (T,); -1 for background.
+
+    Returns
+    -------
+    list of int
+        Step numbers.
+
+    Raises
+    ------
+    OptionError
+        If `labels` has more than one dimension.
+
+    Examples
+    --------
     >>> video_order([2, 2, -1, 0, 0, 2])
     [2, 0]
     """
@@ -33,21 +49,30 @@ def video_order(labels: Labels) -> list[int]:
         raise OptionError(
             f"labels has shape {numbers.shape}; give one row, a step number per frame."
         )
-    times = np.arange(
-        len(numbers)
-    )  # n; divided by p the order is the same, and equal means would be rounded apart
+    times = np.arange(len(numbers))  # n, not n / p: division would round equal means apart
     steps = np.unique(numbers[numbers != BACKGROUND])
     mean = {int(step): float(times[numbers == step].mean()) for step in steps}
     return sorted(mean, key=lambda step: (mean[step], step))
 
 
 def sequence(labels: Labels) -> list[int]:
-    """The steps in the `labels` of one video in the order of its segments, repeats included,
-    background left out.
+    """Return the steps of one video in order of their segments, with repetitions.
 
-    A step that is interrupted by background alone is one segment: a pause is no repeat. It is
-    repeated when another step was done in between.
+    Background is ignored: a pause does not split a segment. A step is repeated if another step was
+    done in between.
 
+    Parameters
+    ----------
+    labels
+        The step of each frame, (T,); -1 for background.
+
+    Returns
+    -------
+    list of int
+        Step numbers.
+
+    Examples
+    --------
     >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
     [0, 1, 0]
     """
@@ -59,17 +84,16 @@ def sequence(labels: Labels) -> list[int]:
 
 @dataclass(frozen=True)
 class Orders:
-    """The distinct orders of a task, the most followed first, each with the videos that follow
-    it."""
+    """The distinct orders of a task, most frequent first, each with its videos."""
 
     ranked: list[tuple[tuple[int, ...], list[str]]]
     names: tuple[str, ...] = ()
-    """Step names by number; where there is none, the number is shown."""
+    """Step names by number; steps without a name show their number."""
     by_first: bool = False
-    """Whether steps stand by when they are first done, and not by their mean times."""
+    """Whether steps are sorted by their first occurrence instead of their mean time."""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """A list of objects with the steps of an order by number, and its videos."""
+        """Return a list of objects with step numbers and videos."""
         return [{"order": list(order), "videos": videos} for order, videos in self.ranked]
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:
@@ -83,42 +107,55 @@ class Orders:
 
     def __repr__(self) -> str:
         how = ", by when each step is first done" if self.by_first else ""
-        return f"<Orders {len(self.ranked)} distinct, of {sum(len(videos) for _, videos in self.ranked)} videos{how}>"
+        videos = sum(len(videos) for _, videos in self.ranked)
+        return f"<Orders {len(self.ranked)} distinct, of {videos} videos{how}>"
 
     def __str__(self) -> str:
         lines = [repr(self)]
         for order, videos in self.ranked:
-            lines.append(f"{counted(len(videos)):>10}  {self._words(order)}")
+            lines.append(f"{counted(len(videos)):>10}  {self._text(order)}")
             lines.append(f"{'':>10}  ({', '.join(videos)})")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        def alone(name: str) -> str:
-            """Between two names that are written from right to left the arrow would point the wrong
-            way."""
+        def isolated(name: str) -> str:
+            """Keep the direction of the arrows between right-to-left names."""
             return f"<bdi>{escape(name)}</bdi>"
 
         rows = "".join(
-            f"<tr><td>{len(videos)}</td><td>{self._words(order, alone)}</td><td>{escape(', '.join(videos))}</td></tr>"
+            f"<tr><td>{len(videos)}</td><td>{self._text(order, isolated)}</td>"
+            f"<td>{escape(', '.join(videos))}</td></tr>"
             for order, videos in self.ranked
         )
-        return f"<table><thead><tr><th>videos</th><th>order</th><th>which</th></tr></thead><tbody>{rows}</tbody></table>"
+        head = "<tr><th>videos</th><th>order</th><th>which</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
-    def _words(self, order: Sequence[int], write: Callable[[str], str] = str) -> str:
+    def _text(self, order: Sequence[int], write: Callable[[str], str] = str) -> str:
         return " → ".join(write(name_of(step, self.names)) for step in order) or "(no step)"
 
 
 def rank_orders(
     orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False
 ) -> Orders:
-    """Group the orders of the videos (`{video: order}`) and rank them by how many videos follow
-    each.
+    """Group equal orders, and rank them by their number of videos.
 
-    Orders with the same number of videos stand as in the mapping: the one met first comes first.
-    `names` are those of the steps, and `by_first` says that the orders go by when each step is
-    first done.
+    Parameters
+    ----------
+    orders
+        The order of each video, by name. Orders with equally many videos keep this sequence.
+    names
+        Step names.
+    by_first
+        Whether the orders sort steps by their first occurrence.
 
-    >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, names=["pour", "stir"]))
+    Returns
+    -------
+    Orders
+        The ranked orders.
+
+    Examples
+    --------
+    >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, ["pour", "stir"]))
     <Orders 2 distinct, of 3 videos>
       2 videos  pour → stir
                 (a.mp4, c.mp4)
@@ -130,7 +167,7 @@ def rank_orders(
 
 
 def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
-    """The second of all `pairs` by the first, in the order in which they come.
+    """Group the second items of `pairs` by the first, in their order.
 
     >>> grouped([("pour", 3.0), ("stir", 1.0), ("pour", 2.0)])
     {'pour': [3.0, 2.0], 'stir': [1.0]}
@@ -142,13 +179,12 @@ def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
 
 
 def name_of(step: int, names: Sequence[str]) -> str:
-    """The name of a `step` in `names`, or its placeholder where it has none."""
+    """Name of a step, or a placeholder such as `step 3`."""
     return names[step] if 0 <= step < len(names) else unnamed(step)
 
 
 def number_of(step: int | str, steps: Sequence[str]) -> int:
-    """The number of a `step` of these `steps`, given by number or by name, whatever its
-    capitals."""
+    """Number of a step that is given by number, or by name in any capitalization."""
     if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):

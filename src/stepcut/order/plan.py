@@ -1,5 +1,4 @@
-"""Plan: a procedure for planners and robots, as JSON that follows the schema beside this file
-(plan.schema.json)."""
+"""Export a procedure for planners and robots, as JSON that follows plan.schema.json."""
 
 import json
 from collections.abc import Sequence
@@ -13,11 +12,10 @@ VERSION = 1
 
 
 def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
-    """The `steps` of a `graph` with preconditions and durations, and the `orders` in which people
-    did them.
+    """Return the steps with preconditions and durations, and the orders of the videos.
 
-    `preconditions` are the direct ones: what they need in turn is theirs to say. A precondition
-    that is optional binds only where it is done at all.
+    `preconditions` lists direct ones only. An optional precondition applies only if it is done at
+    all.
     """
     return {
         "format": "stepcut-plan",
@@ -38,7 +36,7 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
 
 
 def read_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) that every plan follows."""
+    """Return the JSON schema (draft 2020-12) of a plan."""
     schema: dict[str, Any] = json.loads(
         files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8")
     )
@@ -46,7 +44,7 @@ def read_schema() -> dict[str, Any]:
 
 
 def identifier(step: int) -> str:
-    """The name of a step for machines; it does not change when a person renames the step."""
+    """Stable identifier of a step; it does not change when the step is renamed."""
     return f"step_{step}"
 
 
@@ -72,6 +70,6 @@ def _step(graph: ProcedureGraph, step: int, steps: Sequence[str]) -> dict[str, A
 
 
 def _keeps(graph: ProcedureGraph, order: Sequence[int]) -> bool:
-    """Whether an order keeps every precondition."""
+    """Whether an order satisfies every precondition."""
     place = {step: at for at, step in enumerate(order)}
     return all(place[a] < place[b] for a, b in graph.edges if a in place and b in place)

@@ -1,17 +1,13 @@
-"""Relations: the facts of a procedure graph. What must precede what, with support; what is
-optional, what comes next.
+"""Relations: edges and statistics of a procedure graph, and the probability of the next step.
 
-What comes next: for a step x after the last step y, with n(y, x) how often x followed y in the
-videos,
+For a step x after the last step y, with n(y, x) the number of times x followed y,
 
     weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
 
-where readiness is small as long as a precondition is not met (as small as videos without it are
-rare, and where it was done n times, as videos that went on then are rare among those that did it n
-times before x), and small for a step that is done n times already (as small as those that do it
-once more are rare among videos that do it n times). The weight of "nothing follows" is made the
-same way: it is ready when every step was done as often as is usual. Weights divided by their sum
-are the probabilities.
+Readiness is low if a precondition is not met: it is the share of the videos that do x with as few
+repetitions of the precondition. It is also low for a step that was done n times: then it is the
+share of the videos that do it again. "Nothing follows" has a weight of the same form: it is ready
+when every step was done as often as usual. Weights divided by their sum are the probabilities.
 """
 
 from collections import Counter
@@ -27,43 +23,39 @@ import numpy as np
 from stepcut.errors import OptionError, ProcedureError, as_items
 from stepcut.order.orders import name_of
 
-# A step is called optional, or repeated, when more than this share of the videos, and at least two,
-# say so.
 SHARE = 0.1
+"""Steps are optional or repeated in more than this share of the videos, and at least two."""
 
 START, END = -1, -2
-"""Stand-ins in `transitions` for "nothing done yet" and "nothing follows"; they are not among the
-steps or edges."""
+"""Entries of `transitions` for "nothing done yet" and "nothing follows"."""
 PRIOR = 0.5
 
 
 class Support(NamedTuple):
-    """How many videos keep an edge, of those that do both its steps."""
+    """Number of videos that keep an edge, and that do both of its steps."""
 
     kept: int
     together: int
     refuted_by: int = 1
-    """How many more videos that do it the other way round, and all else right, would refute it
-    (`contrary_needed`)."""
+    """Number of additional contrary videos that would refute the edge (`contrary_needed`)."""
 
     @property
     def share(self) -> float:
-        """Between 0 and 1."""
+        """Share of videos that keep the edge, 0 to 1."""
         return self.kept / self.together if self.together else 0.0
 
     @property
     def refutation(self) -> str:
-        """`2 more videos the other way round would refute it`."""
+        """A sentence such as `2 more videos in the other order would refute it`."""
         what = "video" if self.refuted_by == 1 else "videos"
-        return f"{self.refuted_by} more {what} the other way round would refute it"
+        return f"{self.refuted_by} more {what} in the other order would refute it"
 
     def __str__(self) -> str:
         return f"{self.kept} of {self.together}"
 
 
 class Duration(NamedTuple):
-    """Seconds that a video spends on a step: the median, and the range of the middle 80 % of the
-    videos."""
+    """Seconds per video spent on a step: median and 80 % interval."""
 
     median: float
     low: float
@@ -71,7 +63,7 @@ class Duration(NamedTuple):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Self:
-        """From the seconds of each video."""
+        """Estimate from the seconds of each video."""
         low, middle, high = np.quantile(
             np.asarray(seconds, dtype=np.float64), [0.1, 0.5, 0.9]
         ).tolist()
@@ -80,28 +72,30 @@ class Duration(NamedTuple):
 
 @dataclass(frozen=True)
 class Relations:
-    """A partial order of steps, transitively reduced, with what the videos say of each step."""
+    """A partial order of steps, transitively reduced, with statistics of each step."""
 
     steps: tuple[int, ...]
     edges: set[tuple[int, int]]
-    """`(before, after)`; START and END are not among them: see `sources` and `sinks`."""
+    """`(before, after)`; see `sources` and `sinks` for the start and end."""
     support: dict[tuple[int, int], Support]
     videos: int
     occurs: dict[int, int]
-    """In how many videos each step is done."""
+    """Number of videos that show each step."""
     times: dict[int, tuple[int, ...]]
-    """How often each step is done in the videos that do it, sorted."""
+    """Repetitions of each step in the videos that show it, sorted."""
     transitions: dict[tuple[int, int], int] = field(repr=False)
-    """How often one segment followed another, START and END included."""
+    """Number of times one segment followed another, including START and END."""
     first: dict[tuple[int, int], int] = field(repr=False)
-    """In how many videos the one step was first done before the other was."""
+    """Number of videos in which the first step was first done before the second."""
     durations: dict[int, Duration] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     undecided: set[tuple[int, int]] = field(default_factory=set)
-    """Pairs of which these videos cannot tell whether one must precede the other."""
+    """Pairs without enough evidence."""
     ahead: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False)
-    """In how many videos the one step was done 0, 1, 2 ... times before the other was first done,
-    where it must precede it and some video did it more than once by then."""
+    """For required pairs (a, b), number of videos that did a 0, 1, 2 ... times before b.
+
+    Only pairs with a video that did a more than once by then.
+    """
 
     @property
     def optional(self) -> set[int]:
@@ -112,8 +106,7 @@ class Relations:
 
     @property
     def repeated(self) -> set[int]:
-        """Steps that more than a tenth of the videos that do them, and at least two, do more than
-        once."""
+        """Steps that more than a tenth of the videos that show them, and at least two, repeat."""
         return {
             step
             for step in self.steps
@@ -122,16 +115,27 @@ class Relations:
 
     @property
     def sources(self) -> list[int]:
-        """Steps that nothing must precede: where the procedure may start."""
+        """Steps without preconditions."""
         return [step for step in self.steps if all(after != step for _, after in self.edges)]
 
     @property
     def sinks(self) -> list[int]:
-        """Steps that need not precede anything: where the procedure may end."""
+        """Steps that are not a precondition of any step."""
         return [step for step in self.steps if all(before != step for before, _ in self.edges)]
 
     def before(self, step: int) -> set[int]:
-        """All that must be done before a step, near and far."""
+        """Return all direct and indirect preconditions of a step.
+
+        Parameters
+        ----------
+        step
+            A step number.
+
+        Raises
+        ------
+        OptionError
+            If the graph does not contain the step.
+        """
         if step not in self.steps:
             raise OptionError(
                 f"step={step!r} is not in this graph. Choose from {list(self.steps)}."
@@ -139,19 +143,25 @@ class Relations:
         return set(self.all_before[step])
 
     def after(self, step: int) -> set[int]:
-        """All that may only be done once a step is."""
+        """Return all steps that need a step, directly or indirectly."""
         return {other for other in self.steps if step in self.all_before[other]}
 
     def usual_times(self, step: int) -> int:
-        """How often videos that do a `step` usually do it: the median, the lower of two."""
+        """Return the median number of repetitions in videos that show a step."""
         return median_low(self.times[step])
 
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
-        """Which step comes next and how probable it is, the most probable first.
+        """Predict the next step.
 
-        `done` is what was done so far in the order of time (a set will do, and then the last step
-        is not known). The probabilities sum to at most 1; what is missing is the probability that
-        nothing follows.
+        Parameters
+        ----------
+        done
+            Steps done so far, in order of time. With a set, the last step is unknown.
+
+        Returns
+        -------
+        list of (step, probability)
+            Most probable first. The rest up to 1 is the probability that nothing follows.
         """
         steps = as_items(
             "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"
@@ -162,15 +172,15 @@ class Relations:
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
     def name(self, step: int) -> str:
-        """The name of a step, or `step 3`."""
+        """Return the name of a step, or `step 3`."""
         return name_of(step, self.names)
 
     def renamed(self, names: Sequence[str]) -> Self:
-        """The same graph, shown with these step names."""
+        """Return the same graph with these step names."""
         return replace(self, names=tuple(names))
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object that holds everything; `from_json` reads it."""
+        """Return a JSON-able object."""
         return {
             "steps": [
                 {
@@ -198,7 +208,7 @@ class Relations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """The graph of a `record` that `to_json` gave."""
+        """Read the result of `to_json`."""
         try:
             edges, steps = record["edges"], record["steps"]
             support = {
@@ -234,8 +244,8 @@ class Relations:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
-                f"this is no procedure graph ({type(error).__name__}: {error}); "
-                "give what `graph.to_json()` made, or learn the procedure again."
+                f"this is not a procedure graph ({type(error).__name__}: {error}); "
+                "give the result of `graph.to_json()`, or learn the procedure again."
             ) from error
 
     def _often(self, count: int, total: int) -> bool:
@@ -243,8 +253,7 @@ class Relations:
 
     @cached_property
     def all_before(self) -> dict[int, set[int]]:
-        """For each step all that must precede it, near and far; the steps are in an order that
-        keeps all edges."""
+        """Direct and indirect preconditions of each step; the keys are in a valid order."""
         needs = {step: {a for a, b in self.edges if b == step} for step in self.steps}
         found: dict[int, set[int]] = {}
         for step in TopologicalSorter(needs).static_order():
@@ -253,32 +262,38 @@ class Relations:
 
 
 def _read_times(values: Iterable[Any]) -> tuple[int, ...]:
-    """How often videos do a step, each of those that do it, as a file holds it."""
+    """Read and check the repetitions of a step."""
     times = tuple(_count(value, 1) for value in values)
     if not times:
-        raise ValueError("times says of a step that no video does it")
+        raise ValueError("times is empty for a step")
     return times
 
 
 def _count(value: Any, least: int = 0) -> int:
-    """A whole number from `least` up, as a file holds it."""
+    """Check a whole number from a file."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{value!r} is no whole number from {least} up")
+        raise ValueError(f"{value!r} is not a whole number of at least {least}")
     return value
 
 
 def next_weights(
     graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0
 ) -> dict[int, float]:
-    """The weight of each step of a `graph`, and of `END`, to come next; `done` is what was done.
+    """Weight of each step, and of `END`, to come next.
 
-    `ordered`: whether `done` is in the order of time, so that its last is the step before.
-    `least`: how ready every step is, where `done` may be mistaken.
+    Parameters
+    ----------
+    graph
+        The procedure graph.
+    done
+        Steps done so far.
+    ordered
+        Whether `done` is in order of time, so that its last entry is the previous step.
+    least
+        Least readiness of every step, if `done` may contain errors.
     """
     before = Counter(done)
-    lasts = (
-        set(done) if done and not ordered else {done[-1] if done else START}
-    )  # any of them, where it is not known
+    lasts = set(done) if done and not ordered else {done[-1] if done else START}
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
         ready = max(readiness(graph, step, before), least)
@@ -288,21 +303,19 @@ def next_weights(
 
 
 def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
-    """How ready a `step` of a `graph` is, from 0 to 1: what unmet preconditions and repetition
-    allow; `done`: how often each was done."""
+    """Readiness of a step from 0 to 1, from unmet preconditions and repetitions."""
     if step == END:
         return min(
             (_stopped(_how_often(graph, other), done.get(other, 0)) for other in graph.steps),
             default=1.0,
         )
     if step in done:
-        # Of the videos that do it as often as that, those that do it once more.
+        # Share of the videos with as many repetitions that do it once more.
         as_often = sum(times >= done[step] for times in graph.times[step])
         return sum(times > done[step] for times in graph.times[step]) / (as_often + 1)
     ready = 1.0
     for other in graph.before(step):
-        # Of the videos that do the step, those that had not done `other` before it, or not more
-        # often than that.
+        # Share of the videos with this step that did `other` at most as often before it.
         without = graph.occurs[step] - graph.first.get((other, step), 0)
         counts = (
             graph.ahead.get((other, step), ())
@@ -314,7 +327,7 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
 
 
 def _how_often(graph: Relations, step: int) -> list[int]:
-    """In how many videos of a `graph` a `step` is done 0, 1, 2 ... times."""
+    """Number of videos that do a step 0, 1, 2 ... times."""
     counts = Counter(graph.times[step])
     return [
         graph.videos - graph.occurs[step],
@@ -323,14 +336,14 @@ def _how_often(graph: Relations, step: int) -> list[int]:
 
 
 def _stopped(counts: Sequence[int], times: int) -> float:
-    """Of the videos that do something at least so many `times`, the share that does it no more
-    often; `counts`: how many videos do it 0, 1, 2 ... times. It is 1 where none does it more
-    often."""
+    """Of the videos that do something at least `times` times, the share that does not do it again.
+
+    `counts` has the number of videos that do it 0, 1, 2 ... times.
+    """
     more, as_often = sum(counts[times + 1 :]), sum(counts[times:])
     return smoothed(1 - more / as_often, as_often) if more else 1.0
 
 
 def smoothed(share: float, count: int) -> float:
-    """A share of `count` videos, drawn a little towards one half so that what was never seen stays
-    possible."""
+    """Shrink a share of `count` videos towards 1/2, so that unseen events stay possible."""
     return (share * count + 0.25) / (count + 0.5)

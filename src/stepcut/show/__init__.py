@@ -1,4 +1,4 @@
-"""Look at a procedure: plots for papers and notebooks, a report in one file, a viewer in the browser."""
+"""Show a procedure: plots, an HTML report, and the viewer in the browser."""
 
 from __future__ import annotations
 
@@ -21,11 +21,31 @@ def view(
     browser: bool = True,
     block: bool | None = None,
 ) -> RunningViewer:
-    """Look at a procedure in the browser, and correct it: `stepcut.view("sandwich.proc")`.
+    """Show a procedure in the browser, and correct it there: `stepcut.view("sandwich.proc")`.
 
-    `port` 0 takes a free one. It blocks until Ctrl+C, but not in a notebook; `block` says otherwise. What it gives has
-    an `address` and a `close()`. Edits are kept in the procedure's folder; a procedure that has none is saved to the
-    cache first, and the same procedure finds its edits there again.
+    Edits are saved in the procedure's folder. A procedure without a folder is saved to the cache
+    first, and finds its edits there the next time.
+
+    Parameters
+    ----------
+    procedure
+        A procedure, or the path of one.
+    port
+        Port of the server; 0 takes a free one.
+    browser
+        Whether to open the browser.
+    block
+        Whether to wait until Ctrl+C; by default yes, except in notebooks.
+
+    Returns
+    -------
+    RunningViewer
+        The server, with an `address` and a `close()` method.
+
+    Raises
+    ------
+    OptionError
+        If the port cannot be used.
     """
     from stepcut.show.viewer.server import RunningViewer, kept
     from stepcut.show.viewer.state import Viewer
@@ -33,14 +53,12 @@ def view(
     folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
     running = RunningViewer(Viewer(folder), port)
     if block is None:
-        block = "ipykernel" not in sys.modules  # a notebook goes on
+        block = "ipykernel" not in sys.modules
     if browser:
         running.open_browser()
     if not block:
         return running.start()
     log = logging.getLogger("stepcut")
-    log.warning(
-        "the viewer is at %s (Ctrl+C ends it); edits are kept in %s", running.address, folder
-    )
+    log.warning("viewer: %s (stop with Ctrl+C); edits are saved in %s", running.address, folder)
     running.run()
     return running

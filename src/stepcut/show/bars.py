@@ -1,4 +1,4 @@
-"""Timelines as bars, in SVG and HTML: in notebooks, in the report, and for anyone who asks."""
+"""Draw timelines as bars, in SVG and HTML."""
 
 import math
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ def draw_bar(
     Parameters
     ----------
     timeline
-        What to draw.
+        The timeline to draw.
     colours
-        Of the steps, by name; left out, those of their numbers.
+        Colours by step name; by default those of the step numbers.
     end
-        The time at the right edge, so that several bars share one scale; left out, the video's end.
+        Time at the right edge, so that several bars share one scale; by default the video's end.
     height
-        Of the bar in pixels.
+        Height of the bar in pixels.
     label
-        What a screen reader says; left out, the video and its steps.
+        Text for screen readers; by default the video and its steps.
 
     Returns
     -------
@@ -49,34 +49,34 @@ def draw_bar(
     check_kind("end", end, (Real, type(None)), "seconds")
     check_kind("height", height, Real, "a number of pixels")
     whole = end or timeline.end or 1.0
-    known = _colours(timeline) if colours is None else colours
+    paint = _colours(timeline) if colours is None else colours
     ground = f'width="{timeline.end / whole * _WIDTH:.1f}" height="{height}"'
     blocks = [f'<rect {ground} fill="{EMPTY_COLOUR}"/>']
     for segment in timeline:
         left = segment.start / whole * _WIDTH
-        fill = known.get(segment.step, BACKGROUND_COLOUR)
-        sure = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
+        fill = paint.get(segment.step, BACKGROUND_COLOUR)
+        confidence = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
         name = escape(segment.step)
         if segment.is_click:
-            tip = f"{name}, click at {clock(segment.start)}{sure}"
+            tip = f"{name}, click at {clock(segment.start)}{confidence}"
             pin = f"{left - 5:.1f},0 {left + 5:.1f},0 {left:.1f},{height}"
             shape = f'<polygon points="{pin}" fill="{fill}" stroke="#000" stroke-width="0.5">'
             blocks.append(f"{shape}<title>{tip}</title></polygon>")
         else:
-            tip = f"{name}, {clock(segment.start)} to {clock(segment.end)}{sure}"
+            tip = f"{name}, {clock(segment.start)} to {clock(segment.end)}{confidence}"
             width = max(segment.duration / whole * _WIDTH, 1.0)
             shape = f'x="{left:.1f}" width="{width:.1f}" height="{height}"'
             blocks.append(f'<rect {shape} fill="{fill}"><title>{tip}</title></rect>')
-    words = label or f"{timeline.video}: " + ", ".join(timeline.sequence())
+    text = label or f"{timeline.video}: " + ", ".join(timeline.sequence())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
         f'preserveAspectRatio="none" width="100%" height="{height}" role="img" '
-        f'aria-label="{escape(str(words), quote=True)}">{"".join(blocks)}</svg>'
+        f'aria-label="{escape(str(text), quote=True)}">{"".join(blocks)}</svg>'
     )
 
 
 def draw_axis(end: float) -> str:
-    """Draw the scale beneath bars that share it, as SVG: marks at round times up to `end`."""
+    """Draw a time axis below bars that share a scale, as SVG."""
     whole = end or 1.0
     spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
     span = next((each for each in spans if whole / each <= 10), 3600 * math.ceil(whole / 36000))

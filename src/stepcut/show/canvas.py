@@ -1,4 +1,4 @@
-"""What pictures share: style, true timelines in the colours of what was found, and writing a figure."""
+"""Shared parts of plots: style, comparison with the truth, colours, and writing figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Found = Procedure | Mapping[str, Timeline]
 
-WANTED = "a procedure, as stepcut.learn and stepcut.load give it"
+WANTED = "a procedure from stepcut.learn or stepcut.load"
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 9,
@@ -41,24 +41,37 @@ STYLE: dict[Any, Any] = {
 
 
 styled = drawn_with(STYLE)
-"""Draws in the style of all plots."""
+"""Decorator that draws in the style of all plots."""
 
 
 @styled
 def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
-    """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
+    """Write a figure as PNG, SVG or PDF.
+
+    Parameters
+    ----------
+    figure
+        A matplotlib figure.
+    path
+        The target; its suffix determines the format.
+    dpi
+        Dots per inch of PNG files.
+
+    Raises
+    ------
+    OptionError
+        If the suffix is unknown.
+    """
     from matplotlib.figure import Figure
 
-    check_kind(
-        "figure", figure, Figure, "a figure of matplotlib, as the functions of plots give it"
-    )
+    check_kind("figure", figure, Figure, "a matplotlib figure, such as plots.timelines returns")
     check_number("dpi", dpi, 1, 10_000)
     save_figure(figure, path, dpi)
 
 
 @styled
 def to_svg(figure: Figure) -> str:
-    """A figure as SVG text, for a page that needs no other file."""
+    """Return a figure as SVG text."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata=METADATA[".svg"])
     text = out.getvalue()
@@ -67,19 +80,19 @@ def to_svg(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Compared:
-    """What evaluating a procedure against the truth gives to pictures."""
+    """Evaluation of a procedure against the truth, for plots."""
 
     evaluation: Evaluation
     timelines: dict[str, Timeline]
-    """The truth by the name that the procedure has for the video."""
+    """True timelines by the procedure's video names."""
     colours: dict[str, str]
-    """By true step: the colour of the found step it was matched with, or one of its own where it was not found."""
+    """Colour of each true step: that of its matched step, or a new one."""
     names: dict[str, str]
-    """By found step: the true step it was matched with, where no other true step fills more of its time."""
+    """True step of each discovered step, if no other true step takes more of its time."""
 
 
 def compare(found: Found, truth: Any) -> Compared:
-    """Evaluate and match; `truth` is whatever `stepcut.evaluate` takes."""
+    """Evaluate and match; `truth` is in any form that `stepcut.evaluate` takes."""
     evaluation = evaluate(found, truth)
     true = read_truth(truth)[0]
     pairs, _ = match_names(timelines_of(found), true)
@@ -98,21 +111,21 @@ def compare(found: Found, truth: Any) -> Compared:
 
 
 def colours_of(found: Found, steps: Sequence[str]) -> dict[str, str]:
-    """The colours of the `steps` that were found: those that a person chose, or those of their numbers."""
+    """Colours of the steps: chosen by a person, or those of their numbers."""
     chosen = {} if isinstance(found, Mapping) else found.colours
     return {step: chosen.get(step, colour(number)) for number, step in enumerate(steps)}
 
 
 def timelines_of(found: Found) -> Mapping[str, Timeline]:
-    """The timelines of a procedure, or those that were given."""
+    """Timelines of a procedure, or the mapping itself."""
     if not isinstance(found, Mapping):
         check_kind("found", found, Procedure, WANTED + ", or a dict from video names to timelines")
         return found.timelines
     if not as_items("found", found.values(), Timeline, "a stepcut.Timeline for each video"):
-        raise OptionError("found={} holds no timeline; there is nothing to plot.")
+        raise OptionError("found={} has no timeline to plot.")
     return found
 
 
-def check_procedure(given: object) -> None:
-    """Refuse what is `given` to be drawn and is no procedure, such as the path of one."""
-    check_kind("procedure", given, Procedure, WANTED)
+def check_procedure(value: object) -> None:
+    """Refuse values that are not a procedure, such as the path of one."""
+    check_kind("procedure", value, Procedure, WANTED)

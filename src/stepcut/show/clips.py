@@ -1,4 +1,4 @@
-"""Segments as clips and pictures, a sheet and a grid movie of one step in all videos, and where the time goes."""
+"""Write segments as clips, pictures, contact sheets and grid videos, and the time budget."""
 
 import io
 import math
@@ -21,20 +21,20 @@ from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.atomic import whole_file, write_bytes
 from stepcut.files.names import safe_name
-from stepcut.show.film import add_sound, add_voice, picture_at, write_film
+from stepcut.show.video import add_sound, add_voice, picture_at, write_video
 from stepcut.timeline import Segment, Timeline
 
 NEAR = 0.5
-"""Seconds. Where a key frame lies at most so long before a segment, the packets are copied from there on."""
+"""Seconds. If a key frame lies at most this long before a segment, packets are copied."""
 COPIED = ("h264", "hevc", "av1", "mpeg4")
-"""Codecs that an .mp4 may hold; others are encoded anew."""
+"""Codecs that an .mp4 may contain; others are re-encoded."""
 SHORTEST = 0.2
-"""Seconds. What is shown of an instant."""
+"""Seconds. Minimum duration of a clip."""
 SLOWEST = Fraction(5)
-"""Frames a second of a clip, at least: one falls into the shortest, however seldom the picture changes."""
-TILE = (180, 320)  # height and width of a video in the grid movie
-RATE = 10  # frames a second of it
-ROW = 5  # pictures in a row of a contact sheet
+"""Minimum frames per second of a clip, so that the shortest clip has a frame."""
+TILE = (180, 320)  # height and width of a tile in the grid video
+RATE = 10  # frames per second of the grid video
+ROW = 5  # pictures per row of a contact sheet
 
 
 def cut_clip(
@@ -44,9 +44,9 @@ def cut_clip(
     target: Path,
     keys: Sequence[Fraction] | None = None,
 ) -> bool:
-    """Write `start` to `end` of a video as an .mp4, with its sound; gives whether the packets were copied as they are.
+    """Write part of a video as an .mp4 with sound; return whether packets were copied.
 
-    `keys` are the times of its key frames, where they are known already.
+    `keys` are the times of its key frames, if they are known.
     """
     with blame(Path(video)):
         start, end = _shown(video, start, end)
@@ -61,18 +61,19 @@ def cut_clip(
                 frames = (
                     picture for _, picture in sample_frames(video, rate, start=start, end=end)
                 )
-                write_film(frames, rate, temporary, heard=(video, start, end))
+                write_video(frames, rate, temporary, sound_of=(video, start, end))
     return copied
 
 
 def _shown(video: str | Path, start: float, end: float) -> tuple[float, float]:
-    """Time range of a clip. Clicks and segments at the end of the video are padded to `SHORTEST` seconds."""
+    """Time range of a clip. Clicks and segments at the end of the video are padded to `SHORTEST`
+    seconds."""
     start = max(0.0, min(start, probe(video).duration - SHORTEST))
     return start, max(end, start + SHORTEST)
 
 
 def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
-    """Pictures of about one size as one, `columns` of them in a row."""
+    """Arrange pictures of similar size in rows of `columns`."""
     wide, high = max(tile.width for tile in tiles), max(tile.height for tile in tiles)
     sheet = Image.new("RGB", (columns * wide, math.ceil(len(tiles) / columns) * high))
     for place, tile in enumerate(tiles):
@@ -81,12 +82,12 @@ def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
 
 
 def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
-    """Several segments of video files at once, each in a tile, as an .mp4; one that has ended stands still."""
+    """Play several segments at once as tiles of one .mp4; finished tiles keep their last frame."""
 
-    def frames(films: Sequence[Samples]) -> Iterator[NDArray[np.uint8]]:
-        last = [Image.new("RGB", TILE[::-1])] * len(films)
+    def frames(sources: Sequence[Samples]) -> Iterator[NDArray[np.uint8]]:
+        last = [Image.new("RGB", TILE[::-1])] * len(sources)
         while True:
-            new = [next(film, None) for film in films]
+            new = [next(source, None) for source in sources]
             if all(each is None for each in new):
                 return
             last = [
@@ -96,12 +97,12 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
             yield np.asarray(side_by_side(last, math.ceil(math.sqrt(len(last)))))
 
     with ExitStack() as stack, whole_file(target) as temporary:
-        films = [
+        sources = [
             sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end), threads=1)
             for video, s in parts
         ]
-        write_film(
-            frames([stack.enter_context(closing(film)) for film in films]),
+        write_video(
+            frames([stack.enter_context(closing(source)) for source in sources]),
             Fraction(RATE),
             temporary,
         )
@@ -114,27 +115,46 @@ def write_clips(
     step: str | None = None,
     sheet: bool = False,
 ) -> Iterator[tuple[str, Path | VideoError]]:
-    """Write every segment as a clip and a picture into a folder per step; gives (video, clip or error) as it goes.
+    """Write every segment as a clip and a picture, into one folder per step.
 
-    timelines  by the name of their video
-    videos     where each video lies; one that is not known is passed over with an error
-    folder     what is written into
-    step       only this step; its segments also become `grid.mp4`
-    sheet      whether each step gets a `contact-sheet.jpg`
+    Parameters
+    ----------
+    timelines
+        Timelines by video name.
+    videos
+        Path of each video, by name. An unknown path yields an error.
+    folder
+        The target folder.
+    step
+        Write only this step, and a `grid.mp4` of its segments.
+    sheet
+        Whether to write a `contact-sheet.jpg` per step.
+
+    Yields
+    ------
+    tuple of (str, Path or VideoError)
+        The video, and its clip or an error.
+
+    Raises
+    ------
+    OptionError
+        If two videos or steps would have the same file names.
     """
     steps = list(dict.fromkeys(each for timeline in timelines.values() for each in timeline.steps))
     for kind, names in (("video", list(timelines)), ("step", steps)):
         taken = Counter(map(flat, names))
         if twice := next((name for name in names if taken[flat(name)] > 1), None):
-            what = f"clips of {twice!r} and of another {kind} would have the same names"
-            raise OptionError(f"{folder}: {what}. Name them apart.")
+            raise OptionError(
+                f"{folder}: clips of {twice!r} and another {kind} would have the same names. "
+                "Rename one of them."
+            )
     pictures: dict[str, list[Image.Image]] = {}
     parts: list[tuple[str, Segment]] = []
     for name, timeline in timelines.items():
         video = videos.get(name)
         if video is None or not Path(video).exists():
-            where = f"not at {video}" if video else "not known, since features were learned from"
-            yield name, VideoError(f"{name}: the video is {where}. Say where it is with --videos.")
+            where = f"not at {video}" if video else "unknown: the procedure has only its features"
+            yield name, VideoError(f"{name}: the video is {where}. Add --videos FOLDER.")
             continue
         try:
             keys = key_times(video)
@@ -157,7 +177,7 @@ def write_clips(
 
 
 def flat(name: str) -> str:
-    """A name as one file or folder.
+    """Convert a name to one file or folder name.
 
     >>> flat("add jam/honey"), flat("..")
     ('add jam_honey', 'video')
@@ -194,7 +214,8 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
 
 
 def _with_dts(packets: Iterator[Any]) -> Iterator[Any]:
-    """The packets that are shown, each with a time to decode it: after a seek, the first ones of Matroska have none."""
+    """Packets with presentation and decoding times; after a seek, the first ones of Matroska have
+    none."""
     held: list[Any] = []
     for packet in packets:
         if packet.pts is None:
@@ -207,7 +228,7 @@ def _with_dts(packets: Iterator[Any]) -> Iterator[Any]:
 
 
 def _spread(packets: list[Any], last: int) -> list[Any]:
-    """Packets that are decoded one after the other, the last of them at the timestamp `last`."""
+    """Give consecutive packets decoding times, the last of them `last`."""
     for packet in reversed(packets):
         packet.dts, last = last, last - max(1, packet.duration or 0)
     return packets

@@ -1,9 +1,9 @@
-"""Plots for papers and notebooks: each function gives a matplotlib figure; `save` writes it as PNG, SVG or PDF.
+"""Plots for papers and notebooks. Each function returns a matplotlib figure; `save` writes it.
 
     from stepcut.show import plots
     plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")
 
-The same step has the same colour in all of them, in the report and in the viewer.
+A step has the same colour in all plots, in the report and in the viewer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,20 @@ WIDTH = 7.0
 
 @styled
 def timelines(found: Found, truth: Any = None) -> Figure:
-    """All videos under one another on one scale; where the truth is given, it stands above what was found."""
+    """Draw all videos on one scale, with true timelines above the predicted ones.
+
+    Parameters
+    ----------
+    found
+        A procedure, or timelines by video name.
+    truth
+        True timelines, in any form that `stepcut.evaluate` takes.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     drawn = timelines_of(found)
     steps = list(dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps))
     compared = None if truth is None else compare(found, truth)
@@ -67,12 +80,12 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     axes.set_yticks(range(rows), list(drawn))
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_xlim(0, max(timeline.end for timeline in drawn.values()))
-    axes.set_xlabel("seconds" + ("; the narrow bar is the truth" if compared else ""))
+    axes.set_xlabel("seconds" + ("; the narrow bar is the ground truth" if compared else ""))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     entries = dict(paint)
     if compared:
-        # A found step and the true one it was matched with, unless they have one name.
+        # Each discovered step and the true step it was matched with, unless the names agree.
         names = {step: compared.names.get(step, step) for step in paint}
         entries = {
             step if names[step] == step else f"{step} = {names[step]}": fill
@@ -93,11 +106,26 @@ def embedding(
     most: int = 3000,
     seed: int = 0,
 ) -> Figure:
-    """Where frames lie after learning, in two dimensions: coloured by step on the left, by video on the right.
+    """Draw frames in two dimensions, coloured by step on the left and by video on the right.
 
-    Good steps are islands on the left, and mixed on the right. `features` are the rows of the videos in the order of
-    `procedure.timelines`; without them they are read, or computed, from where it was learned. `most` frames are drawn,
-    by `seed`.
+    Good steps are separate clusters on the left, and mixed on the right.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+    features
+        Rows (T, d) of each video, in the order of `procedure.timelines`; by default those it was
+        learned from.
+    most
+        Maximum number of frames.
+    seed
+        Seed of the random choice of frames.
+
+    Returns
+    -------
+    Figure
+        The figure.
     """
     from sklearn.decomposition import PCA
 
@@ -110,9 +138,7 @@ def embedding(
     else:
         rows = as_items("features", features, object, "an array of rows for each video, (T, d)")
     if len(rows) != len(names):
-        raise OptionError(
-            f"features of {len(rows)} videos were given; this procedure has {len(names)}."
-        )
+        raise OptionError(f"features has {len(rows)} videos; this procedure has {len(names)}.")
     embedded = procedure.method.embed(rows)
     points = np.concatenate(embedded).astype(np.float64)
     steps = np.concatenate(
@@ -122,7 +148,7 @@ def embedding(
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     at = PCA(2, random_state=seed).fit_transform(points[chosen])
     figure, (left, right) = _new_figure(WIDTH, 3.3, columns=2)
-    paint = [*procedure.colours.values(), BACKGROUND_COLOUR]  # -1, background, is the last
+    paint = [*procedure.colours.values(), BACKGROUND_COLOUR]  # -1 is background
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[paint[step] for step in steps[chosen]], **dots)
     right.scatter(
@@ -140,7 +166,18 @@ def embedding(
 
 @styled
 def graph(procedure: Procedure) -> Figure:
-    """What must precede what."""
+    """Draw what must precede what.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     check_procedure(procedure)
     axes = procedure.graph.draw()
     axes.figure.patch.set_facecolor("white")
@@ -150,7 +187,20 @@ def graph(procedure: Procedure) -> Figure:
 
 @styled
 def orders(procedure: Procedure, most: int = 10) -> Figure:
-    """The orders in which people do the steps, the most followed first, with the number of videos that follow each."""
+    """Draw the most frequent orders of steps, with the number of videos of each.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+    most
+        Maximum number of orders.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     check_procedure(procedure)
     check_number("most", most, 1, whole=True)
     found = procedure.orders.ranked
@@ -183,13 +233,27 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 
 @styled
 def loss(procedure: Procedure) -> Figure:
-    """The loss and its parts after every iteration, thin, and their running mean, thick."""
+    """Draw the training loss and its parts per iteration (thin), with running means (thick).
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+
+    Raises
+    ------
+    NotLearned
+        If the method has no loss.
+    """
     check_procedure(procedure)
     curve = procedure.method.curve_
     if curve is None or not curve.values:
-        raise NotLearned(
-            f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot."
-        )
+        raise NotLearned(f"method {procedure.config.get('method')!r} has no loss curve to plot.")
     figure, axes = _new_figure(WIDTH * 0.6, 2.6)
     values = np.asarray(curve.values, dtype=np.float64)
     span = max(1, len(values) // 50)
@@ -213,11 +277,27 @@ def loss(procedure: Procedure) -> Figure:
 
 @styled
 def choice(procedure: Procedure) -> Figure:
-    """The score of every number of steps that was tried; the chosen one is marked."""
+    """Draw the score of each candidate number of steps; the chosen one is marked.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+
+    Raises
+    ------
+    NotLearned
+        If the number of steps was set by the user.
+    """
     check_procedure(procedure)
     chosen = procedure.method.choice_
     if chosen is None:
-        raise NotLearned("the number of steps was given, not chosen; there is nothing to plot.")
+        raise NotLearned("the number of steps was set, so there are no scores to plot.")
     figure, axes = _new_figure(WIDTH, 1.8)
     tried, scores = chosen.candidates.T
     axes.plot(tried, scores, color=colour(0), lw=1, marker="o", ms=3)
@@ -230,13 +310,29 @@ def choice(procedure: Procedure) -> Figure:
 
 @styled
 def hierarchy(procedure: Procedure) -> Figure:
-    """Which steps join when fewer are wanted: a tree, in which those that are most alike join first."""
+    """Draw the tree in which steps merge when fewer are wanted; the most similar merge first.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    Figure
+        The figure.
+
+    Raises
+    ------
+    NotLearned
+        If the procedure has one step.
+    """
     check_procedure(procedure)
     from scipy.cluster.hierarchy import dendrogram
 
     tree = procedure.hierarchy()
     if not tree.merges:
-        raise NotLearned("one step alone has no hierarchy; there is nothing to plot.")
+        raise NotLearned("a procedure of one step has no hierarchy to plot.")
     place: dict[tuple[int, ...], int] = {(step,): step for step in range(len(tree.steps))}
     links = []
     for number, merge in enumerate(tree.merges):
@@ -256,19 +352,34 @@ def hierarchy(procedure: Procedure) -> Figure:
     axes.set_xticks(
         range(len(links) + 1), [str(len(tree.steps) - joins) for joins in range(len(links) + 1)]
     )
-    axes.set_xlabel("steps that are left")
+    axes.set_xlabel("number of steps")
     axes.spines["left"].set_visible(False)
     return figure
 
 
 @styled
 def confusion(found: Found, truth: Any) -> Figure:
-    """How the time of each true step is shared among the found steps, in percent; matched pairs are framed."""
+    """Draw the share of each true step's time per discovered step, in percent.
+
+    Matched pairs are framed.
+
+    Parameters
+    ----------
+    found
+        A procedure, or timelines by video name.
+    truth
+        True timelines, in any form that `stepcut.evaluate` takes.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
     from matplotlib.patches import Rectangle
 
     evaluation = compare(found, truth).evaluation
     score, paint = evaluation.score, colours_of(found, evaluation.clusters)
-    counts = np.roll(score.confusion, -1, axis=(0, 1))  # background and no step go last
+    counts = np.roll(score.confusion, -1, axis=(0, 1))  # background last
     names = [score.name(step) for step in range(1, len(counts))]
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _new_figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
@@ -290,10 +401,10 @@ def confusion(found: Found, truth: Any) -> Figure:
                     linewidth=2,
                 )
             )
-    found_as = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
-    axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
+    predicted = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
+    axes.set_xticks(range(len(predicted)), predicted, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(_short(name, 28) for name in names), "background"])
-    axes.set_xlabel("found")
+    axes.set_xlabel("predicted")
     axes.set_ylabel("true, % of its time")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -310,7 +421,7 @@ def _bar(
 
 
 def _new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    """A figure that belongs to no window, so that a server may draw as well as a notebook."""
+    """Create a figure without a window, for servers and notebooks."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
@@ -318,20 +429,18 @@ def _new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, 
 
 
 def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
-    """Names under the figure, none of them cut: as many columns as the longest one leaves room for."""
+    """Names below the figure, in as many columns as fit."""
     from matplotlib.patches import Patch
 
     marks = [Patch(color=fill) for fill in entries.values()]
     longest = max(map(len, entries), default=1)
-    width = figure.get_figwidth() / (
-        0.35 + 0.055 * longest
-    )  # inches: the mark, and a letter at 7 points
-    columns = max(1, min(6, int(width)))
+    inches = 0.35 + 0.055 * longest  # the mark, and letters of 7 points
+    columns = max(1, min(6, int(figure.get_figwidth() / inches)))
     figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
 
 
 def _short(text: str, most: int) -> str:
-    """At most `most` letters; the end stays, which tells names apart that begin alike."""
+    """Shorten to `most` letters, and keep the end, which often distinguishes names."""
     if len(text) <= most:
         return text
     end = (most - 1) // 2

@@ -1,4 +1,4 @@
-"""The report: one HTML file for people who were not there; it needs no other file and prints well."""
+"""The HTML report: one self-contained file that also prints well."""
 
 import base64
 import json
@@ -21,13 +21,13 @@ from stepcut.progress import duration
 from stepcut.show import plots
 from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.canvas import Compared, check_procedure, compare, to_svg
-from stepcut.show.film import picture_at
+from stepcut.show.video import picture_at
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
 FINDING_COLOUR = "#c5221f"
 NAMED = 3
-"""Videos with findings that the summary names; the others are counted."""
+"""Deviating videos that the summary names; the others are counted."""
 IN_SHORT = {
     "missed": "{} is missing",
     "misordered": "{} is out of order",
@@ -35,7 +35,7 @@ IN_SHORT = {
     "unusual": "{} is unusual",
     "unknown": "something unknown happens",
 }
-"""What the summary writes for each kind of finding."""
+"""Summary of each kind of finding."""
 
 
 def make_report(
@@ -56,7 +56,7 @@ def make_report(
     checks
         Reports of `procedure.check`.
     pictures
-        Pictures shown of each step.
+        Number of pictures per step.
     title
         The heading.
 
@@ -64,6 +64,11 @@ def make_report(
     -------
     str
         The page.
+
+    Raises
+    ------
+    OptionError
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -76,7 +81,7 @@ def make_report(
     check_procedure(procedure)
     as_items("checks", checks, Report, "a list of reports, as procedure.check gives them")
     check_number("pictures", pictures, 0, whole=True)
-    check_kind("title", title, str, "the words of the heading")
+    check_kind("title", title, str, "the text of the heading")
     compared = None if truth is None else compare(procedure, truth)
     shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
     parts = [
@@ -102,7 +107,7 @@ def make_report(
 
 
 def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
-    """What was learned, how far to trust it, and what is wrong in the checked videos."""
+    """What was learned, how reliable it is, and which checked videos deviate."""
     total = sum(timeline.end for timeline in procedure.timelines.values())
     videos = f"{counted(len(procedure.timelines))} ({duration(total)})"
     steps = f"{len(procedure.steps)} {'step' if len(procedure.steps) == 1 else 'steps'}"
@@ -111,24 +116,24 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         learned = f"{steps} learned from {videos}, {labelled} of them labelled by a person."
     else:
         learned = f"{steps} discovered in {videos} without any labels."
-    words = [learned, str(procedure.quality)]
-    words += [procedure.expectations.mixed] if procedure.expectations.mixed else []
+    sentences = [learned, str(procedure.quality)]
+    sentences += [procedure.expectations.mixed] if procedure.expectations.mixed else []
     wrong = [check for check in checks if not check.ok]
     if checks and not wrong:
-        words.append(f"{counted(len(checks))} checked: no deviation found. {checks[0].power}")
+        sentences.append(f"{counted(len(checks))} checked: no deviation found. {checks[0].power}")
     elif wrong:
         named = "; ".join(f"{check.video}: {_worst(check)}" for check in wrong[:NAMED])
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-        words.append(f"{len(wrong)} of {counted(len(checks))} checked deviate: {named}{more}.")
+        sentences.append(f"{len(wrong)} of {counted(len(checks))} checked deviate: {named}{more}.")
     skipped = "".join(
         f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
     )
     unused = f"<p>These videos could not be used:</p><ul>{skipped}</ul>" if skipped else ""
-    return "".join(f"<p>{escape(each)}</p>" for each in words) + unused
+    return "".join(f"<p>{escape(each)}</p>" for each in sentences) + unused
 
 
 def _worst(check: Report) -> str:
-    """The strongest finding of a check, in words."""
+    """Describe the strongest finding of a check."""
     if check.other_task:
         return "it shows another task"
     if check.findings:
@@ -138,18 +143,18 @@ def _worst(check: Report) -> str:
 
 
 def _details(procedure: Procedure, compared: Compared | None) -> str:
-    """Everything that a first reader does not need, folded."""
+    """Sections that are collapsed at first."""
     expected = procedure.expectations
     trust = (expected.forecast, expected.advice, procedure.untaught)
     done = [{part.step for part in each} for each in procedure.timelines.values()]
     some = [step for step in procedure.steps if 0 < sum(step in each for each in done) < len(done)]
     skipped = f"<p>Not done in every video: {escape(', '.join(some))}.</p>" if some else ""
-    first = "<p>Some steps are repeated; each counts at its first time.</p>"
+    first = "<p>Some steps are repeated; steps are sorted by their first occurrence.</p>"
     orders = (first if procedure.orders.by_first else "") + procedure.orders._repr_html_()
     parts = {
         "Orders of the steps": skipped + orders,
         "What a check can find": "".join(f"<p>{escape(each)}</p>" for each in trust if each),
-        "What comes before what, in words": _text(str(procedure.graph)),
+        "What comes before what, as text": _text(str(procedure.graph)),
     }
     if compared is not None:
         parts["Scores against the true timelines"] = _scores(compared)
@@ -170,14 +175,14 @@ def _details(procedure: Procedure, compared: Compared | None) -> str:
 
 
 def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
-    """The graph, with a note where it counts other videos than the timelines show."""
+    """The graph, with a note if its counts differ from those of the timelines."""
     why = "Here each video is segmented as if it were new, so counts may be below those above."
     note = f"<p>{why}</p>" if graph.occurs != shown.occurs else ""
     return f'{note}<div class="graph">{graph._repr_svg_()}</div>'
 
 
 def _gallery(procedure: Procedure, each: int) -> str:
-    """A card per step: number and name on its colour, how often and how long, and `each` pictures."""
+    """A card per step: name, number of videos, duration and pictures."""
     cards = []
     for number, name in enumerate(procedure.steps, 1):
         spent = [
@@ -206,16 +211,16 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
 
     A picture is the middle of the video's most confident segment; videos that moved are skipped.
     """
-    surest: list[tuple[float, str, float]] = []
+    candidates: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
         # A segment without a confidence was set by a person.
-        sure = {
+        confidence = {
             s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
         }
-        if sure:
-            best = max(sure, key=lambda segment: (sure[segment], segment.duration))
-            surest.append((-sure[best], name, (best.start + best.end) / 2))
-    for _, name, time in sorted(surest)[:each]:
+        if confidence:
+            best = max(confidence, key=lambda segment: (confidence[segment], segment.duration))
+            candidates.append((-confidence[best], name, (best.start + best.end) / 2))
+    for _, name, time in sorted(candidates)[:each]:
         path = procedure.videos[name]
         if path is not None and Path(path).exists():
             with suppress(VideoError):
@@ -239,15 +244,15 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
         f'<li><span style="background:{fill}"></span><bdi>{escape(name)}</bdi></li>'
         for name, fill in procedure.colours.items()
     )
-    note = "<p>The narrow bar above each is the truth.</p>" if compared else ""
+    note = "<p>The narrow bar above each is the ground truth.</p>" if compared else ""
     return (
         f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>'
-        f'none of them</li></ul><table class="timelines">{"".join(rows)}</table>{note}'
+        f'background</li></ul><table class="timelines">{"".join(rows)}</table>{note}'
     )
 
 
 def _checked(procedure: Procedure, check: Report) -> str:
-    """The timeline of a checked video, red marks where it deviates, and the findings in words."""
+    """The timeline of a checked video with red marks at deviations, and a list of findings."""
     done = [Segment(start, end, step.name) for step in check.steps for start, end in step.times]
     drawn = draw_bar(Timeline(done, check.seconds, video=check.video), procedure.colours)
     if check.findings:
@@ -255,25 +260,25 @@ def _checked(procedure: Procedure, check: Report) -> str:
         red = dict.fromkeys(marks.steps, FINDING_COLOUR)
         drawn += draw_bar(marks, red, height=6, label=f"findings in {check.video}")
     if check.ok:
-        said = f'<p class="fine">✓ No deviation found. {escape(check.power)}</p>'
+        result = f'<p class="fine">✓ No deviation found. {escape(check.power)}</p>'
     else:
         found = [f"<b>{_minutes(f.start)}</b> {escape(f.reason)}" for f in check.findings]
-        said = f'<ul class="wrong">{"".join(f"<li>✗ {each}</li>" for each in found)}</ul>'
-        said = said if found else f'<p class="wrong">✗ {escape(_worst(check))}</p>'
+        result = f'<ul class="wrong">{"".join(f"<li>✗ {each}</li>" for each in found)}</ul>'
+        result = result if found else f'<p class="wrong">✗ {escape(_worst(check))}</p>'
     return (
         f'<article class="checked"><table class="timelines"><tr><th>{escape(check.video)}</th>'
-        f"<td>{drawn}{draw_axis(check.seconds)}</td></tr></table>{said}"
+        f"<td>{drawn}{draw_axis(check.seconds)}</td></tr></table>{result}"
         f"<details><summary>step by step</summary>{check._repr_html_()}</details></article>"
     )
 
 
 def _minutes(seconds: float) -> str:
-    """A time as minutes and seconds."""
+    """Format seconds as minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def _scores(compared: Compared) -> str:
-    """All tables of the evaluation, and which discovered step is which true one."""
+    """All tables of the evaluation, and the matching of discovered and true steps."""
     evaluation = compared.evaluation
     matching = "".join(f"<li>{escape(line)}</li>" for line in evaluation.matching.splitlines())
     each = evaluation.per_step()._repr_html_() + evaluation.per_video()._repr_html_()

@@ -1,4 +1,4 @@
-"""A kitchen that films itself: first-person videos of breakfast being made, or features of them, with exact truth.
+"""A toy kitchen: first-person videos of breakfast, or features of them, with exact ground truth.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,25 +39,25 @@ __all__ = [
 
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
 EDITION = 3
-"""Raised when the same settings give other videos than before."""
+"""Incremented when the same settings produce different videos."""
 MOST_VIDEOS = 100_000
-"""More would be filmed for months."""
+"""Upper limit of the number of videos."""
 
 
 @dataclass(frozen=True)
 class ToyKitchen:
-    """A folder of toy videos and what is true of them."""
+    """A folder of toy videos and their ground truth."""
 
     folder: Path
     videos: tuple[Path, ...]
     timelines: dict[str, Timeline]
-    """The ground truth by the video's name, the file's name without its suffix."""
+    """Ground truth by video name (file name without suffix)."""
     view: str = "ego"
     steps: tuple[str, ...] = STEPS
     edges: frozenset[tuple[str, str]] = EDGES
     """The true task graph: `(before, after)` by step name."""
     flaws: dict[str, tuple[Flaw, ...]] = field(default_factory=dict)
-    """What is wrong, by the video's name; empty for kitchens made without `flaw`."""
+    """Mistakes by video name; empty for kitchens made without `flaw`."""
 
     @property
     def annotations(self) -> Path:
@@ -79,12 +79,37 @@ def make_kitchen(
     progress: Hook = silent,
     **plan: Any,
 ) -> ToyKitchen:
-    """Film `videos` breakfasts into `folder`: `videos/*.mp4`, `annotations/*.csv` (EgoProceL), `graph.json`.
+    """Render breakfast videos: `videos/*.mp4`, `annotations/*.csv` (EgoProceL) and `graph.json`.
 
-    view: "ego", or "side" for a tripod that films the same recordings. plan: what `write_script` takes: duration=66,
-    background=0.2, skip=0.1, repeat=0.15, shuffle=0.7, flaw=None or for example "skip:add jam" (in every video).
+    The same arguments give the same videos. Existing videos are kept, so the same call completes an
+    interrupted kitchen.
 
-    Same arguments, same videos. What is there already is kept; an interrupted kitchen is completed by the same call.
+    Parameters
+    ----------
+    folder
+        Where to write.
+    videos
+        Number of videos.
+    seed
+        Seed of all random choices.
+    view
+        "ego", or "side" for a tripod that films the same recordings.
+    progress
+        Progress hook.
+    **plan
+        Parameters of `write_script`, such as `duration=66` or `flaw="skip:add jam"`.
+
+    Returns
+    -------
+    ToyKitchen
+        The files and their ground truth.
+
+    Raises
+    ------
+    OptionError
+        If an argument is out of range.
+    DataError
+        If the folder contains a kitchen with other settings.
     """
     from stepcut.toy.render import is_filmed, render_video  # PIL: only when needed
 
@@ -104,8 +129,10 @@ def make_kitchen(
     if differing := [
         f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value
     ]:
-        what = f"{root}: another toy kitchen is there, made with {', '.join(differing)}; old and new videos would mix"
-        raise DataError(f"{what}. Choose another folder, or delete this one.")
+        raise DataError(
+            f"{root}: contains another toy kitchen, made with {', '.join(differing)}. "
+            "Choose another folder, or delete this one."
+        )
     write_json(root / "kitchen.json", settings)
     write_json(root / "graph.json", {"steps": STEPS, "edges": sorted(EDGES)})
     flaws = {script.name: script.flaws for script in scripts if script.flaws}
@@ -123,7 +150,7 @@ def make_kitchen(
             render_video(script, path, view)
         return path.name
 
-    # Threads do: drawing and encoding let go of Python's lock.
+    # Threads suffice: drawing and encoding release the GIL.
     with (
         Stage(progress, "film", total=videos, unit="videos") as stage,
         ThreadPoolExecutor(os.cpu_count()) as pool,
@@ -146,12 +173,41 @@ def toy_features(
     drift: float = 0.5,
     **plan: Any,
 ) -> tuple[list[NDArray[np.float32]], list[Timeline]]:
-    """Features of `videos` breakfasts that nobody filmed, `(T, dim)` at `rate` rows a second, and the true timelines.
+    """Generate features of breakfast videos, and their true timelines.
 
-    Row = the step's prototype (of length about 1, the same in all videos; a vector of its own for each stretch of
-    background) + `offset` x what is particular to the video + `drift` x something that changes slowly + `noise`.
-    `plan` is what `write_script` takes.
+    Each row is the prototype of its step, plus an offset of the video, slow drift and noise.
+    Prototypes have length about 1 and are the same in all videos. Each stretch of background has
+    its own vector.
 
+    Parameters
+    ----------
+    videos
+        Number of videos.
+    seed
+        Seed of all random choices.
+    dim
+        Dimension of a row.
+    rate
+        Rows per second.
+    noise, offset, drift
+        Weights of the parts.
+    **plan
+        Parameters of `write_script`.
+
+    Returns
+    -------
+    rows : list of array
+        Features, (T, dim) each.
+    timelines : list of Timeline
+        Ground truth.
+
+    Raises
+    ------
+    OptionError
+        If an argument is out of range.
+
+    Examples
+    --------
     >>> rows, timelines = toy_features(videos=2, rate=2)
     >>> len(rows[0]) == round(2 * timelines[0].end)
     True

@@ -1,4 +1,4 @@
-"""The camera: scripts to frames to mp4, from the cook's own eyes or from a tripod in the corner."""
+"""Render scripts to frames and mp4 files, from the cook's head or from a tripod."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,17 +20,17 @@ from stepcut.toy.script import PASTIMES, STEPS, Script, Shot
 from stepcut.toy.things import Packed, Pixels, expose, overlay
 
 SIZE = (256, 192)
-"""Width and height of a frame in pixels: no more than the default backbone looks at."""
+"""Width and height of a frame in pixels; the default backbone uses no more."""
 FPS = 10
 CLOSE = SIZE[0] / 320
-"""Pixels per unit of the kitchen at a zoom of 1."""
+"""Pixels per unit of the kitchen at zoom 1."""
 REACH = 80.0
-"""Largest distance of the hands from the middle of the view, in units at a zoom of 1."""
+"""Largest distance of the hands from the centre of the view, in units at zoom 1."""
 
 
 @dataclass(frozen=True)
 class InHand:
-    """Something at `(x, y)` from where the hands work, turned by `turn` degrees and `size` times as large."""
+    """A thing at `(x, y)` relative to the hands, rotated by `turn` degrees and scaled by `size`."""
 
     thing: str
     x: float
@@ -40,9 +40,9 @@ class InHand:
 
 
 def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[Pixels]:
-    """Yield the frames of a `script`, `(192, 256, 3)` RGB; frame `i` shows the time `i / FPS`.
+    """Yield the frames of a script, (192, 256, 3) RGB; frame `i` shows time `i / FPS`.
 
-    The `look` overrides the one that belongs to the script's seed.
+    `look` overrides the look that follows from the script's seed.
     """
     look = look or Look(script.seed)
     rng = np.random.default_rng([*script.seed, 4])
@@ -55,14 +55,14 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
     sprites |= {
         step: things.make_sprite(step, {**colours, "handle": look.tools[step]}) for step in STEPS
     }
-    if view == "side":  # from a tripod: the whole kitchen at once, with hardly a tremble
+    if view == "side":  # a tripod shows the whole kitchen
         path = np.tile([WIDTH / 2, HEIGHT / 2, SIZE[0] / WIDTH * 1.04, 0.0], (_count(script), 1))
         path[:, :2] += 1.5 * rng.standard_normal(2)
     else:
         path = _fly_ego(script, look, rng)
     finish = _make_finish(look, len(path), rng)
     seen = _seen(kitchen, view)
-    shrunk = WIDTH / seen.shape[1]  # units that a pixel of the picture is
+    shrunk = WIDTH / seen.shape[1]  # units per pixel of the picture
     number = 0
     for shot in script.shots:
         if shot.act in PASTIMES:
@@ -100,32 +100,30 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
 
 
 def _seen(kitchen: Image.Image, view: str) -> Packed:
-    """The kitchen as the camera sees it: from far away it is reduced, or the picture would flicker."""
+    """The kitchen as the camera sees it; the side view is reduced to avoid flicker."""
     return things.pack(kitchen.reduce(4) if view == "side" else kitchen)
 
 
 def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
-    """Film a script into an mp4 file, whole or not at all."""
-    h264 = "libx264" in av.codecs_available  # what browsers play; MPEG-4 is in every build
+    """Render a script into an mp4 file, atomically."""
+    h264 = "libx264" in av.codecs_available  # browsers play it; MPEG-4 is in every build
     options = {"preset": "ultrafast", "crf": "26"} if h264 else {"qscale": "4"}
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream = container.add_stream("libx264" if h264 else "mpeg4", rate=FPS, options=options)
         stream.width, stream.height = SIZE
         stream.pix_fmt = "yuv420p"
-        stream.codec_context.thread_count = 1  # the same bytes on every machine, however many cores
+        stream.codec_context.thread_count = 1  # the same bytes on every machine
         for picture in render_frames(script, view):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
 
 
 def is_filmed(script: Script, path: Path) -> bool:
-    """Whether the mp4 file of a script is there and can be read to its end."""
+    """Whether the mp4 file of a script exists and is complete."""
     if not path.is_file():
         return False
     try:
-        with av.open(
-            str(path)
-        ) as container:  # the index lies at the end: a cut-off file does not open
+        with av.open(str(path)) as container:  # fails on truncated files: the index is at the end
             return bool(container.streams.video[0].frames == _count(script))
     except (av.FFmpegError, IndexError):
         return False
@@ -136,8 +134,10 @@ def _count(script: Script) -> int:
 
 
 def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Where the head is, (frames, 4): x, y, zoom and roll in degrees. It turns to the work of each shot within half a
-    second about its start, sways and shakes."""
+    """Path of the head, (frames, 4): x, y, zoom and roll in degrees.
+
+    It turns to the work of each shot within half a second of its start, sways and shakes.
+    """
     path = np.empty((_count(script), 4))
     times = np.arange(len(path)) / FPS
     for shot in script.shots:
@@ -163,34 +163,32 @@ def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np
     path[:, 1] += 2.5 * _sway(times, 2.1, rng)
     path[:, 3] += 0.6 * _sway(times, 1.9, rng)
     path[:, 2] = CLOSE * np.clip(path[:, 2], 0.55, 1.6)
-    half = (
-        0.5 * np.array(SIZE) / path[:, 2:3] * (1.1, 1.25) + 5
-    )  # nobody looks past the ends of the kitchen
+    half = 0.5 * np.array(SIZE) / path[:, 2:3] * (1.1, 1.25) + 5  # keep the kitchen in view
     path[:, :2] = np.clip(path[:, :2], half, (WIDTH, HEIGHT) - half)
     return path
 
 
 def _sway(t: NDArray[np.float64], pace: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A smooth wandering between about -1 and 1, of about `pace` swings a second."""
+    """Smooth motion between about -1 and 1, at about `pace` cycles per second."""
     waves = [np.sin(2 * pi * (pace * rng.uniform(0.5, 1.6) * t + rng.random())) for _ in range(3)]
     return np.asarray(sum(waves) / 2.0, dtype=np.float64)
 
 
 @cache
 def _habits(seed: int) -> tuple[float, float, float, float]:
-    """How a cook works in one shot: the pace, the place of the hands (x, y) and their angle."""
+    """Pace of work in one shot, and position (x, y) and angle of the hands."""
     own = np.random.default_rng([seed, 2])
     return own.uniform(0.75, 1.3), own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
 
 
 def _hold(shot: Shot, t: float) -> list[InHand]:
-    """The hands and what they hold, `t` seconds into a shot, the rearmost first."""
+    """The hands and what they hold, `t` seconds into a shot, rearmost first."""
     act = shot.act
     pace, dx, dy, turn = _habits(shot.seed)
     beat = 2 * pi * pace * t
-    # The way of the jam, from the jar (0) to the toast (1) and back.
+    # Position of the jam, from the jar (0) to the toast (1) and back.
     way = 0.5 + 0.5 * tanh(3 * sin(0.55 * beat))
-    tools = {  # the tool's place and angle, then the angle of the right hand that holds it
+    tools = {  # position and angle of the tool, and angle of the right hand
         "cut bread": (14 + dx, 58 + dy + 20 * sin(1.7 * beat), -12 + turn, -24),
         "spread butter": (66 + dx + 26 * sin(beat), 74 + dy + 8 * cos(0.7 * beat), -52 + turn, -30),
         "add jam": (10 + 80 * way + dx, 96 - 40 * way + dy, -28 + turn - 20 * way, -26),
@@ -230,7 +228,7 @@ def _hold(shot: Shot, t: float) -> list[InHand]:
 
 
 def _stand(items: list[InHand]) -> list[InHand]:
-    """The same, seen from afar: the cook stands beside the work and the arms reach from the shoulder to it."""
+    """The side view: the cook stands beside the work, and the arms reach to it."""
     side, up = -170.0, -270.0
     whole = [InHand("person", side, up)]
     for item in items:
@@ -242,7 +240,7 @@ def _stand(items: list[InHand]) -> list[InHand]:
 
 
 def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, float]:
-    """Where in the frame a point of the kitchen is."""
+    """Position of a point of the kitchen in the frame."""
     cx, cy, zoom, roll = camera.tolist()
     c, s = cos(roll * pi / 180) * zoom, sin(roll * pi / 180) * zoom
     return c * (x - cx) - s * (y - cy) + SIZE[0] / 2, s * (x - cx) + c * (y - cy) + SIZE[1] / 2
@@ -256,7 +254,7 @@ def _draw(
     turn: float,
     size: float,
 ) -> None:
-    """Draw `picture` so that its `grip` comes to `at`, turned and resized about it."""
+    """Draw `picture` with its `grip` at `at`, rotated and scaled about it."""
     c, s = cos(turn * pi / 180), sin(turn * pi / 180)
     height, width = picture.shape[:2]
     corners = [
@@ -275,7 +273,7 @@ def _draw(
 def _make_finish(
     look: Look, count: int, rng: np.random.Generator
 ) -> Callable[[Pixels, int], Pixels]:
-    """Light that comes and goes, a dark rim, the noise of the sensor, and the mirror of a left-handed cook."""
+    """Varying light, vignette, sensor noise, and mirroring for left-handed cooks."""
     clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
     vivid = np.float32(look.vivid)
     levels = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255).astype(np.float32)

@@ -1,4 +1,4 @@
-"""How a kitchen looks: colours, light and layout of one video, and the large picture the camera moves over."""
+"""Look of one kitchen: colours, light and layout, and the picture that the camera moves over."""
 
 import colorsys
 
@@ -11,13 +11,14 @@ from stepcut.toy.script import STEPS
 from stepcut.toy.things import Canvas, Colour, shade
 
 WIDTH, HEIGHT = 1600, 1200
-"""The size of the kitchen, in units; a head camera sees about 400 x 300 of them."""
+"""Size of the kitchen in units; a head camera shows about 400 x 300 of them."""
 COUNTER, FRONT, FLOOR = 470, 900, 1080
-"""Where, from the top, the counter, the cupboards under it and the floor begin."""
+"""Top of the counter, the cupboards below it and the floor."""
 
 KITCHEN = things.read_things()["kitchen"]
-"""`work`: step -> place, where the work is about that place, how close the head comes. `counter`: what stands there:
-thing, place, x about that place, y. `wares`, `skins`, `handles`: the colours they come in."""
+"""`work`: step -> place, offset of the work, closeness of the head. `counter`: thing, place, x
+offset, y. `wares`, `skins`, `handles`: available colours.
+"""
 
 
 def _hsv(h: float, s: float, v: float) -> Colour:
@@ -25,10 +26,11 @@ def _hsv(h: float, s: float, v: float) -> Colour:
 
 
 class Look:
-    """What is particular to one video, drawn from its `seed`; steps look alike across kitchens in their shapes only.
+    """Random properties of one video, from its `seed`. Across kitchens, only the shapes of steps
+    agree.
 
-    `body` are the colours of the cook, `ware` of what the household owns and eats, `tools` of each step's tool;
-    `places` gives the x of each place.
+    `body`, `ware` and `tools` are colours of the cook, the household and each step's tool. `places`
+    gives the x of each place.
     """
 
     def __init__(self, seed: tuple[int, int]) -> None:
@@ -65,13 +67,13 @@ class Look:
 
 
 def work_at(look: Look, step: str) -> tuple[float, float]:
-    """Where in the kitchen the hands work during a step."""
+    """Position of the hands during a step."""
     place, (dx, dy), _ = KITCHEN["work"][step]
     return look.places[place] + dx, 690 + dy
 
 
 def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
-    """The kitchen before anything was done in it, an RGB picture of WIDTH x HEIGHT."""
+    """Draw the kitchen before the first step: an RGB picture of WIDTH x HEIGHT."""
     rng = np.random.default_rng([*seed, 3])
     c = Canvas(WIDTH, HEIGHT, look.wall, fine=2)
     _tile(c, look)
@@ -97,7 +99,7 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
 
 
 def settle(kitchen: Image.Image, look: Look, step: str) -> None:
-    """Leave in the kitchen what a finished step leaves behind: butter or jam on the toast, tea in the cup."""
+    """Draw the result of a finished step: butter or jam on the toast, tea in the cup."""
     if step in ("spread butter", "add jam"):
         c = Canvas(100, 100)
         spread = things.BUTTER if step == "spread butter" else look.ware["jam"]
@@ -113,7 +115,7 @@ def settle(kitchen: Image.Image, look: Look, step: str) -> None:
 
 
 def _tile(c: Canvas, look: Look) -> None:
-    """The pattern of the wall."""
+    """Draw the pattern of the wall."""
     joint = shade(look.wall, 0.75)
     if look.tiles in ("square", "brick"):
         for row, y in enumerate(range(0, COUNTER, 47)):
@@ -134,7 +136,7 @@ def _tile(c: Canvas, look: Look) -> None:
 
 
 def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
-    """The surface of the counter."""
+    """Draw the surface of the counter."""
     if look.surface == "check":
         for row, y in enumerate(range(COUNTER, FRONT, 54)):
             for x in range(54 * (row % 2), WIDTH, 108):
@@ -160,7 +162,7 @@ def _any(rng: np.random.Generator) -> Colour:
 
 
 def _hang(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
-    """A window, a picture, a clock or a shelf on the wall."""
+    """Draw a window, a picture, a clock or a shelf on the wall."""
     kind, w, h = rng.integers(4), rng.uniform(70, 130), rng.uniform(70, 110)
     frame = _any(rng)
     if kind == 0:

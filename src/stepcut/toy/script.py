@@ -1,4 +1,4 @@
-"""What happens when: the script of one toy video, drawn from its seed, with the true task graph."""
+"""The random script of one toy video, and the true task graph."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,18 +12,19 @@ from stepcut.errors import check_kind, choose, unknown
 from stepcut.timeline import Segment, Timeline
 
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
-"""The steps of the task, in the order in which a careful cook does them."""
+"""The steps of the task in a valid order."""
 
 EDGES = frozenset(
     {*pairwise(("cut bread", "spread butter", "add jam", "wash dish")), ("pour water", "stir tea")}
 )
-"""The true task graph: `(before, after)`, transitively reduced. The tea and the bread do not wait for each other."""
+"""The true task graph: `(before, after)`, transitively reduced. Tea and bread are independent."""
 
 PASTIMES = ("wander", "look", "phone", "fiddle")
-"""What a cook does when none of the steps is going on."""
+"""What the cook does between steps."""
 
 GRID = 5
-"""Shots begin and end on fifths of a second, so that times are short decimals and fall on frames."""
+"""Shots start and end on fifths of a second, so that times are short decimals and fall on frames.
+"""
 
 _SECONDS = {
     "cut bread": 10,
@@ -37,7 +38,7 @@ _SECONDS = {
 
 @dataclass(frozen=True)
 class Shot:
-    """One stretch of a video: a step, or a pastime while nothing of the task is done."""
+    """One part of a video: a step, or a pastime in the background."""
 
     start: float
     end: float
@@ -46,13 +47,13 @@ class Shot:
 
     @property
     def step(self) -> str | None:
-        """The step that is done, if one is."""
+        """The step, or None for background."""
         return self.act if self.act in STEPS else None
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong in a video: `kind` is "skip", "swap" or "repeat"; `times` are the segments it shows in."""
+    """A mistake in a video: `kind` is "skip", "swap" or "repeat"; `times` are its segments."""
 
     kind: str
     step: str
@@ -62,7 +63,7 @@ class Flaw:
 
 @dataclass(frozen=True)
 class Script:
-    """The shots of one video from its first second to its last, and the seed of its looks."""
+    """The shots of one video, and the seed of its look."""
 
     name: str
     seed: tuple[int, int]
@@ -71,7 +72,7 @@ class Script:
 
     @property
     def duration(self) -> float:
-        """The length of the video in seconds."""
+        """Duration of the video in seconds."""
         return self.shots[-1].end
 
     @property
@@ -92,13 +93,38 @@ def write_script(
     shuffle: float = 0.7,
     flaw: str | None = None,
 ) -> Script:
-    """Decide what happens in video number `video` of the kitchen `seed`.
+    """Draw what happens in one video.
 
-    duration: seconds of a video without a mistake, give or take 15 %. background: share of the time without a step.
-    skip, repeat: how often a step is left out, or done once more later. shuffle: from 0, always the same order, to 1,
-    any order that the task allows. flaw: one mistake: "skip:add jam", "swap:add jam" (done before what it needs) or
-    "repeat:add jam" (done three times); the other steps are then neither left out nor repeated.
+    Parameters
+    ----------
+    seed
+        Seed of the kitchen.
+    video
+        Number of the video.
+    duration
+        Seconds of a video without a mistake, varied by up to 15 %.
+    background
+        Share of the time without a step.
+    skip, repeat
+        Probability that a step is left out, or done again later.
+    shuffle
+        Variation of the order, from 0 (always the same) to 1 (any valid order).
+    flaw
+        One mistake: "skip:add jam", "swap:add jam" (done before its preconditions) or
+        "repeat:add jam" (done three times). Other steps are then neither left out nor repeated.
 
+    Returns
+    -------
+    Script
+        The shots, with the true timeline.
+
+    Raises
+    ------
+    OptionError
+        If an argument is out of range, or the flaw is unknown.
+
+    Examples
+    --------
     >>> write_script(0, shuffle=0, skip=0, repeat=0).timeline.sequence()
     ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
@@ -113,7 +139,7 @@ def write_script(
     sequence = _order(_choose(0.0 if kind else skip, rng), shuffle, rng)
     done = _spoil(sequence, kind, wrong) if kind else _repeat(sequence, repeat, rng)
     length = duration * rng.uniform(0.85, 1.15)
-    if kind:  # a mistake changes the length of the video, not the pace of the other steps
+    if kind:  # a mistake changes the duration of the video, not of the other steps
         length *= _usual_seconds(done) / _usual_seconds(sequence)
     shots = _fill(done, length, background, rng)
     script = Script(f"kitchen-{seed}-{video:02d}", (seed, video), shots)
@@ -121,11 +147,11 @@ def write_script(
 
 
 DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
-"""The settings of a plan that are not given."""
+"""Default settings of a plan."""
 
 
 def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
-    """The transitive closure: every `(before, after)` that follows from the edges."""
+    """Transitive closure of the edges."""
     closure = set(edges)
     while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
         closure |= more
@@ -133,7 +159,7 @@ def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str
 
 
 def _choose(skip: float, rng: np.random.Generator) -> list[str]:
-    """The steps that are not left out: three at least, for less of the task teaches nothing."""
+    """The steps that are not left out, at least three."""
     kept = {step for step in STEPS if rng.random() >= skip}
     while len(kept) < 3:
         kept.add(STEPS[int(rng.integers(len(STEPS)))])
@@ -141,7 +167,7 @@ def _choose(skip: float, rng: np.random.Generator) -> list[str]:
 
 
 def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[str]:
-    """A linear extension of the task graph: with probability `shuffle` any step that is allowed comes next."""
+    """A linear extension of the task graph; with probability `shuffle` the next step is random."""
     before, left, done = must_precede(), list(steps), []
     while left:
         ready = [b for b in left if not any((a, b) in before for a in left)]
@@ -152,7 +178,7 @@ def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[s
 
 
 def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> list[str]:
-    """Do some of the steps once more, later, with something else in between."""
+    """Repeat some steps later, with another step in between."""
     longer = list(sequence)
     for step in sequence:
         spots = [
@@ -166,7 +192,7 @@ def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> lis
 
 
 def _parse(flaw: str | None) -> tuple[str, str]:
-    """`"skip:add jam"` to `("skip", "add jam")`."""
+    """Split `"skip:add jam"` into `("skip", "add jam")`."""
     if flaw is None:
         return "", ""
     check_kind("flaw", flaw, str, "a mistake and a step, such as skip:add jam")
@@ -179,7 +205,7 @@ def _parse(flaw: str | None) -> tuple[str, str]:
 
 
 def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
-    """Make one mistake: leave `step` out, do it before all that it needs, or do it three times."""
+    """Make one mistake: leave `step` out, do it before its preconditions, or do it three times."""
     rest = [other for other in sequence if other != step]
     needs = [other for other in rest if (other, step) in must_precede()]
     if kind == "skip":
@@ -196,7 +222,7 @@ def _usual_seconds(sequence: list[str]) -> int:
 
 
 def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
-    """Say what is wrong, with the times at which it shows."""
+    """Describe the mistake, with the times at which it shows."""
     times = tuple((s.start, s.end) for s in timeline if s.step == step)
     needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
     shown = {
@@ -210,7 +236,7 @@ def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
 def _fill(
     sequence: list[str], duration: float, background: float, rng: np.random.Generator
 ) -> tuple[Shot, ...]:
-    """Give every step its length and put pastimes before, between and after, `background` of the whole in all."""
+    """Give every step a duration, and insert pastimes for a share `background` of the whole."""
     acts: list[str] = []
     for step in [*sequence, ""]:
         if background > 0 and (not acts or step == "" or rng.random() < 0.45):

@@ -1,8 +1,8 @@
-"""The things of the toy kitchen, drawn from `things.json`: what lies on the counter, what a hand holds, the hands.
+"""Draw the things of the toy kitchen from `things.json`.
 
-A thing is a list of shapes: box (left, top, right, bottom, then rounding and rim), disc (x, y, half width, half height,
-then rim), shape (a polygon) and line (its points, then its width). A colour is [r, g, b] or a name, which a household
-gives its own meaning; "wood 0.88" is a darker wood.
+A thing is a list of shapes: box (left, top, right, bottom, then rounding and rim), disc (x, y, half
+width, half height, then rim), shape (a polygon) and line (its points, then its width). A colour is
+[r, g, b] or a name that each household defines; "wood 0.88" is a darker wood.
 """
 
 import json
@@ -24,18 +24,18 @@ Colour = tuple[int, ...]
 """Red, green and blue, 0 to 255."""
 Point = tuple[float, float]
 Sprite = tuple[Packed, Point]
-"""A packed picture (h, w), and the point by which it is held."""
+"""A packed picture (h, w), and its grip point."""
 
 
 def shade(colour: Colour, by: float) -> Colour:
-    """Darker (`by` < 1) or lighter (`by` > 1)."""
+    """Darken (`by` < 1) or lighten (`by` > 1) a colour."""
     return tuple(
         max(0, min(255, round(c * by if by <= 1 else c + (255 - c) * (by - 1)))) for c in colour
     )
 
 
 class Canvas:
-    """`width` x `height` units, drawn at `fine` pixels a unit; `done()` gives one pixel a unit."""
+    """A drawing of `width` x `height` units at `fine` pixels per unit."""
 
     def __init__(self, width: int, height: int, paint: Colour | None = None, fine: int = 3) -> None:
         self.size, self.fine = (width, height), fine
@@ -56,23 +56,23 @@ class Canvas:
         round_: float = 0,
         edge: float = 0,
     ) -> None:
-        """A rectangle with corners rounded by `round_`; `edge` draws a darker rim of that width."""
+        """Draw a rectangle with rounded corners; `edge` is the width of a darker rim."""
         rim = shade(fill, 0.65) if edge else None
         at = self._at([(x0, y0), (x1, y1)])
         self.pen.rounded_rectangle(at, round_ * self.fine, fill, rim, round(edge * self.fine))
 
     def disc(self, x: float, y: float, rx: float, ry: float, fill: Colour, edge: float = 0) -> None:
-        """An ellipse about its centre."""
+        """Draw an ellipse around its centre."""
         rim = shade(fill, 0.65) if edge else None
         at = self._at([(x - rx, y - ry), (x + rx, y + ry)])
         self.pen.ellipse(at, fill, rim, round(edge * self.fine))
 
     def shape(self, points: Sequence[Point], fill: Colour) -> None:
-        """A filled polygon."""
+        """Draw a filled polygon."""
         self.pen.polygon(self._at(points), fill)
 
     def line(self, points: Sequence[Point], fill: Colour, width: float) -> None:
-        """A bent line with round ends."""
+        """Draw a polyline with round ends."""
         at = self._at(points)
         self.pen.line(at, fill, round(width * self.fine), "curve")
         r = width * self.fine / 2
@@ -86,11 +86,11 @@ class Canvas:
             (area[2], area[3] - area[1])
         )
         pixels = np.asarray(self.image.crop(area).convert("RGB"), np.uint16)
-        pixels = pixels * np.asarray(grain)[..., None] >> 7  # 128 leaves a pixel as it is
+        pixels = pixels * np.asarray(grain)[..., None] >> 7  # 128 leaves a pixel unchanged
         self.image.paste(Image.fromarray(np.minimum(pixels, 255).astype(np.uint8)), area)
 
     def done(self) -> Image.Image:
-        """The drawing at one pixel a unit."""
+        """Return the drawing at one pixel per unit."""
         return self.image.reduce(self.fine)
 
 
@@ -105,13 +105,13 @@ COLOURS: dict[str, Colour] = {
     "leaf": (70, 140, 60),
     "liquid": (225, 222, 214),
 }
-"""The colours that are the same in all kitchens; an empty cup shows its glaze."""
+"""Colours of all kitchens; an empty cup shows its glaze."""
 
 
 def draw(
     canvas: Canvas, thing: str, colours: Mapping[str, Colour], x: float = 0, y: float = 0
 ) -> None:
-    """Draw a thing about (x, y); `colours` are those of the household, by name."""
+    """Draw a thing at (x, y) in the colours of the household."""
     palette = {**COLOURS, **colours}
     for kind, paint, at, *more in read_things()[thing]["shapes"]:
         name, _, light = paint.partition(" ") if isinstance(paint, str) else ("", "", "")
@@ -130,7 +130,7 @@ def draw(
 
 
 def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
-    """The picture of a thing that can be held."""
+    """Draw a thing that can be held."""
     about = read_things()[thing]
     width, height = about["size"]
     canvas = Canvas(width, height, fine=about.get("fine", 3))
@@ -140,7 +140,7 @@ def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
 
 @cache
 def read_things() -> dict[str, Any]:
-    """All of `things.json`."""
+    """Read `things.json`."""
     things: dict[str, Any] = json.loads(
         (Path(__file__).parent / "things.json").read_text(encoding="utf-8")
     )
@@ -148,7 +148,7 @@ def read_things() -> dict[str, Any]:
 
 
 def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
-    """What the cook holds when no step is going on: a phone, or some thing that no other video has."""
+    """What the cook holds between steps: a phone, or a random gadget."""
 
     def any_colour() -> Colour:
         return tuple(rng.integers(20, 250, 3).tolist())
@@ -161,7 +161,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
             width = rng.uniform(30, 105)
             c.box(78, 42 + 26 * k, 78 + width, 42 + 26 * k + rng.uniform(8, 20), any_colour(), 4)
         return pack(c.done()), (126, 250)
-    for _ in range(int(rng.integers(3, 8))):  # a gadget made up of shapes and colours
+    for _ in range(int(rng.integers(3, 8))):  # a gadget of random shapes and colours
         x, y, r = rng.uniform(70, 190), rng.uniform(60, 220), rng.uniform(18, 70)
         corners = int(rng.integers(2, 8))
         if corners == 2:
@@ -174,7 +174,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
 
 
 def pack(picture: Image.Image) -> Packed:
-    """A picture as one number per pixel, (h, w): RGBA, colours multiplied by their opacity."""
+    """Pack a picture into one number per pixel, (h, w): RGBA with premultiplied alpha."""
     opaque = picture.mode == "RGB"
     pixels = np.asarray(picture.convert("RGBA") if opaque else picture.convert("RGBa"))
     return np.ascontiguousarray(pixels).view("<u4")[..., 0]
@@ -182,11 +182,11 @@ def pack(picture: Image.Image) -> Packed:
 
 @compiled_later
 def overlay(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
-    """Draw a packed `picture` (h, w) over a packed `frame` (H, W), bilinear between pixels.
+    """Draw a packed `picture` (h, w) over a packed `frame` (H, W) with bilinear interpolation.
 
-    The frame's pixel (x, y) shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5); outside it
-    nothing is drawn. Places are fixed-point numbers with 16 binary places, and two of the four
-    colours are computed at once, in the even and the odd bytes of one number.
+    Pixel (x, y) of the frame shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5), if that is
+    inside it. Coordinates are 16.16 fixed-point numbers. Two of the four channels are computed at
+    once, in the even and odd bytes of one number.
     """
     height, width = picture.shape
     lanes, byte, one = np.uint32(0x00FF00FF), np.uint32(8), np.uint64(1)
@@ -226,10 +226,10 @@ def expose(
     grain: NDArray[np.float32],
     mirrored: bool,
 ) -> Pixels:
-    """The frame (H, W, 4) as a sensor records it, (H, W, 3).
+    """Convert a frame (H, W, 4) to the sensor's picture, (H, W, 3).
 
-    `levels` (3, 256) maps every colour to its light, `rim` (H, W) darkens the corners, `grain` (H, W)
-    is added, and `vivid` is the strength of the colours: 0 for grey, 1 for unchanged.
+    `levels` (3, 256) maps each channel to its light, `rim` (H, W) darkens the corners, `grain` (H,
+    W) is added, and `vivid` is the saturation: 0 for grey, 1 for unchanged.
     """
     height, width = frame.shape[:2]
     out = np.empty((height, width, 3), np.uint8)

@@ -1,6 +1,6 @@
-"""The app: every procedure below one folder, from videos to a checked procedure, in the browser.
+"""The app: learn, correct and check all procedures below one folder, in the browser.
 
 workspace.py  the folder: its procedures, videos and labels
-routes.py     what the start page asks for; each procedure has the routes of the viewer
+routes.py     routes of the start page; each procedure has the routes of the viewer
 watching.py   checks new videos in watched folders
 """

@@ -1,4 +1,4 @@
-"""The routes of the app: the start page, the picker, learning, and every procedure under its id."""
+"""Routes of the app: start page, file picker, learning, and every procedure under its id."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,17 +26,17 @@ from stepcut.show.viewer.security import Guard
 from stepcut.version import __version__
 
 MOST_PROBED = 50
-"""Videos that one request may ask about."""
+"""Maximum number of videos per request."""
 
 
 class HomeRoutes:
-    """What the start page asks for."""
+    """Routes of the start page."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
     def home(self, _: Request) -> Response:
-        """All procedures and jobs."""
+        """Return all procedures and jobs."""
         space = self.workspace
         jobs = [
             {**job.to_json(), "procedure": self._open_as(str(job.request["about"]))}
@@ -52,31 +52,30 @@ class HomeRoutes:
         )
 
     def _open_as(self, about: str) -> str | None:
-        """The id of the procedure that a job is about, once it is there."""
+        """Id of the procedure that a job creates, once it exists."""
         return next(
             (self.workspace.id_of(one) for one in self.workspace.folders() if str(one) == about),
             None,
         )
 
     def folder(self, request: Request) -> Response:
-        """One folder for the picker."""
+        """List one folder for the file picker."""
         return JSONResponse(self.workspace.listing(request.query_params.get("path", "")))
 
     async def probe(self, request: Request) -> Response:
-        """Length and problems of videos."""
+        """Return durations and problems of videos."""
         names = as_items("videos", (await read_body(request)).get("videos", ()), str, "paths")
         if len(names) > MOST_PROBED:
-            raise OptionError(f"{len(names)} videos were given; ask about {MOST_PROBED} at a time.")
+            raise OptionError(f"videos has {len(names)} entries; send at most {MOST_PROBED}.")
         return JSONResponse({"videos": await run_in_threadpool(self.workspace.probe, names)})
 
     async def learn(self, request: Request) -> Response:
-        """Learn a procedure, as a job."""
-        wish = await read_body(request)
-        job = await run_in_threadpool(self.workspace.learn, wish)
+        """Start a job that learns a procedure."""
+        body = await read_body(request)
+        job = await run_in_threadpool(self.workspace.learn, body)
         return JSONResponse(job.to_json())
 
     def routes(self) -> list[Route]:
-        """Their paths."""
         return [
             Route("/api/home", self.home),
             Route("/api/folder", self.folder),
@@ -86,7 +85,7 @@ class HomeRoutes:
 
 
 class Procedures:
-    """Hands each request over to the procedure that it is about."""
+    """Dispatch each request to its procedure."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -98,14 +97,14 @@ class Procedures:
         viewer = await run_in_threadpool(self.workspace.viewer, name)
         if viewer is None:
             self.routers.pop(name, None)
-            raise HTTPException(404, "This procedure is not there any more.")
+            raise HTTPException(404, "This procedure no longer exists.")
         if name not in self.routers:
             self.routers[name] = Router(routes=viewer_routes(viewer))
         await self.routers[name](scope, receive, send)
 
 
 def make_app(workspace: Workspace, token: str, host: str = "127.0.0.1") -> Guard:
-    """The application of `stepcut app`, guarded."""
+    """Return the guarded application of `stepcut app`."""
     watching = Watching(workspace)
 
     @asynccontextmanager

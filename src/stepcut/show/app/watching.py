@@ -1,4 +1,4 @@
-"""Watched folders: a video that arrives, and has stopped growing, is checked."""
+"""Watched folders: check each new video once it has stopped growing."""
 
 import threading
 from pathlib import Path
@@ -8,27 +8,27 @@ from stepcut.show.app.workspace import Workspace
 
 EVERY = 2.0
 SETTLED = 3.0
-"""Seconds without a change after which a file counts as whole."""
+"""Seconds without a change after which a file counts as complete."""
 
 
 class Watching:
-    """Looks into the watched folders of all procedures until it is closed."""
+    """Watch the folders of all procedures until it is closed."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self._sizes: dict[Path, tuple[tuple[int, int], float]] = {}
-        self._asked: set[tuple[str, Path, tuple[int, int]]] = set()
+        self._requested: set[tuple[str, Path, tuple[int, int]]] = set()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._clock = 0.0
 
     def open(self) -> None:
-        """Begin."""
+        """Start watching."""
         self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-watch")
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
+        """Stop watching."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
@@ -39,10 +39,10 @@ class Watching:
             try:
                 self.look()
             except OSError:
-                continue  # a disk that is away for a moment
+                continue  # the disk may be unavailable for a moment
 
     def look(self) -> None:
-        """Start the checks of new videos."""
+        """Start checks of new videos."""
         space = self.workspace
         for folder in space.folders():
             viewer = space.viewer(space.id_of(folder))
@@ -51,12 +51,12 @@ class Watching:
                 continue
             if not watched.resolve().is_relative_to(space.root):
                 continue
-            known = {video.path for video in viewer.checks.all()}
+            checked = {video.path for video in viewer.checks.all()}
             fresh = [
                 path
                 for path in sorted(watched.iterdir())
                 if path.suffix.lower() in VIDEO_SUFFIXES
-                and str(path.resolve()) not in known
+                and str(path.resolve()) not in checked
                 and self._is_settled(viewer.title, path)
             ]
             if fresh:
@@ -65,15 +65,15 @@ class Watching:
                 space.jobs.start("check", {**args, "videos": paths}, viewer.folder, viewer.title)
 
     def _is_settled(self, title: str, path: Path) -> bool:
-        """Whether a file has stopped growing, and its check was not asked for before."""
+        """Whether a file has stopped growing, and no check was requested before."""
         state = path.stat()
         stamp = (state.st_size, state.st_mtime_ns)
         before, since = self._sizes.get(path, (stamp, self._clock))
         self._sizes[path] = (stamp, since if before == stamp else self._clock)
         if before != stamp or self._clock - since < SETTLED:
             return False
-        asked = (title, path, stamp)
-        if asked in self._asked:
+        request = (title, path, stamp)
+        if request in self._requested:
             return False
-        self._asked.add(asked)
+        self._requested.add(request)
         return True

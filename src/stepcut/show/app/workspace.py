@@ -1,4 +1,4 @@
-"""The folder of the app: the procedures, videos and labels below it, and what may be learned from them."""
+"""The folder of the app: its procedures, videos and labels, and learning from them."""
 
 import contextlib
 import hashlib
@@ -22,17 +22,17 @@ from stepcut.show.viewer.jobs import Job, Jobs
 from stepcut.show.viewer.state import Viewer
 
 DEEPEST = 3
-"""How many folders down procedures are looked for."""
+"""Depth of the search for procedures."""
 THUMBS = 3
 LABEL_SUFFIXES = {form.suffix.lower() for form in FORMATS.values()}
 
 
 class Workspace:
-    """What lies below the folder `root`; nothing outside it is shown or used."""
+    """Everything below the folder `root`; nothing outside it is shown or used."""
 
     def __init__(self, root: Path, trust: bool = False) -> None:
         if not root.is_dir():
-            raise OptionError(f"{root}: there is no such folder. Make it, or name another one.")
+            raise OptionError(f"{root}: no such folder. Create it, or choose another one.")
         self.root, self.trust = root.resolve(), trust
         self.jobs = Jobs(self.root)
         self._viewers: dict[str, Viewer] = {}
@@ -41,7 +41,7 @@ class Workspace:
     # ------------------------------------------------------------------ procedures
 
     def folders(self) -> list[Path]:
-        """The folders of all procedures, those that were changed last first."""
+        """Folders of all procedures, last changed first."""
         found = []
         for folder, inner, files in os.walk(self.root):
             path = Path(folder)
@@ -53,7 +53,7 @@ class Workspace:
         return sorted(found, key=lambda path: -_changed(path))
 
     def procedures(self) -> list[dict[str, Any]]:
-        """What the start page shows of each procedure."""
+        """Entries of all procedures on the start page."""
         return [self._about(folder) for folder in self.folders()]
 
     def _about(self, folder: Path) -> dict[str, Any]:
@@ -86,15 +86,15 @@ class Workspace:
         return self._read[folder][1]
 
     def id_of(self, folder: Path) -> str:
-        """A short name for a procedure that stays the same."""
+        """A short, stable id of a procedure."""
         name = folder.resolve().relative_to(self.root).as_posix()
         return hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()
 
     def viewer(self, name: str) -> Viewer | None:
-        """What shows the procedure of this id, when there is one."""
-        known = self._viewers.get(name)
-        if known is not None and (known.folder / "config.json").exists():
-            return known
+        """The viewer of a procedure by id, or None."""
+        open_viewer = self._viewers.get(name)
+        if open_viewer is not None and (open_viewer.folder / "config.json").exists():
+            return open_viewer
         folder = next((path for path in self.folders() if self.id_of(path) == name), None)
         if folder is None:
             return None
@@ -104,7 +104,7 @@ class Workspace:
     # ------------------------------------------------------------------ files
 
     def listing(self, name: str) -> dict[str, Any]:
-        """One folder for the picker: its folders, with how many videos they hold, and its videos."""
+        """List one folder for the file picker."""
         here = below(self.root, name or ".", folder=True)
         folders, videos, labels = [], [], []
         for entry in sorted(here.iterdir(), key=natural):
@@ -113,7 +113,9 @@ class Workspace:
             path = entry.relative_to(self.root).as_posix()
             if entry.is_dir():
                 if not is_procedure(entry):
-                    folders.append({"name": entry.name, "path": path, "videos": len(_films(entry))})
+                    folders.append(
+                        {"name": entry.name, "path": path, "videos": _count_videos(entry)}
+                    )
             elif entry.suffix.lower() in VIDEO_SUFFIXES:
                 videos.append({"name": entry.name, "path": path, "bytes": entry.stat().st_size})
             elif entry.suffix.lower() in LABEL_SUFFIXES:
@@ -129,7 +131,7 @@ class Workspace:
         }
 
     def probe(self, names: list[str]) -> list[dict[str, Any]]:
-        """The length of each video, or what is wrong with it."""
+        """Duration of each video, or its problem."""
         found = []
         for name in names:
             try:
@@ -142,42 +144,44 @@ class Workspace:
 
     # ------------------------------------------------------------------ learning
 
-    def learn(self, wish: Mapping[str, Any]) -> Job:
-        """Start to learn a procedure; what is wrong with the wish is said before any work."""
-        videos = as_items("videos", wish.get("videos", ()), str, "a list of videos")
+    def learn(self, request: Mapping[str, Any]) -> Job:
+        """Start to learn a procedure. Errors in the request are raised before any work."""
+        videos = as_items("videos", request.get("videos", ()), str, "a list of videos")
         paths = [below(self.root, name) for name in videos]
         if len(paths) < 2:
             raise OptionError(
-                f"{len(paths)} videos were chosen; steps are found by what videos share. Give at least two."
+                f"videos has {len(paths)} entries; choose at least two videos of the same task."
             )
-        name = str(wish.get("name") or paths[0].parent.name)
+        name = str(request.get("name") or paths[0].parent.name)
         plain = safe_name(name.replace("/", "_")).name.removesuffix(".proc")
         output = self.root / f"{plain}.proc"
         check_output(output)
         if output.exists():
-            raise OptionError(f"name={name!r} is a procedure already. Choose another name.")
+            raise OptionError(f"name={name!r} already exists. Choose another name.")
         args: dict[str, Any] = {
             "videos": [str(path) for path in paths],
             "output": str(output),
-            "steps": read_steps(wish.get("steps")),
+            "steps": read_steps(request.get("steps")),
             "labels": None,
             "recipe": None,
         }
-        if labels := wish.get("labels"):
+        if labels := request.get("labels"):
             path = (self.root / str(labels)).resolve()
             args["labels"] = str(below(self.root, str(labels), folder=path.is_dir()))
             read_labels(args["labels"])
-        if recipe := [line for line in str(wish.get("recipe") or "").splitlines() if line.strip()]:
+        if recipe := [
+            line for line in str(request.get("recipe") or "").splitlines() if line.strip()
+        ]:
             read_recipe(recipe)
             args["recipe"] = recipe
         if args["labels"] and args["recipe"]:
-            raise OptionError("a recipe was given beside labels; give one of them.")
+            raise OptionError("recipe and labels cannot be combined; give one of them.")
         return self.jobs.start("learn", args, output, plain)
 
 
-def read_steps(given: Any) -> Any:
-    """The number of steps that a person wrote: 7, 8-14, or nothing for a choice by stepcut."""
-    text = str(given if given is not None else "").strip()
+def read_steps(value: Any) -> Any:
+    """Parse the number of steps: 7, 8-14, or empty for an automatic choice."""
+    text = str(value if value is not None else "").strip()
     if text in ("", "auto"):
         return "auto"
     low, dash, high = text.partition("-")
@@ -191,14 +195,14 @@ def read_steps(given: Any) -> Any:
     return list(count) if isinstance(count, tuple) else count
 
 
-def _films(folder: Path) -> list[Path]:
-    """The videos directly in a folder."""
+def _count_videos(folder: Path) -> int:
+    """Number of videos directly in a folder."""
     with contextlib.suppress(OSError):
-        return [path for path in folder.iterdir() if path.suffix.lower() in VIDEO_SUFFIXES]
-    return []
+        return sum(path.suffix.lower() in VIDEO_SUFFIXES for path in folder.iterdir())
+    return 0
 
 
 def _changed(folder: Path) -> float:
-    """When a procedure was learned, taught or corrected last."""
+    """Time of the last training or correction of a procedure."""
     files = (folder / "config.json", folder / "edits.json")
     return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)

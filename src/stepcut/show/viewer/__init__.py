@@ -1,8 +1,8 @@
-"""The viewer: a page where a person looks at a procedure, annotates it, checks, compares and exports.
+"""The viewer: a web page that shows, annotates, checks, compares and exports a procedure.
 
-state.py       what the page shows; routes.py what it may ask for; answers.py what all routes share
-security.py    who may ask; server.py starting and ending it
-jobs.py        slow work in processes of its own; worker.py such a process; tasks.py what it does
+state.py       state of the page; routes.py its routes; answers.py shared parts of routes
+security.py    access control; server.py start and stop
+jobs.py        slow work in separate processes; worker.py such a process; tasks.py its work
 checks.py      checked videos; choice.py files below one folder; export.py, signals.py
-static/        the page: plain modules, no build; strings.js holds every text
+static/        the page: plain modules without a build; strings.js has every text
 """

@@ -1,4 +1,4 @@
-"""What all routes share: the page's own files, JSON bodies, errors as sentences, and the routes of jobs."""
+"""Shared parts of routes: static files, JSON bodies, error responses, and the routes of jobs."""
 
 import re
 from collections.abc import Mapping
@@ -32,21 +32,21 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 @cache
 def static_files() -> dict[str, bytes]:
-    """The files of all pages, from memory."""
+    """Static files of all pages, in memory."""
     files = (resources.files("stepcut.show.viewer") / "static").iterdir()
     return {file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES}
 
 
 @cache
 def static_address() -> str:
-    """Where the pages find their files: another address for every version, so that browsers keep them."""
+    """Path of the static files; it changes with their content, so browsers can cache them."""
     return f"files/{sha256(b''.join(static_files().values())).hexdigest()[:12]}"
 
 
 def page_routes(name: str, data: str, up: str = "") -> list[Route]:
-    """One page: `name.html` in the common frame, with `name.js` and all that it imports.
+    """Route of one page: `name.html` in the common frame, with `name.js` and all its imports.
 
-    `data` is what the page asks for first; `up` leads to where the files are served.
+    `data` is the first request of the page; `up` leads to the static files.
     """
     files, address = static_files(), up + static_address()
     kinds = {".css": "stylesheet", ".js": "modulepreload"}
@@ -64,19 +64,19 @@ def page_routes(name: str, data: str, up: str = "") -> list[Route]:
 
 
 def file_routes() -> list[Route]:
-    """The files of the pages."""
+    """Routes of the static files."""
 
     async def file(request: Request) -> Response:
         name = request.path_params["file"]
         if name not in static_files():
-            raise HTTPException(404, "There is no such file.")
+            raise HTTPException(404, "No such file.")
         return Response(static_files()[name], media_type=TYPES[Path(name).suffix], headers=FOREVER)
 
     return [Route(f"/{static_address()}/{{file}}", file)]
 
 
 def imports(script: str) -> set[str]:
-    """A script and every script that it imports, itself or through others."""
+    """A script and all scripts that it imports, directly or indirectly."""
     found, left = {script}, [script]
     while left:
         text = static_files()[left.pop()].decode()
@@ -87,27 +87,26 @@ def imports(script: str) -> set[str]:
 
 
 class Json(Response):
-    """An answer of many numbers, encoded ten times as fast as by the standard library."""
+    """A JSON response that encodes large states quickly."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The bytes."""
         return msgspec.json.encode(content)
 
 
 class JobRoutes:
-    """Look at jobs, cancel and resume them; everybody with the token sees all of them."""
+    """Routes that show, cancel and resume jobs; the token gives access to all jobs."""
 
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs
 
     def show_all(self, _: Request) -> Response:
-        """All jobs, the oldest first."""
+        """Return all jobs, oldest first."""
         return JSONResponse({"jobs": [job.to_json() for job in self.jobs.all()]})
 
     def show(self, request: Request) -> Response:
-        """One job."""
+        """Return one job."""
         return JSONResponse(self._job(request).to_json())
 
     async def change(self, request: Request) -> Response:
@@ -128,11 +127,10 @@ class JobRoutes:
     def _job(self, request: Request) -> Job:
         job = self.jobs.get(request.path_params["id"])
         if job is None:
-            raise HTTPException(404, "There is no such job.")
+            raise HTTPException(404, "No such job.")
         return job
 
     def routes(self) -> list[Route]:
-        """Their paths."""
         return [
             Route("/api/jobs", self.show_all),
             Route("/api/jobs/{id}", self.show),
@@ -141,34 +139,34 @@ class JobRoutes:
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """The JSON object that a request holds."""
+    """Read the JSON object of a request."""
     try:
         body = await request.json()
     except (ValueError, RecursionError) as error:
         raise OptionError(f"the request is not JSON ({error}).") from error
     if not isinstance(body, dict):
-        raise OptionError(f"the request holds {body!r}; an object is wanted.")
+        raise OptionError(f"the request is {body!r}; send a JSON object.")
     return body
 
 
 def text_of(body: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """A text that a request must hold, unless there is a default."""
+    """Read a string from a request."""
     value = body.get(key, default)
     if not isinstance(value, str):
-        raise OptionError(f"{key}={value!r} is not a text.")
+        raise OptionError(f"{key}={value!r} is not a string.")
     return value
 
 
 def attachment(name: str, data: bytes) -> Response:
-    """A file to be saved under this name."""
+    """Response that the browser saves as a file."""
     disposition = f"attachment; filename*=utf-8''{quote(name)}"
     return Response(
         data, media_type="application/octet-stream", headers={"content-disposition": disposition}
     )
 
 
-async def tell(_: Request, error: Exception) -> Response:
-    """What is not there, or not now, or wrong, as a sentence."""
+async def error_response(_: Request, error: Exception) -> Response:
+    """Return an error as a JSON message."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     return JSONResponse(
@@ -176,4 +174,4 @@ async def tell(_: Request, error: Exception) -> Response:
     )
 
 
-HANDLERS: dict[Any, Any] = {HTTPException: tell, StepcutError: tell}
+HANDLERS: dict[Any, Any] = {HTTPException: error_response, StepcutError: error_response}

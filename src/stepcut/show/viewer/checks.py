@@ -1,4 +1,4 @@
-"""The videos that were checked with a procedure, with what was found: kept in the cache, beside no one's own files."""
+"""Checked videos and their reports, in the cache."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ from stepcut.progress import Hook
 
 @dataclass(frozen=True)
 class CheckedVideo:
-    """A new video beside those that were learned from: shown and checked, not edited."""
+    """A checked video; it is shown, but not edited."""
 
     name: str
     path: str
@@ -28,11 +28,11 @@ class CheckedVideo:
     parts: tuple[Part, ...]
     report: dict[str, Any]
     fingerprint: str = ""
-    """That of the procedure by which it was checked."""
+    """Fingerprint of the procedure that checked it."""
 
     @property
     def key(self) -> str:
-        """A short name for the video that stays the same."""
+        """A short, stable key."""
         return f"c{_short(self.path)}"
 
 
@@ -56,17 +56,17 @@ class Checks:
         self._seen: dict[Path, tuple[int, CheckedVideo]] = {}
 
     def add(self, video: CheckedVideo) -> None:
-        """Keep what was found; what was found in the same file before is replaced."""
+        """Save a checked video, replacing an earlier result of the same file."""
         write_json(self.folder / f"{video.key}.json", asdict(video))
 
     def remove(self, key: str) -> None:
-        """Forget a checked video."""
+        """Remove a checked video."""
         for video in self.all():
             if video.key == key:
                 (self.folder / f"{key}.json").unlink(missing_ok=True)
 
     def all(self) -> list[CheckedVideo]:
-        """All of them, the first checked first."""
+        """All checked videos, oldest first."""
         with self._lock:
             found = []
             for path in sorted(self.folder.glob("c*.json"), key=lambda path: path.name):
@@ -79,7 +79,7 @@ class Checks:
 
     @property
     def watched(self) -> Path | None:
-        """The folder whose new videos are checked as they arrive."""
+        """The folder whose new videos are checked automatically."""
         with contextlib.suppress(OSError, ValueError, TypeError):
             return Path(read_json(self.folder / "watch.json"))
         return None
@@ -93,7 +93,7 @@ class Checks:
 
 
 def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, Any]:
-    """A `report` that was kept, with the findings that a person has accepted since moved to `accepted`."""
+    """Move findings that a person has accepted to `accepted`."""
     video, kept, moved = report.get("video", ""), dict(report), []
     for kind in KINDS:
         findings = report.get(kind) or []
@@ -102,8 +102,8 @@ def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, 
         moved += [one for one, is_fine in zip(findings, fine, strict=True) if is_fine]
     left = any(kept[kind] for kind in KINDS)
     if moved and not left and not report.get("other_task"):
-        words = f"{video}: no deviation found but what was accepted. {report.get('power', '')}"
-        kept |= {"ok": True, "verdict": "fine", "summary": words.strip()}
+        summary = f"{video}: no deviation except accepted ones. {report.get('power', '')}"
+        kept |= {"ok": True, "verdict": "fine", "summary": summary.strip()}
     return {**kept, "accepted": moved}
 
 

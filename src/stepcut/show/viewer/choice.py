@@ -1,4 +1,4 @@
-"""Choosing files below one folder: nothing outside it is listed, read or written."""
+"""Choose and upload files below one folder; nothing outside it is listed, read or written."""
 
 import contextlib
 import os
@@ -11,32 +11,33 @@ from stepcut.files.atomic import whole_file
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 
 UPLOADS = "uploads"
-"""The folder for videos that were dropped on the page."""
+"""Folder for uploaded videos."""
 LARGEST = 64 * 2**30
-"""Bytes of the largest upload."""
+"""Maximum bytes of an upload."""
 
 
 def below(root: Path | None, name: str, folder: bool = False) -> Path:
-    """The file, or the `folder`, called `name` below `root`; an OptionError for everything else."""
+    """Path of a file or folder below `root`; raises OptionError for everything else."""
     if root is None:
-        raise OptionError("files are chosen in the app. Start it with: stepcut app FOLDER")
+        raise OptionError("files can only be chosen in the app. Run: stepcut app FOLDER")
     whole = root.resolve()
     try:
         path = (whole / name).resolve()
         there = path.is_dir() if folder else path.is_file()
-    except (OSError, ValueError):  # such as a name with NUL
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         there, path = False, whole
     if not there or not path.is_relative_to(whole):
-        raise OptionError(f"{name!r} is not a {'folder' if folder else 'file'} of this app.")
+        kind = "folder" if folder else "file"
+        raise OptionError(f"{name!r} is not a {kind} of this app.")
     return path
 
 
 async def upload(root: Path | None, name: str, request: Request) -> str:
-    """Write the body of a request as a new file; gives its path below `root`."""
+    """Write the body of a request to a new file; return its path below `root`."""
     folder = below(root, ".", folder=True) / UPLOADS
     plain = safe_name(name.replace("/", "_").replace("\\", "_")).name
     if Path(plain).suffix.lower() not in VIDEO_SUFFIXES:
-        raise OptionError(f"{name!r} does not look like a video. Give a file such as new.mp4.")
+        raise OptionError(f"{name!r} is not a video file. Upload a file such as new.mp4.")
     length = int(request.headers.get("content-length", "0"))
     if not 0 < length <= LARGEST:
         raise OptionError(f"{name!r} has {length} bytes; 1 to {LARGEST} are allowed.")
@@ -47,12 +48,12 @@ async def upload(root: Path | None, name: str, request: Request) -> str:
             async for piece in request.stream():
                 file.write(piece)
         if temporary.stat().st_size != length:
-            raise OutputError(f"{name!r} did not arrive whole. Drop it again.")
+            raise OutputError(f"{name!r} is incomplete. Upload it again.")
     return f"{UPLOADS}/{target.name}"
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A path in `folder` that nothing has: name, name-2, name-3, ..."""
+    """Create an unused path: name, name-2, name-3, ..."""
     stem, suffix = os.path.splitext(name)
     count = 1
     while True:

@@ -1,4 +1,4 @@
-"""Export: labels in every format, clips, the time budget, the report and the plan, into one folder."""
+"""Export labels, clips, the time budget, the report and the plan into one folder."""
 
 import shutil
 import tempfile
@@ -19,36 +19,37 @@ from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
 
 LINKED = ("elan", "boris", "label-studio")
-"""Formats whose program opens the video by the path that the file gives."""
+"""Formats whose program opens the video by the path in the file."""
 THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
 
-Wish = Mapping[str, Any]
-"""What is wanted: `what`, some of `THINGS`; for labels `formats`, and `rate` where a format counts frames."""
+ExportRequest = Mapping[str, Any]
+"""A request: `what` lists some of `THINGS`; labels need `formats`, and `rate` for frame numbers."""
 
 
-def check_wish(wish: Wish) -> tuple[list[str], list[str], str | None]:
-    """What is wanted, the formats of labels, and the frame rate; an OptionError for anything else."""
-    what = as_items("what", wish.get("what", ()), str, f"a list of {', '.join(THINGS)}")
+def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | None]:
+    """Return things, label formats and frame rate of a request; raises OptionError if it is
+    invalid."""
+    what = as_items("what", request.get("what", ()), str, f"a list of {', '.join(THINGS)}")
     if not what:
         raise OptionError(f"what=[] exports nothing; choose from {', '.join(THINGS)}.")
     for one in what:
         choose("what", one, dict.fromkeys(THINGS))
-    formats = as_items("formats", wish.get("formats", ()), str, "a list of label formats")
+    formats = as_items("formats", request.get("formats", ()), str, "a list of label formats")
     for one in formats:
         choose("format", one, FORMATS)
     if "labels" in what and not formats:
         raise OptionError(f"labels need a format; choose from {', '.join(FORMATS)}.")
-    rate = str(wish["rate"]) if wish.get("rate") else None
+    rate = str(request["rate"]) if request.get("rate") else None
     if rate is not None:
         as_rate(rate, "rate")
     return what, formats, rate
 
 
 def preview(
-    outline: Procedure, videos: Mapping[str, str | None], wish: Wish
+    outline: Procedure, videos: Mapping[str, str | None], request: ExportRequest
 ) -> list[dict[str, Any]]:
-    """Every file that an export would write: its path in the folder, and what it is."""
-    what, formats, rate = check_wish(wish)
+    """List the files that an export would write, with a description of each."""
+    what, formats, rate = check_request(request)
     found: list[dict[str, Any]] = []
     if "labels" in what:
         with tempfile.TemporaryDirectory() as folder:
@@ -80,13 +81,13 @@ FILES = {
 def write_export(
     folder: Path,
     videos: Mapping[str, str | None],
-    wish: Wish,
+    request: ExportRequest,
     target: Path,
     trust: bool = False,
     progress: Hook = silent,
 ) -> dict[str, Any]:
-    """Write what is wanted of the procedure in `folder` into `target`; gives the files and what was left out."""
-    what, formats, rate = check_wish(wish)
+    """Export the procedure in `folder` into `target`; return the files and the problems."""
+    what, formats, rate = check_request(request)
     procedure = load(folder, trust=trust)
     procedure.videos = {**procedure.videos, **videos}
     timelines, written, problems = procedure.timelines, list[Path](), list[str]()
@@ -124,7 +125,7 @@ def write_labels(
     rate: str | None,
     target: Path,
 ) -> list[Path]:
-    """Write timelines in a format, safe for spreadsheets; gives the files."""
+    """Write timelines in one format, safe for spreadsheets; return the files."""
     chosen = choose("format", format, FORMATS)
     if format in LINKED:
         timelines = {
@@ -142,7 +143,7 @@ def write_labels(
 
 
 def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
-    """What an export wrote as one file to download: the only file, or a zip; gives its name and bytes."""
+    """Return name and bytes of a download: the only exported file, or a zip of all."""
     folder, files = Path(result["folder"]), list(result["files"])
     if len(files) == 1:
         return Path(files[0]).name, (folder / files[0]).read_bytes()

@@ -1,12 +1,12 @@
-"""Slow work as processes of its own: each job is a folder, so it survives the page, and the server as well.
+"""Jobs: slow work in separate processes. Each job is a folder, so it survives page and server.
 
-    job.json     what is to be done; written once, by the server
-    state.json   how far it is; written by the process that does it
-    result.json  what came out
-    cancel       stands there once somebody has cancelled the job
-    lock         held by the process that works on the job
+    job.json     the request, written once by the server
+    state.json   the progress, written by the process
+    result.json  the result
+    cancel       exists once the job is cancelled
+    lock         held by the process that runs the job
 
-A job that was interrupted, with the server or by a crash, is started again; what it finished before is in the cache.
+Interrupted jobs are started again; finished parts come from the cache.
 """
 
 import contextlib
@@ -30,16 +30,16 @@ from stepcut.files.cache import cache_dir
 
 FINISHED = ("done", "failed", "cancelled")
 MOST_STARTS = 3
-"""A job whose process dies this often is given up."""
+"""A job whose process crashes this often fails."""
 KEPT = 50
 """Finished jobs that are kept."""
 GRACE = 3.0
-"""Seconds that a cancelled process may take to end by itself."""
+"""Seconds that a cancelled process has to stop by itself."""
 TICK = 0.1
 
 
 class Job:
-    """One piece of work, as its folder tells it."""
+    """One job, read from its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.id = folder, folder.name
@@ -50,12 +50,12 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """What is done: learn, teach, check, export, copies, suggest."""
+        """learn, teach, check, export, copies or suggest."""
         return str(self.request["kind"])
 
     @property
     def state(self) -> dict[str, Any]:
-        """How far it is, as the process that works on it wrote last."""
+        """The latest state that its process wrote."""
         found = _read(self.folder / "state.json") or {"state": "waiting", "starts": 0}
         if self.is_cancelled and found["state"] not in FINISHED:
             found["state"] = "cancelled"
@@ -63,17 +63,17 @@ class Job:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled it."""
+        """Whether the job was cancelled."""
         return (self.folder / "cancel").exists()
 
     @property
     def result(self) -> Any:
-        """What came out, or None."""
+        """The result, or None."""
         return _read(self.folder / "result.json")
 
     @property
     def is_locked(self) -> bool:
-        """Whether a process works on it."""
+        """Whether a process runs the job."""
         try:
             with FileLock(self.folder / "lock", timeout=0):
                 return False
@@ -81,12 +81,12 @@ class Job:
             return True
 
     def write_state(self, state: str, **more: Any) -> None:
-        """Say how it stands now."""
+        """Update the state."""
         before = _read(self.folder / "state.json") or {}
         write_json(self.folder / "state.json", {**before, **more, "state": state})
 
     def to_json(self) -> dict[str, Any]:
-        """What the page asks for again and again."""
+        """Return what the page polls."""
         state = self.state
         shown = {key: self.request[key] for key in ("kind", "title", "about", "created")}
         progress = {key: state.get(key, "") for key in ("stage", "item", "error")}
@@ -101,23 +101,23 @@ class Job:
 
 
 class Jobs:
-    """The jobs about a folder, or about what lies below it; one of a kind is done at a time."""
+    """The jobs of a folder and everything below it; one job of each kind runs at a time."""
 
     def __init__(self, about: Path) -> None:
         self.about = about.resolve()
         self.folder = cache_dir() / "jobs"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._told: dict[str, float] = {}
+        self._signalled: dict[str, float] = {}
         self._known: dict[str, Job] = {}
         self._over: set[str] = set()
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    # ------------------------------------------------------------------ what a request asks for
+    # ------------------------------------------------------------------ requests
 
     def start(self, kind: str, args: Mapping[str, Any], about: Path, title: str) -> Job:
-        """Queue the work; where the very same work waits or runs already, give that."""
+        """Queue a job, or return an identical job that is waiting or running."""
         with self._lock:
             same = {"kind": kind, "args": dict(args), "about": str(about.resolve())}
             for job in self.all():
@@ -131,7 +131,7 @@ class Jobs:
             return self._known[name]
 
     def all(self) -> list[Job]:
-        """Every job, the oldest first."""
+        """All jobs, oldest first."""
         with self._lock:
             there = {path.name for path in self.folder.glob("*") if (path / "job.json").exists()}
             self._known = {name: job for name, job in self._known.items() if name in there}
@@ -143,18 +143,18 @@ class Jobs:
             return sorted(self._known.values(), key=lambda job: job.request["created"])
 
     def get(self, name: str) -> Job | None:
-        """The job of this name, when there is one."""
+        """The job of this name, or None."""
         return next((job for job in self.all() if job.id == name), None)
 
     def cancel(self, job: Job) -> None:
-        """Stop it; what it has finished stays, and it can be resumed."""
+        """Stop a job; finished parts are kept, and it can be resumed."""
         if job.state["state"] in FINISHED:
             raise OptionError(f"this job is {job.state['state']} and cannot be cancelled.")
         (job.folder / "cancel").touch()
         self.tend()
 
     def resume(self, job: Job) -> None:
-        """Go on with a job that was cancelled or has failed."""
+        """Continue a job that was cancelled or has failed."""
         if job.state["state"] not in ("cancelled", "failed"):
             raise OptionError(f"this job is {job.state['state']} and cannot be resumed.")
         job.write_state("waiting", starts=0, error="")
@@ -166,23 +166,23 @@ class Jobs:
         """Remove a finished job from the list."""
         if job.state["state"] not in FINISHED:
             raise OptionError(f"this job is {job.state['state']}. Cancel it first.")
-        until = time.monotonic() + GRACE  # its process says that it is done just before it ends
+        until = time.monotonic() + GRACE  # the process may still be exiting
         while self._is_alive(job) and time.monotonic() < until:
             time.sleep(TICK)
         if self._is_alive(job):
-            raise OptionError("this job is just ending. Try again in a moment.")
+            raise OptionError("this job is still stopping. Try again in a moment.")
         shutil.rmtree(job.folder, ignore_errors=True)
 
-    # ------------------------------------------------------------------ the processes
+    # ------------------------------------------------------------------ processes
 
     def open(self) -> None:
-        """Look after the jobs until `close`; those that an earlier server left behind are resumed."""
+        """Run jobs until `close`, including those of an earlier server."""
         self._ending.clear()
         self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-jobs")
         self._thread.start()
 
     def close(self) -> None:
-        """End the processes; their jobs go on when a server starts again."""
+        """Stop the processes; their jobs continue when a server starts again."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
@@ -195,7 +195,7 @@ class Jobs:
             _kill(process)
 
     def tend(self) -> None:
-        """Start what waits, one job of each kind at a time; end what was cancelled; give up what keeps dying."""
+        """Start waiting jobs, stop cancelled ones, and fail jobs that keep crashing."""
         with self._lock:
             if self._ending.is_set():
                 return
@@ -209,7 +209,7 @@ class Jobs:
                 if job in alive or job.is_cancelled or job.kind in busy:
                     continue
                 if job.state.get("starts", 0) >= MOST_STARTS:
-                    job.write_state("failed", error="The process ended unexpectedly several times.")
+                    job.write_state("failed", error="The process crashed several times.")
                     continue
                 busy.add(job.kind)
                 self._processes[job.id] = subprocess.Popen(
@@ -217,22 +217,22 @@ class Jobs:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C in the terminal is for the server, which ends it
+                    start_new_session=True,  # Ctrl-C stops the server, which stops the process
                 )
 
     def _run(self) -> None:
         while not self._ending.wait(TICK):
-            with contextlib.suppress(OSError):  # a full disk: the next round may do better
+            with contextlib.suppress(OSError):  # such as a full disk; try again later
                 self.tend()
 
     def _is_over(self, job: Job) -> bool:
-        """Whether there is nothing left to do for it: the process of a cancelled one may still run."""
+        """Whether the job has finished and its process has exited."""
         if job.id not in self._over and job.state["state"] in FINISHED and not self._is_alive(job):
             self._over.add(job.id)
         return job.id in self._over
 
     def _is_alive(self, job: Job) -> bool:
-        """Whether a process of ours, or one that an earlier server left, works on it."""
+        """Whether a process of this or an earlier server runs the job."""
         process = self._processes.get(job.id)
         if process is not None:
             if process.poll() is None:
@@ -241,19 +241,19 @@ class Jobs:
         return job.state.get("pid") is not None and job.is_locked
 
     def _end(self, job: Job) -> None:
-        """Ask the process of a job to end; end it where it does not."""
+        """Terminate the process of a job; kill it after `GRACE` seconds."""
         pid = int(job.state.get("pid") or 0)
         process = self._processes.get(job.id)
         pid = process.pid if process else pid
         if not pid:
             return
         with contextlib.suppress(OSError):
-            if job.id not in self._told:
-                self._told[job.id] = time.monotonic()
+            if job.id not in self._signalled:
+                self._signalled[job.id] = time.monotonic()
                 os.kill(pid, signal.SIGTERM)
-            elif time.monotonic() - self._told[job.id] > GRACE:
+            elif time.monotonic() - self._signalled[job.id] > GRACE:
                 os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-                del self._told[job.id]
+                del self._signalled[job.id]
 
     def _prune(self) -> None:
         finished = [job for job in self.all() if job.state["state"] in FINISHED]
@@ -268,7 +268,7 @@ def _read(path: Path) -> Any:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and those that it started."""
+    """Kill a process and its children."""
     if process.poll() is None:
         process.kill()
         process.wait()

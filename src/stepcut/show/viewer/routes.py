@@ -1,4 +1,4 @@
-"""The routes of one procedure. Videos are asked for by their key: no path of a request reaches the disk."""
+"""Routes of one procedure. Requests name videos by key, so their paths never reach the disk."""
 
 import mimetypes
 from collections.abc import AsyncIterator, Callable
@@ -18,12 +18,12 @@ from stepcut.errors import OptionError, VideoError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.evaluation.groups import compare_groups
 
-# What reads videos is imported here: threads that answer requests would import it at once and find it half made.
+# Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.probe import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
-from stepcut.show.film import KINDS, proxy_of
+from stepcut.show.video import KINDS, proxy_of
 from stepcut.show.viewer.answers import (
     HANDLERS,
     JobRoutes,
@@ -35,31 +35,31 @@ from stepcut.show.viewer.answers import (
     text_of,
 )
 from stepcut.show.viewer.choice import below, upload
-from stepcut.show.viewer.export import check_wish, pack, preview
+from stepcut.show.viewer.export import check_request, pack, preview
 from stepcut.show.viewer.jobs import FINISHED, Job
 from stepcut.show.viewer.security import Guard
 from stepcut.show.viewer.state import Viewer
 
 A_WHILE = {"cache-control": "private, max-age=3600"}
 NEXT = 3
-"""How many videos are suggested."""
+"""Number of suggested videos."""
 
 
 class Routes:
-    """What is answered to each request."""
+    """Handlers of all requests."""
 
     def __init__(self, viewer: Viewer) -> None:
         self.viewer, self.jobs = viewer, viewer.jobs
 
-    # ------------------------------------------------------------------ the document
+    # ------------------------------------------------------------------ document
 
     def show_state(self, _: Request) -> Response:
-        """The whole state as JSON."""
+        """Return the whole state as JSON."""
         self.viewer.edits.refresh()
         return Json(self.viewer.state())
 
     async def edit(self, request: Request) -> Response:
-        """Do, undo or redo one edit, or set a step's severity; the answer comes when it is on the disk."""
+        """Apply, undo or redo one edit, or set a step's severity; answers when it is on disk."""
         body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
         edits = self.viewer.edits
         severity = partial(
@@ -74,25 +74,25 @@ class Routes:
         try:
             words = await run_in_threadpool(change, str(body.get("revision")))
         except StaleEdit:
-            sentence = "Changed in another window meanwhile, so your change was not made. This is the present state."
+            sentence = "Another window changed the procedure, so your change was not saved."
             state = await run_in_threadpool(self.viewer.state)
             return JSONResponse({"error": sentence, "state": state}, 409)
         return Json({"words": words, "state": await run_in_threadpool(self.viewer.state)})
 
     async def teach(self, request: Request) -> Response:
-        """Learn from the annotations, as a job."""
-        await self._seen(request)
+        """Start a job that learns from the annotations."""
+        await self._check_revision(request)
         return self._start("teach", {})
 
     async def suggest(self, request: Request) -> Response:
-        """Ask which videos to annotate next, as a job."""
+        """Start a job that suggests which videos to annotate next."""
         await read_body(request)
-        revision = self.viewer.edits.revision  # with other annotations the answer is another one
+        revision = self.viewer.edits.revision  # the suggestion depends on the annotations
         return self._start("suggest", {"count": NEXT, "revision": revision})
 
     async def back(self, request: Request) -> Response:
-        """Bring back the procedure as it was before it learned from annotations."""
-        await self._seen(request)
+        """Restore the procedure as it was before it learned from annotations."""
+        await self._check_revision(request)
         await run_in_threadpool(take_back, self.viewer.folder)
         await run_in_threadpool(self.viewer.edits.refresh)
         checked = [video.path for video in self.viewer.checks.all() if Path(video.path).is_file()]
@@ -101,26 +101,26 @@ class Routes:
         state = await run_in_threadpool(self.viewer.state)
         return JSONResponse({"words": "what was learned from annotations", "state": state})
 
-    async def _seen(self, request: Request) -> None:
-        """The request must be made to the state as it is now."""
+    async def _check_revision(self, request: Request) -> None:
+        """Refuse requests to an outdated state."""
         await run_in_threadpool(self.viewer.edits.refresh)
         if (await read_body(request)).get("revision") != self.viewer.edits.revision:
             raise HTTPException(
-                409, "Changed in another window meanwhile. Load the page again, then repeat it."
+                409, "Another window changed the procedure. Reload the page, then try again."
             )
 
     # ------------------------------------------------------------------ videos
 
     async def video(self, request: Request) -> Response:
-        """A video, whole or a range of bytes."""
+        """Send a video, or a range of its bytes."""
         path = self._path(request)
         if path.resolve().suffix.lower() not in VIDEO_SUFFIXES:
-            await run_in_threadpool(probe, path)  # a stranger's procedure may name any file
+            await run_in_threadpool(probe, path)  # untrusted procedures may name any file
         kind = mimetypes.guess_type(path.name)[0] or "video/mp4"
         return FileResponse(path, media_type=kind, headers=A_WHILE)
 
     def about(self, request: Request) -> Response:
-        """What a video is: frame rate and codec."""
+        """Return frame rate, codec and size of a video."""
         info = probe(self._path(request))
         rate = float(info.rate) if info.rate else 25.0
         return JSONResponse(
@@ -128,7 +128,7 @@ class Routes:
         )
 
     def poster(self, request: Request) -> Response:
-        """A small picture from early in the video."""
+        """Send a small picture from early in the video."""
         path, key = self._path(request), request.path_params["key"]
         return Response(
             self.viewer.picture(str(path), self.viewer.poster_time(key)),
@@ -137,16 +137,17 @@ class Routes:
         )
 
     def signals(self, request: Request) -> Response:
-        """The curves of a recording without a video; none where its features are not there."""
+        """Return the curves of a recording without a video, if its features are available."""
         key = request.path_params["key"]
         names = {str(place): name for place, name in enumerate(self.viewer.videos)}
         curves = self.viewer.curves(names[key]) if key in names else None
         return JSONResponse(curves or {"names": [], "curves": [], "every": 1.0})
 
     async def copies(self, request: Request) -> Response:
-        """Make copies of the videos that a browser which decodes `codecs` cannot play, as a job.
+        """Start a job that makes copies of videos that the browser cannot play.
 
-        `videos`, keys, forces a copy of these; they come first. Gives the keys that need one and those that have it.
+        `codecs` are those it can decode, and `videos` lists keys that need a copy in any case.
+        Returns the keys that need a copy and those that have one.
         """
         body = await read_body(request)
         kind = text_of(body, "kind", "mp4")
@@ -165,7 +166,7 @@ class Routes:
                 if key not in needed and not self.viewer.playable(path, frozenset(codecs)):
                     needed.append(key)
             except VideoError:
-                continue  # a copy cannot be made of it either; the page says so when it is opened
+                continue  # no copy is possible either; the page shows the error on opening it
         ready = [key for key in needed if proxy_of(there[key], kind).exists()]
         earlier = [job for job in self.jobs.all() if job.kind == "copies"]
         failed = {
@@ -192,7 +193,7 @@ class Routes:
         return {"needed": needed, "ready": ready, "failed": failed, "job": made}
 
     async def copy(self, request: Request) -> Response:
-        """The finished copy."""
+        """Send a finished copy."""
         path, kind = self._path(request), request.path_params["kind"]
         choose("kind", kind, KINDS)
         copy = proxy_of(path, kind)
@@ -200,32 +201,32 @@ class Routes:
             raise HTTPException(404, "The copy is not ready.")
         return FileResponse(copy, headers=A_WHILE)
 
-    # ------------------------------------------------------------------ checking and comparing
+    # ------------------------------------------------------------------ check and compare
 
     async def check(self, request: Request) -> Response:
-        """Check videos, as a job: by key, or by path below the folder of the app."""
+        """Start a job that checks videos, given by key or by path below the folder of the app."""
         body = await read_body(request)
         keys = as_items("keys", body.get("keys", []), str, "a list of keys")
         names = as_items("videos", body.get("videos", []), str, "a list of paths")
         paths = [str(self._path_of(key)) for key in keys]
         paths += [str(below(self.viewer.root, name)) for name in names]
         if not paths:
-            raise OptionError("no video was given. Choose one or more.")
+            raise OptionError("no video was selected. Choose one or more.")
         return self._start("check", {"videos": paths})
 
     async def forget(self, request: Request) -> Response:
-        """Take a checked video off the list."""
+        """Remove a checked video from the list."""
         await read_body(request)
         self.viewer.checks.remove(request.path_params["key"])
         return JSONResponse({"state": await run_in_threadpool(self.viewer.state)})
 
     async def upload(self, request: Request) -> Response:
-        """Keep a video that was dropped on the page; gives its path."""
+        """Save an uploaded video; return its path."""
         name = request.query_params.get("name", "")
         return JSONResponse({"path": await upload(self.viewer.root, name, request)})
 
     async def watch(self, request: Request) -> Response:
-        """GET says which folder is watched for new videos; POST chooses one, or none with null."""
+        """GET returns the watched folder; POST sets it, or stops watching with null."""
         if request.method == "POST":
             folder = (await read_body(request)).get("folder")
             chosen = None if folder is None else below(self.viewer.root, str(folder), folder=True)
@@ -235,7 +236,7 @@ class Routes:
         return JSONResponse({"folder": name and self.viewer.shown(name)})
 
     async def compare(self, request: Request) -> Response:
-        """Compare two groups of videos by key: what differs, in words and as a table, and the time budget."""
+        """Compare two groups of videos by key; return sentences, a table and the time budget."""
         body = await read_body(request)
         timelines = self.viewer.timelines
         groups = {}
@@ -260,9 +261,9 @@ class Routes:
     # ------------------------------------------------------------------ export
 
     async def export(self, request: Request) -> Response:
-        """Write files, as a job; with `preview`, say which files would be written where."""
+        """Start an export job; with `preview`, list the files instead."""
         body = await read_body(request)
-        check_wish(body)
+        check_request(body)
         folder = self.viewer.folder.resolve()
         name = text_of(body, "folder", f"{self.viewer.title}-export")
         if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
@@ -275,17 +276,17 @@ class Routes:
         files = await run_in_threadpool(preview, outline, videos, body)
         if body.get("preview"):
             return JSONResponse({"folder": self.viewer.shown(str(target)), "files": files})
-        wish = {key: body[key] for key in ("what", "formats", "rate") if key in body}
-        return self._start("export", {"wish": wish, "target": str(target), "videos": videos})
+        options = {key: body[key] for key in ("what", "formats", "rate") if key in body}
+        return self._start("export", {"wish": options, "target": str(target), "videos": videos})
 
     def download(self, request: Request) -> Response:
-        """What an export wrote, as one file."""
+        """Send the files of an export as one file."""
         job = self.jobs.get(request.path_params["id"])
         if job is None or job.kind != "export" or job.state["state"] != "done":
-            raise HTTPException(404, "There is no finished export of this name.")
+            raise HTTPException(404, "No such finished export.")
         return attachment(*pack(job.result))
 
-    # ------------------------------------------------------------------ what they share
+    # ------------------------------------------------------------------ shared
 
     def _start(self, kind: str, args: dict[str, Any]) -> Response:
         viewer = self.viewer
@@ -299,11 +300,10 @@ class Routes:
     def _path_of(self, key: str) -> Path:
         path = self.viewer.paths.get(key)
         if path is None or not Path(path).is_file():
-            raise HTTPException(404, "This video is not there.")
+            raise HTTPException(404, "This video is missing.")
         return Path(path)
 
     def routes(self) -> list[Route]:
-        """Their paths."""
         return [
             Route("/api/state", self.show_state),
             *(
@@ -330,7 +330,7 @@ class Routes:
 
 
 def viewer_routes(viewer: Viewer) -> list[Route]:
-    """Everything about one procedure: the page, its API and its jobs; the app serves the page's files."""
+    """All routes of one procedure: page, API and jobs; the app serves the static files."""
     return [
         *Routes(viewer).routes(),
         *JobRoutes(viewer.jobs).routes(),
@@ -339,7 +339,7 @@ def viewer_routes(viewer: Viewer) -> list[Route]:
 
 
 def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
-    """The application of `stepcut view`, guarded."""
+    """Return the guarded application of `stepcut view`."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Who may ask: only a page that has the token in its address, from this machine's own name, and of the same origin."""
+"""Access control: requests need the token, a host name of this machine, and the same origin."""
 
 import asyncio
 import ipaddress
@@ -16,7 +16,7 @@ OWN, NONE = (
     ("script", "style", "img", "media", "connect"),
     ("base-uri", "form-action", "frame-ancestors"),
 )
-"""What the page takes from this server alone, and what it has no use for."""
+"""Sources that the page loads from this server only, and those that it never uses."""
 HEADERS = {
     "content-security-policy": "; ".join(
         [
@@ -32,15 +32,15 @@ HEADERS = {
 }
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 64 * 1024
-"""Bytes of the largest JSON body: an edit has some hundred."""
+"""Maximum bytes of a JSON body."""
 UPLOAD = "application/octet-stream"
-"""The type of a body that is a file; the route that takes files limits its size."""
+"""Content type of uploads; their route limits the size."""
 PATIENCE = 5.0
-"""Seconds that a JSON body may take to arrive, and that an upload may be silent."""
+"""Seconds for a JSON body to arrive, and between two pieces of an upload."""
 
 
 def is_address(name: str, kind: str = "version") -> bool:
-    """Whether a name is an address written in digits, of this kind."""
+    """Whether a name is a numeric IP address of this kind."""
     try:
         return bool(getattr(ipaddress.ip_address(name), kind))
     except ValueError:
@@ -48,7 +48,7 @@ def is_address(name: str, kind: str = "version") -> bool:
 
 
 def impatient(scope: Scope, receive: Receive) -> Receive:
-    """`receive` with a time limit for the body: in all for JSON, between two pieces for an upload."""
+    """Limit the time of `receive`: in total for JSON, between two pieces for an upload."""
     upload = Headers(scope=scope).get("content-type", "").startswith(UPLOAD)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE
@@ -56,13 +56,13 @@ def impatient(scope: Scope, receive: Receive) -> Receive:
 
     async def receive_in_time() -> Message:
         nonlocal whole
-        if whole:  # what follows the body is the end of the connection, which may take for ever
+        if whole:  # after the body, wait for the end of the connection without a limit
             return await receive()
         left = PATIENCE if upload else max(deadline - loop.time(), 0.0)
         try:
             message = await asyncio.wait_for(receive(), left)
         except TimeoutError as error:
-            late = "The body of the request did not arrive in time."
+            late = "The request body did not arrive in time."
             raise HTTPException(408, late, {"connection": "close"}) from error
         whole = not message.get("more_body", False)
         return message
@@ -71,7 +71,7 @@ def impatient(scope: Scope, receive: Receive) -> Receive:
 
 
 class Guard:
-    """Wraps the app: refuses what is not ours, takes the token off the path, and puts the safety headers on."""
+    """Middleware that refuses foreign requests, strips the token and adds security headers."""
 
     def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1") -> None:
         self.app, self.token, self.names = app, token, {host.lower()}
@@ -103,21 +103,21 @@ class Guard:
         await self.app(inner, impatient(scope, receive), send_safely)
 
     def refuse(self, scope: Scope) -> str | None:
-        """Why a request is refused, in words, or None when it is fine."""
+        """Reason to refuse a request, or None."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not self.knows(host):
-            return "This server does not answer to that host name. Use the address that stepcut view printed."
+        if not self.accepts_host(host):
+            return "Unknown host name. Use the address that stepcut view printed."
         asks_only = scope["method"] in ("GET", "HEAD")
         own = headers.get("origin", f"http://{host}" if asks_only else "") == f"http://{host}"
         fetched = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-        # A link in a notebook, or the file that opens the browser, leads to the page from another origin.
+        # Links in notebooks, and the file that opens the browser, come from another origin.
         followed = asks_only and headers.get("sec-fetch-dest") == "document"
         if not own or not (fetched or followed):
-            return "Requests of other pages are not answered."
-        given = scope["path"][1 : len(self.token) + 2]
-        if not secrets.compare_digest(given.encode(), f"{self.token}/".encode()):
-            return "The address lacks the right token. Use the address that stepcut view printed."
+            return "Requests from other pages are refused."
+        prefix = scope["path"][1 : len(self.token) + 2]
+        if not secrets.compare_digest(prefix.encode(), f"{self.token}/".encode()):
+            return "Wrong token. Use the address that stepcut view printed."
         if not asks_only:
             length = headers.get("content-length", "0")
             kind = headers.get("content-type", "").partition(";")[0]
@@ -129,13 +129,13 @@ class Guard:
                 return f"The request is too large; {LARGEST} bytes are allowed."
         return None
 
-    def knows(self, host: str) -> bool:
-        """Whether the Host header names this server; one that is bound to all addresses is named by any of them.
+    def accepts_host(self, host: str) -> bool:
+        """Whether the Host header names this server, which prevents DNS rebinding.
 
-        A foreign page that points its own name at this machine (DNS rebinding) comes with that name, never with digits.
+        A server bound to all addresses accepts any numeric address, because rebinding needs a name.
         """
         try:
             name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:  # such as "["
+        except ValueError:
             return False
         return name in self.names or (self.any_address and is_address(name))

@@ -1,4 +1,4 @@
-"""Start the viewer, say when it is ready, end it cleanly on SIGINT and SIGTERM."""
+"""Start the viewer, open the browser, and stop on SIGINT and SIGTERM."""
 
 import contextlib
 import hashlib
@@ -33,26 +33,25 @@ from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
-"""Seconds that a connection may take to say what it wants."""
+"""Seconds for a connection to send a complete request."""
 
 
 REDIRECT = """<!doctype html><meta charset="utf-8"><title>stepcut</title>
 <meta http-equiv="refresh" content="0; url=ADDRESS"><p><a href="ADDRESS">Open stepcut</a></p>
 """
-"""The file that leads the browser to the page."""
+"""File that redirects the browser to the page."""
 
 
 class Patient(H11Protocol):
-    """The HTTP of uvicorn, which lets go of connections that are open and ask for nothing whole."""
+    """HTTP protocol that closes connections without a complete request."""
 
     def connection_made(self, transport: Any) -> None:
-        """Somebody is there."""
         super().connection_made(transport)
         self._asked = self.loop.time()
         self.loop.call_later(PATIENCE, self._look)
 
     def data_received(self, data: bytes) -> None:
-        """Something came; only a whole request counts."""
+        """Restart the timer if a complete request has arrived."""
         super().data_received(data)
         if self._busy():
             self._asked = self.loop.time()
@@ -70,13 +69,13 @@ class Patient(H11Protocol):
 
 
 class Running:
-    """A server that is running or about to: its address, and `close()`."""
+    """A server with an `address` and a `close()` method."""
 
     def __init__(
         self, make: Callable[[str, str], ASGIApp], port: int = 0, host: str = "127.0.0.1"
     ) -> None:
-        """Listen at `port`, 0 for any free one; `make(token, host)` gives the application."""
-        token = secrets.token_urlsafe(24)  # 192 bits, which nobody guesses
+        """Listen at `port`, 0 for a free one; `make(token, host)` returns the application."""
+        token = secrets.token_urlsafe(24)  # 192 bits
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
@@ -95,14 +94,14 @@ class Running:
         return f"<{type(self).__name__} at {self.address}>"
 
     def open_browser(self, place: str = "") -> None:
-        """Show the page, at a `place` such as `#video@5`, without waiting for the browser.
+        """Open the page in the browser without waiting, at a `place` such as `#video@5`.
 
-        Every user of a machine can read the command line of a browser, and the address holds the token. So the browser
-        is given a file that this user alone can read, and the file leads to the address.
+        The address contains the token, and all users of a machine can see command lines. So the
+        browser opens a private file that redirects to the address.
         """
         folder = cache_dir() / "opening"
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # readable by this user alone
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # readable by this user only
         self._redirect = Path(name)
         with open(handle, "w", encoding="utf-8") as file:
             file.write(REDIRECT.replace("ADDRESS", escape(self.address + place)))
@@ -111,7 +110,7 @@ class Running:
         ).start()
 
     def run(self) -> None:
-        """Serve until a signal comes; the program goes on after it."""
+        """Serve until a signal arrives."""
         try:
             with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._socket])
@@ -126,28 +125,28 @@ class Running:
         return self
 
     def close(self) -> None:
-        """End a viewer that `start` began."""
+        """Stop a server that `start` began."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
 
 
 class RunningViewer(Running):
-    """A viewer that is being served."""
+    """A running viewer of one procedure."""
 
     def __init__(self, viewer: Viewer, port: int = 0, host: str = "127.0.0.1") -> None:
         super().__init__(partial(make_app, viewer), port, host)
         self.viewer, self.folder = viewer, viewer.folder
 
     def __repr__(self) -> str:
-        return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
+        return f"<Viewer at {self.address}, edits are saved in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """In a notebook: a link to it."""
+        """Show a link in notebooks."""
         link = (
             f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
         )
-        return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
+        return f"<p>{link}; edits are saved in {escape(str(self.folder))}</p>"
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -155,28 +154,28 @@ def _listen(host: str, port: int) -> socket.socket:
         if not 0 <= port < 65536:
             raise OverflowError("ports are numbers from 0 to 65535")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        both = (
-            family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        )  # :: is every address, of both kinds
-        return socket.create_server(
-            address, family=family, dualstack_ipv6=both
-        )  # who asks from now on is answered
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, dualstack_ipv6=both)
     except (OSError, OverflowError, TypeError) as error:
         raise OptionError(
-            f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."
+            f"host={host!r}, port={port}: cannot serve there ({error}). "
+            "Choose another --port, or 0 for a free one."
         ) from error
 
 
 def kept(shown: Procedure, whose: str = "") -> Path:
-    """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds and
-    by `whose` it is, for two annotators may begin with the same labels."""
+    """Folder in the cache for a procedure or labels without one, named after their content.
+
+    `whose` separates annotators that start with the same labels.
+    """
     check_kind("procedure", shown, Procedure, "a procedure, or the path of one")
-    cuts = {
+    segments = {
         name: [(s.start, s.end, s.step) for s in timeline]
         for name, timeline in shown.timelines.items()
     }
     held = json.dumps(
-        [shown.config.get("fingerprint"), shown.steps, cuts, *filter(None, [whose])], sort_keys=True
+        [shown.config.get("fingerprint"), shown.steps, segments, *filter(None, [whose])],
+        sort_keys=True,
     )
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
     folder = cache_dir() / "viewed" / f"{name}.proc"
@@ -191,7 +190,7 @@ def kept(shown: Procedure, whose: str = "") -> Path:
 def outline_of(
     labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
 ) -> Procedure:
-    """Label files, and `videos` by name, as something to look at and to correct: timelines, and no model."""
+    """A procedure without a model, from labels and the paths of their videos."""
     short = zip(short_names(list(labels)), labels.values(), strict=True)
     plain = {name: _to_the_end(timeline, videos.get(name)) for name, timeline in short}
     for name, timeline in plain.items():
@@ -207,10 +206,10 @@ def outline_of(
     )
 
 
-def _to_the_end(timeline: Timeline, film: str | None) -> Timeline:
-    """The `timeline` up to the end of its `film`, where only the labels say how long it is: what follows the last of
-    them can be labelled, too."""
-    if timeline.duration is None and film is not None:
-        with contextlib.suppress(VideoError):  # the page says what is wrong with it
-            return replace(timeline, duration=max(timeline.end, probe(film).duration))
+def _to_the_end(timeline: Timeline, video: str | None) -> Timeline:
+    """Extend a timeline of unknown duration to the end of its video, so that all of it can be
+    labelled."""
+    if timeline.duration is None and video is not None:
+        with contextlib.suppress(VideoError):  # the page shows the error
+            return replace(timeline, duration=max(timeline.end, probe(video).duration))
     return timeline

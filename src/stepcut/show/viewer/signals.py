@@ -1,4 +1,4 @@
-"""Curves for a recording without a video: its channels, or the main directions in which its features vary."""
+"""Curves of a recording without a video: its channels, or principal components of its features."""
 
 from fractions import Fraction
 from typing import Any
@@ -12,15 +12,15 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.procedure import Procedure
 
 MOST_CHANNELS = 12
-"""Features of at most so many numbers are shown as they are."""
+"""Features with at most this many dimensions are shown as channels."""
 CURVES = 4
-"""How many principal components are shown otherwise."""
+"""Number of principal components otherwise."""
 POINTS = 2000
-"""The most points of a curve: a screen has no more."""
+"""Maximum points per curve."""
 
 
 def read_features(outline: Procedure) -> list[Features]:
-    """The features that a procedure was learned from, where it says where they lie."""
+    """Read the features that a procedure was learned from, if their source is known."""
     source = outline.config.get("source")
     if not source or any(outline.videos.values()):
         return []
@@ -29,7 +29,7 @@ def read_features(outline: Procedure) -> list[Features]:
 
 
 def curves_of(features: list[Features]) -> dict[str, dict[str, Any]]:
-    """By name of the recording: the names of its curves, each from 0 to 1, and seconds between two points."""
+    """Names of curves, values from 0 to 1 and seconds between points, by recording."""
     flat = {one.name: one.rows.reshape(len(one.rows), -1).astype(np.float64) for one in features}
     together = np.concatenate(list(flat.values()))
     few = together.shape[1] <= MOST_CHANNELS
@@ -54,5 +54,5 @@ def curves_of(features: list[Features]) -> dict[str, dict[str, Any]]:
 
 
 def _thin(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """Every n-th row, at most so many."""
+    """Every n-th row, at most `most` rows."""
     return rows[:: max(1, -(-len(rows) // most))]

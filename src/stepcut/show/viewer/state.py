@@ -1,4 +1,4 @@
-"""What the page shows: the procedure with its corrections, the videos in their order, and new videos, checked."""
+"""State of the page: the procedure with its corrections, its videos, and checked videos."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back
-from stepcut.show.film import is_playable, picture_at
+from stepcut.show.video import is_playable, picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checks, judged
 from stepcut.show.viewer.jobs import Jobs
 from stepcut.show.viewer.signals import curves_of, read_features
@@ -29,7 +29,7 @@ from stepcut.version import __version__
 
 
 def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
-    """The parts of a checked video under the steps that theirs were merged into; none where that is background."""
+    """Map the steps of a checked video to current steps; drop those merged into background."""
     now = [(part, document.stands_for(part.step)) for part in parts]
     return [
         part._replace(step=step) for part, step in now if step is not None and document.step(step)
@@ -38,15 +38,15 @@ def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
 
 @dataclass(frozen=True)
 class Beside:
-    """Another procedure's or annotator's timelines."""
+    """Timelines of another procedure or annotator."""
 
     name: str
     timelines: Mapping[str, Timeline]
 
     def rows(self, document: Document) -> dict[str, list[tuple[Any, ...]]]:
-        """By video, its segments as the page takes them: start, end, name, colour, ink, and which step of ours it is.
+        """Segments by video: start, end, name, colour, ink, and the number of our matching step.
 
-        Steps of one name are the same; the others are paired one to one, those that share most time first.
+        Equal names match. The other steps are matched one to one, by the time they share.
         """
         steps = [step.name for step in document.steps]
         theirs = {
@@ -58,18 +58,18 @@ class Beside:
         for name, other in both.items():
             for start, end, one, another in stretches(ours[name], theirs[other]):
                 shared[one, another] += end - start
-        known = {step.name: step for step in document.steps}
+        own = {step.name: step for step in document.steps}
         names = sorted({segment.step for other in both.values() for segment in theirs[other]})
-        same = {name: known[name] for name in names if name in known}
+        same = {name: own[name] for name in names if name in own}
         for one, another in sorted(shared, key=lambda pair: -shared[pair]):
             if (
-                one in known
-                and known[one] not in same.values()
+                one in own
+                and own[one] not in same.values()
                 and another in names
                 and another not in same
             ):
-                same[another] = known[one]
-        paint = {name: colour(len(known) + place) for place, name in enumerate(names)}
+                same[another] = own[one]
+        paint = {name: colour(len(own) + place) for place, name in enumerate(names)}
         paint |= {name: step.colour for name, step in same.items()}
         number = {name: step.number for name, step in same.items()}
         return {
@@ -82,9 +82,8 @@ class Beside:
 
 
 @lru_cache(maxsize=1)
-def read_oddest(folder: Path, fingerprint: str) -> list[str]:
-    """The videos that count as normal in the procedure of this `fingerprint` in a `folder`, those that stray most
-    first; none where that is not known, for who looks need not know it."""
+def read_reference(folder: Path, fingerprint: str) -> list[str]:
+    """Names of the reference videos, most unusual first; empty if they are unknown."""
     with suppress(OSError, ValueError, ProcedureError):
         return (
             Expectations.from_json(read_json(folder / "check.json")).oddest if fingerprint else []
@@ -93,7 +92,7 @@ def read_oddest(folder: Path, fingerprint: str) -> list[str]:
 
 
 class Viewer:
-    """The edits of one procedure, its videos in their order, those that were checked, and the work in the background."""
+    """One procedure with its edits, videos, checked videos and jobs."""
 
     def __init__(
         self,
@@ -105,11 +104,10 @@ class Viewer:
         jobs: Jobs | None = None,
         root: Path | None = None,
     ) -> None:
-        """Read the `folder` of a procedure; `trust` lets code of others run that it names.
+        """Read the `folder` of a procedure; `trust` allows it to run custom code.
 
-        `checked`, new, videos are shown beside those that were learned from, and `beside` holds other timelines of
-        these; `videos` says where videos lie now, by name, which were moved or given as features. Videos below `root`
-        may be chosen to be checked; without it none.
+        `checked` adds checked videos, and `beside` other timelines. `videos` gives new paths of
+        videos, by name. Videos below `root` can be selected for checks.
         """
         self.folder, self.trust, self.beside, self.root = folder, trust, beside, root
         self.edits = Edits(folder)
@@ -127,18 +125,18 @@ class Viewer:
 
     @property
     def fingerprint(self) -> str:
-        """That of what was learned."""
+        """Fingerprint of the learned model."""
         return str(self.edits.outline.config.get("fingerprint", ""))
 
     @property
     def paths(self) -> dict[str, str | None]:
-        """Where each video lies, by its key: its place for one that was learned from."""
+        """Path of each video by key; the key of a training video is its index."""
         learned = {str(place): path for place, path in enumerate(self.videos.values())}
         return {**learned, **{video.key: video.path for video in self.checks.all()}}
 
     def state(self) -> dict[str, Any]:
-        """All that the page shows."""
-        # First: where another window changes it now, this page is behind, not ahead.
+        """Return everything that the page shows."""
+        # Read first: if another window edits meanwhile, this revision is outdated, not too new.
         revision = self.edits.revision
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
         offered, quality = outline.suggestions, outline.quality
@@ -182,8 +180,8 @@ class Viewer:
     def _learned_videos(self, document: Document) -> list[dict[str, Any]]:
         learned = self.edits.outline.learned
         beside = self.beside.rows(document) if self.beside else {}
-        normal = read_oddest(self.folder, self.fingerprint)
-        strays = [name for name in normal if name not in document.mistakes][:3]
+        normal = read_reference(self.folder, self.fingerprint)
+        unusual = [name for name in normal if name not in document.mistakes][:3]
         return [
             {
                 "key": str(place),
@@ -192,7 +190,7 @@ class Viewer:
                 "there": _is_there(self.videos.get(name)),
                 "parts": document.parts[name],
                 "editable": True,
-                "known": document.annotated.get(name, ()),
+                "annotated": document.annotated.get(name, ()),
                 "clicks": document.clicks.get(name, ()),
                 "complete": name in document.complete,
                 "corrected": any(
@@ -205,7 +203,7 @@ class Viewer:
                 ),
                 "beside": beside.get(name),
                 "mistake": name in document.mistakes if name in normal else None,
-                "strays": name in strays,
+                "unusual": name in unusual,
             }
             for place, name in enumerate(self.videos)
             if name in document.parts
@@ -230,14 +228,14 @@ class Viewer:
         ]
 
     def shown(self, path: str) -> str:
-        """A path as the page shows it: relative to the folder that it may choose from, or in full."""
+        """Path relative to `root`, or the full path."""
         if self.root is not None and Path(path).is_relative_to(self.root):
             return Path(path).relative_to(self.root).as_posix()
         return path
 
     @property
     def timelines(self) -> dict[str, Timeline]:
-        """The timelines of all videos, checked ones as well, by key."""
+        """Timelines of all training and checked videos, by key."""
         document = self.edits.document
         names = {step.number: step.name for step in document.steps}
         learned = document.timelines()
@@ -254,11 +252,11 @@ class Viewer:
 
     @property
     def procedure(self) -> Procedure:
-        """The whole procedure, with its model and the corrections as they stand: looking must not wait for it."""
+        """The whole procedure with its model and corrections; loading it is slow."""
         return load(self.folder, trust=self.trust)
 
     def curves(self, name: str) -> dict[str, Any] | None:
-        """The signals of a recording without a video, where its features can be found."""
+        """Signals of a recording without a video, if its features are available."""
         if self._curves is None or self._curves[0] != self.fingerprint:
             try:
                 features = read_features(self.edits.outline)
@@ -268,7 +266,7 @@ class Viewer:
         return self._curves[1].get(name)
 
     def poster_time(self, key: str) -> float:
-        """The middle of the first segment: something is being done there."""
+        """The middle of the first segment."""
         parts: Sequence[Part] = ()
         if key.isdecimal():
             name = list(self.videos)[int(key)]

@@ -1,4 +1,4 @@
-"""What the processes of jobs do: learn, teach, check, suggest, make copies for browsers, export."""
+"""Tasks of jobs: learn, teach, check, suggest, make copies for browsers, export."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
-from stepcut.show.film import make_proxy
+from stepcut.show.video import make_proxy
 from stepcut.show.viewer.checks import Checks, look
 from stepcut.show.viewer.export import write_export
 
@@ -17,15 +17,15 @@ Args = Mapping[str, Any]
 
 
 def _learn(args: Args, progress: Hook) -> dict[str, Any]:
-    """Learn a procedure; features and restarts that an earlier start finished are found again."""
-    given = {key: args[key] for key in ("labels", "recipe", "rate") if args.get(key)}
+    """Learn a procedure; finished features and restarts are reused."""
+    options = {key: args[key] for key in ("labels", "recipe", "rate") if args.get(key)}
     steps = args["steps"]
     procedure = learn(
         args["videos"],
         steps=tuple(steps) if isinstance(steps, list) else steps,
         output=args["output"],
         progress=progress,
-        **given,
+        **options,
     )
     return {
         "procedure": args["output"],
@@ -38,7 +38,7 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
 
 
 def _teach(args: Args, progress: Hook) -> dict[str, Any]:
-    """Learn from annotations; checked videos are checked again."""
+    """Learn from annotations, and repeat the checks."""
     folder = Path(args["folder"])
     before, after = teach_folder(folder, trust=args["trust"], progress=progress)
     _look_again(after, folder, progress)
@@ -54,7 +54,7 @@ def _teach(args: Args, progress: Hook) -> dict[str, Any]:
 
 
 def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
-    """The timelines of all videos: start, end, name and colour of each segment."""
+    """Segments of all videos: start, end, name and colour."""
     return {
         name: [[s.start, s.end, s.step, procedure.colours[s.step]] for s in timeline]
         for name, timeline in procedure.timelines.items()
@@ -69,7 +69,7 @@ def _look_again(procedure: Procedure, folder: Path, progress: Hook) -> None:
 
 
 def _check(args: Args, progress: Hook) -> dict[str, Any]:
-    """Check videos one after another; what cannot be checked is reported and the others go on."""
+    """Check videos one by one; failures are reported and do not stop the others."""
     folder, videos = Path(args["folder"]), list(args["videos"])
     procedure, checks = load(folder, trust=args["trust"]), Checks(folder)
     failed = {}
@@ -87,12 +87,12 @@ def _check(args: Args, progress: Hook) -> dict[str, Any]:
 
 
 def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:
-    """Which videos to annotate next, and why."""
+    """Suggest videos to annotate next, with reasons."""
     return load(args["folder"], trust=args["trust"]).suggest_why(int(args["count"]))
 
 
 def _copies(args: Args, progress: Hook) -> dict[str, str]:
-    """Make the copies of videos for browsers; gives what went wrong, by path."""
+    """Make copies for browsers; return errors by path."""
     failed = {}
     videos = list(args["videos"])
     with Stage(progress, "copies", total=len(videos), unit="videos") as stage:
@@ -111,7 +111,6 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
 
 
 def _export(args: Args, progress: Hook) -> dict[str, Any]:
-    """Write files."""
     target = Path(args["target"])
     return write_export(
         Path(args["folder"]), args["videos"], args["wish"], target, args["trust"], progress

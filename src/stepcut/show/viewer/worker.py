@@ -1,4 +1,4 @@
-"""The process of one job: `python -m stepcut.show.viewer.worker FOLDER` does what its job.json says."""
+"""The process of one job: `python -m stepcut.show.viewer.worker FOLDER`."""
 
 import contextlib
 import os
@@ -15,34 +15,34 @@ from stepcut.progress import Event
 from stepcut.show.viewer.jobs import Job
 
 EVERY = 0.25
-"""Seconds between two reports of progress."""
+"""Seconds between two progress updates."""
 
 
 class Terminated(BaseException):
-    """SIGTERM: the job was cancelled, or the server ends."""
+    """SIGTERM: the job was cancelled, or the server stops."""
 
 
 def run(folder: Path) -> None:
-    """Do the job in this folder, unless another process does it already."""
+    """Run the job in this folder, unless another process runs it already."""
     job = Job(folder)
     with contextlib.suppress(Timeout), FileLock(folder / "lock", timeout=0):
         signal.signal(signal.SIGTERM, _terminate)
         starts = int(job.state.get("starts", 0)) + 1
         job.write_state("running", pid=os.getpid(), starts=starts, share=0.0, stage="", item="")
         try:
-            from stepcut.show.viewer.tasks import TASKS  # what it imports may take a while
+            from stepcut.show.viewer.tasks import TASKS  # slow imports
 
             result = TASKS[job.kind](job.request["args"], _Progress(job))
             write_json(folder / "result.json", result)
             job.write_state("done", share=1.0)
         except Terminated:
             job.write_state("cancelled" if job.is_cancelled else "waiting", starts=starts - 1)
-        except Exception as error:  # whatever it is, the page must hear that the work is over
+        except Exception as error:  # the page must always see that the job has ended
             job.write_state("failed", error=" ".join(in_words(error).split()))
 
 
 class _Progress:
-    """A hook that writes down how far the job is, a few times a second."""
+    """Progress hook that writes the state of the job a few times per second."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.last, self.stage = job, 0.0, ""
@@ -62,7 +62,7 @@ def _terminate(*_: object) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(AttributeError, OSError):
-        os.nice(5)  # the page must stay quick
+        os.nice(5)  # keeps the page responsive
     run(Path(sys.argv[1]))
-    # At once: a thread inside the decoder or the backbone would die of Python's own end, noisily.
+    # Exit at once: decoder threads would crash during a normal interpreter shutdown.
     os._exit(0)

@@ -1,4 +1,4 @@
-// Requests to the server: JSON in and out, errors as sentences, slow work as jobs.
+// Requests to the server: JSON, errors as messages, slow work as jobs.
 
 import { S } from "./strings.js";
 
@@ -12,41 +12,41 @@ export async function reach(path, options) {
 
 export async function ask(path, body) {
   const options = body === undefined ? {} :
-    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), keepalive: true }; // sent, though the page is left
+    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), keepalive: true }; // survives leaving the page
   const answer = await reach(path, options);
   const value = answer.ok ? await answer.json() : await refusal(answer);
   if (!answer.ok && !value.state) throw new Error(value.error);
   return value;
 }
 
-// What an answer says that is not a yes; the page of a server that was started again hears it as plain text.
+// The error of a response; a restarted server answers old pages with plain text.
 export async function refusal(answer) {
   const text = await answer.text();
   try {
     return JSON.parse(text);
   } catch {
-    return { error: answer.status === 403 ? `${text} ${S.nothingDone}` : S.serverSaid(answer.status) };
+    return { error: answer.status === 403 ? `${text} ${S.nothingDone}` : S.serverAnswered(answer.status) };
   }
 }
 
 export const isOpen = (job) => job.state === "waiting" || job.state === "running";
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-// Wait for a job; `tell` hears it again and again.
-export async function follow(job, tell = () => {}) {
+// Wait for a job; `onprogress(job)` is called after every poll.
+export async function follow(job, onprogress = () => {}) {
   let now = job;
   while (isOpen(now)) {
-    tell(now);
+    onprogress(now);
     await pause(300);
     now = await ask(`api/jobs/${job.id}`);
   }
-  tell(now);
+  onprogress(now);
   if (now.state !== "done") throw new Error(now.error || S.jobStates[now.state]);
   return now;
 }
 
-// Start slow work on the server and wait for it.
-export const work = async (path, body, tell) => follow(await ask(path, body), tell);
+// Start a job and wait for it.
+export const work = async (path, body, onprogress) => follow(await ask(path, body), onprogress);
 
 export async function save(address) {
   const answer = await reach(address);

@@ -1,4 +1,4 @@
-// The start of the page of one procedure: load the state, draw, listen.
+// Entry point of the viewer page: load the state, draw, listen.
 
 import { clock, fillTexts, icon } from "./dom.js";
 import { askName, showHelp } from "./dialogs.js";
@@ -41,7 +41,7 @@ function drawHead() {
   $("trust").hidden = !quality;
   if (quality) {
     $("trust").textContent = quality.kind === "uniform" ? S.timeSlices : quality.right === null ? S.notEstimated : S.right(S.percent(quality.right));
-    $("trust").className = `grade ${quality.kind === "uniform" ? "clock" : quality.right >= 0.6 ? "good" : "doubtful"}`;
+    $("trust").className = `grade ${quality.kind === "uniform" ? "uniform" : quality.right >= 0.6 ? "good" : "low"}`;
     $("trust").title = S.trustTitle(quality.text);
   }
   $("undo").disabled = !last;
@@ -81,7 +81,7 @@ function wire() {
     if (event.key === "Enter") chooseNext((video) => video.parts.filter((part) => matches(stepOf(part[2]).name)));
     if (event.key === "Escape") $("search").blur();
   });
-  window.addEventListener("pagehide", () => document.activeElement?.blur()); // a name half typed, a boundary just moved: saved
+  window.addEventListener("pagehide", () => document.activeElement?.blur()); // saves unfinished input
   addIcons();
 }
 
@@ -92,8 +92,8 @@ try {
   await load();
   drawSteps();
   buildViews();
-  store.addEventListener("change", draw); // the first draw is that of choose
-  const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // the place to begin at
+  store.addEventListener("change", draw); // choose draws first
+  const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // #video@seconds
   choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
   listen();
   document.body.classList.add("ready");

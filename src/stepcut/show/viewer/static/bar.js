@@ -1,4 +1,4 @@
-// A timeline as a bar: a block per segment, a cursor, and what a check found.
+// A timeline as a bar: a block per segment, a cursor, and the findings of a check.
 
 import { clock, el, twoEnds } from "./dom.js";
 import { shines, stepOf, store } from "./store.js";
@@ -11,9 +11,9 @@ export class Bar {
     this.blocks = el("div", { class: "blocks" });
     this.findings = el("div", { class: "findings" });
     this.cursor = el("div", { class: "cursor" });
-    this.known = el("div", { class: "knowns" });
+    this.annotated = el("div", { class: "annotations" });
     this.other = el("div", { class: "blocks beside", hidden: true });
-    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.known, this.other, this.findings, this.cursor);
+    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.annotated, this.other, this.findings, this.cursor);
     this.node.addEventListener("click", (event) => onpick(this.timeAt(event)));
     if (names) return;
     this.blocks.addEventListener("pointermove", (event) => {
@@ -28,8 +28,8 @@ export class Bar {
     this.parts = video.parts;
     if (this.names) this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
     else this.blocks.style.setProperty("--steps", this.stripes(video.parts));
-    this.known.replaceChildren(...(video.known || []).map(([start, end]) =>
-      this.lay(el("div", { class: "known", title: S.known }), start, end)));
+    this.annotated.replaceChildren(...(video.annotated || []).map(([start, end]) =>
+      this.lay(el("div", { class: "annotated", title: S.annotated }), start, end)));
     this.other.hidden = !video.beside;
     this.other.replaceChildren(...(video.beside || []).map((part) => this.otherBlock(part)));
     this.findings.replaceChildren(...listFindings(report).map((finding) => this.finding(finding)));
@@ -37,13 +37,13 @@ export class Bar {
     this.node.setAttribute("aria-label", `${video.name}: ${words}`);
   }
 
-  // Another block is the chosen one.
+  // Select another block.
   choose(place) {
     this.blocks.querySelector(".chosen")?.classList.remove("chosen");
     this.blocks.children[place]?.classList.add("chosen");
   }
 
-  // All segments as one picture: with hundreds of videos, an element for each would be slow.
+  // All segments as one gradient: an element per segment is slow with hundreds of videos.
   stripes(parts) {
     const at = (time) => `${((100 * time) / this.duration).toFixed(3)}%`;
     const stops = parts.map(([start, end, number]) => {
@@ -54,15 +54,15 @@ export class Bar {
   }
 
   tipOf([start, end, number, confidence]) {
-    const sure = confidence === null ? S.byHand : S.confidence(S.percent(confidence));
-    return `${stepOf(number).name}\n${S.fromTo(clock(start), clock(end))}, ${sure}`;
+    const quality = confidence === null ? S.byHand : S.confidence(S.percent(confidence));
+    return `${stepOf(number).name}\n${S.fromTo(clock(start), clock(end))}, ${quality}`;
   }
 
   block(part, chosen) {
     const [start, end, number] = part;
     const step = stepOf(number);
     const block = el("div", {
-      dir: "auto", // a name from right to left has its beginning at the right
+      dir: "auto", // supports right-to-left names
       class: `block${chosen ? " chosen" : ""}${shines(number) ? "" : " dim"}`,
       "data-tip": this.tipOf(part),
       style: { background: step.colour, color: step.ink },
@@ -89,7 +89,7 @@ export class Bar {
     return node;
   }
 
-  // Moved, not laid out again: this happens with every frame.
+  // A translation avoids layout on every frame.
   point(time) {
     this.cursor.style.translate = `${(100 * time) / (this.duration || 1)}%`;
   }
@@ -100,7 +100,7 @@ export class Bar {
   }
 }
 
-// The full name of a block while the pointer is on it: at once, and however narrow the block is.
+// Tooltip with the full name of a block, without delay.
 const tip = el("div", { class: "tip", hidden: true, role: "presentation" });
 document.body.append(tip);
 document.addEventListener("pointermove", (event) => {

@@ -1,4 +1,4 @@
-// Check: new videos, what was found in each, and what a person says of it.
+// Check: new videos, their findings, and accepting findings.
 
 import { ask, work } from "./api.js";
 import { Bar, listFindings } from "./bar.js";
@@ -44,7 +44,7 @@ function drawWatch(folder) {
   watching.replaceChildren(...(folder === null ? [] : [el("span", { text: S.watching(folder) }), button(S.stopWatching, () => setWatch(null), { class: "quiet" })]));
 }
 
-// What others checked, and what arrived in the watched folder, appears by itself.
+// Show checks of other users and of the watched folder.
 async function refresh() {
   const state = await ask("api/state").catch(() => null);
   if (!state) return;
@@ -73,7 +73,7 @@ function card(video) {
     el("ul", { class: "findings-list" }, ...findings), steps);
 }
 
-// What a check with this procedure finds, and what limits it; the summary of a video without findings says the first itself.
+// Detection rate and note; the summary of a video without findings already has the first.
 function power(report) {
   const words = [report.ok ? "" : report.power, report.note].filter(Boolean).join(" ");
   return words ? el("p", { class: "soft", text: words }) : null;
@@ -154,12 +154,12 @@ async function sendFiles(files) {
 
 function sendFile(file) {
   return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest(); // fetch does not tell how much was sent
+    const request = new XMLHttpRequest(); // fetch has no upload progress
     request.open("POST", `api/upload?name=${encodeURIComponent(file.name)}`);
     request.setRequestHeader("content-type", "application/octet-stream");
     request.responseType = "json";
     request.upload.addEventListener("progress", (event) => { note.textContent = S.uploading(file.name, S.percent(event.loaded / event.total)); });
-    request.addEventListener("load", () => (request.status === 200 ? resolve(request.response.path) : reject(new Error(request.response?.error || S.serverSaid(request.status)))));
+    request.addEventListener("load", () => (request.status === 200 ? resolve(request.response.path) : reject(new Error(request.response?.error || S.serverAnswered(request.status)))));
     request.addEventListener("error", () => reject(new Error(S.noAnswer)));
     request.send(file);
   });

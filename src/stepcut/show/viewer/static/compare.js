@@ -1,4 +1,4 @@
-// One step in all videos, side by side: the quickest way to see whether the correspondence is right.
+// One step in all videos, side by side.
 
 import { clock, el, iconButton } from "./dom.js";
 import { Player } from "./player.js";
@@ -25,7 +25,7 @@ export function compareStep(number) {
   });
   playing = true;
   tiles = having.map(makeTile);
-  // Only what is on the screen is loaded and played: thirty videos must not freeze the page.
+  // Load and play only visible videos, to keep the page responsive.
   watcher = new IntersectionObserver((seen) => seen.forEach(({ target, isIntersecting }) => {
     const tile = tiles.find((each) => each.node === target);
     if (isIntersecting) wake(tile);
@@ -56,10 +56,10 @@ export function leaveCompare() {
   tiles.forEach((tile) => tile.player.close());
   tiles = [];
   show(false);
-  if (left) changed("part"); // the stage may have missed edits
+  if (left) changed("part"); // show edits made meanwhile
 }
 
-// Looking side by side is when a step gets its name: keep playing, show the new name and colour.
+// Show a new name and colour while the videos keep playing.
 export function refreshCompare() {
   const step = stepOf(shown);
   if (!step) leaveCompare();

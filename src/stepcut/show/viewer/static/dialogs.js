@@ -4,7 +4,7 @@ import { button, el } from "./dom.js";
 import { edit, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 
-// A dialog of these nodes, with a row of buttons at its end.
+// A dialog of these nodes and a row of buttons.
 export function open(title, body, ...buttons) {
   const dialog = el("dialog", { "aria-label": title, onclose: () => dialog.remove() },
     el("h2", { text: title }), ...body, el("div", { class: "end" }, ...buttons));
@@ -43,7 +43,7 @@ export function askName(title, then) {
   const field = el("input", { "aria-label": S.name, maxLength: 200, size: 36,
     onkeydown: (event) => {
       if (event.key !== "Enter") return;
-      event.preventDefault(); // or it presses the button that gets the focus back
+      event.preventDefault(); // else Enter also presses the button that regains focus
       go();
     } });
   const go = () => {

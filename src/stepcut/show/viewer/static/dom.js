@@ -1,8 +1,8 @@
-// Small helpers: elements whose text is always text, never markup; icons; times as people read them.
+// DOM helpers: elements with text (never markup), icons, formatted times.
 
 import { S } from "./strings.js";
 
-// Give the elements of the page that name a text (data-s) that text.
+// Fill elements that name a text (data-s).
 export function fillTexts() {
   for (const node of document.querySelectorAll("[data-s]")) node.textContent = S[node.dataset.s];
 }
@@ -56,10 +56,10 @@ export function iconButton(name, label, onclick, keys = "") {
   return el("button", { class: "icon", title, "aria-label": label, onclick, type: "button" }, icon(name));
 }
 
-// A name that keeps its end where there is no room for all of it: the end tells names apart that begin alike.
+// A name that keeps its end when it is shortened, because the end often distinguishes names.
 export function twoEnds(name) {
   const most = Math.min(12, Math.ceil(name.length / 2));
-  const space = name.indexOf(" ", name.length - most - 1); // the end is of whole words where it can be
+  const space = name.indexOf(" ", name.length - most - 1); // prefer whole words
   const place = space >= 0 ? space + 1 : name.length - Math.min(8, most);
   return [el("span", { class: "head", text: name.slice(0, place) }), el("span", { class: "tail", text: name.slice(place) })];
 }

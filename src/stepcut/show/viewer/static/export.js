@@ -1,4 +1,4 @@
-// Export: what to write, which files that gives and where, and the files themselves.
+// Export: choose what to write, preview the files, write and download them.
 
 import { ask, save, work } from "./api.js";
 import { button, el } from "./dom.js";
@@ -44,7 +44,7 @@ function box(set, name, text) {
   return el("label", {}, input, text);
 }
 
-const wish = () => ({ what: [...chosen], formats: chosen.has("labels") ? [...chosenFormats] : [], rate: rate.value || null, folder: folder.value });
+const request = () => ({ what: [...chosen], formats: chosen.has("labels") ? [...chosenFormats] : [], rate: rate.value || null, folder: folder.value });
 
 function later() {
   formats.hidden = !chosen.has("labels");
@@ -55,7 +55,7 @@ function later() {
 
 async function preview() {
   try {
-    const found = await ask("api/export", { ...wish(), preview: true });
+    const found = await ask("api/export", { ...request(), preview: true });
     const shown = found.files.slice(0, 40);
     files.replaceChildren(el("p", { text: S.willWrite(found.files.length, found.folder) }),
       el("ul", {}, ...shown.map(({ path, about }) => el("li", {}, el("code", { text: path }), el("span", { class: "soft", text: ` ${about}` })))),
@@ -71,7 +71,7 @@ async function write() {
   go.disabled = true;
   progress.hidden = false;
   try {
-    const job = await work("api/export", wish(), (now) => { progress.value = now.share; });
+    const job = await work("api/export", request(), (now) => { progress.value = now.share; });
     const { result } = job;
     done.replaceChildren(el("p", { class: "good", text: S.written(result.files.length, result.folder) }),
       ...result.problems.map((text) => el("p", { class: "bad", text })),

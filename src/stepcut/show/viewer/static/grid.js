@@ -1,4 +1,4 @@
-// The grid: a card per video with a picture and its timeline; click a segment to go there.
+// The grid: a card per video with a picture and its timeline.
 
 import { Bar } from "./bar.js";
 import { clock, el } from "./dom.js";
@@ -9,7 +9,7 @@ const AT_ONCE = 60;
 const cards = new Map(); // by the key of the video
 let coming = 0;
 
-// Pictures and timelines are made once their card comes near the screen: with hundreds of videos most never do.
+// Cards are filled when they come near the screen.
 const watcher = new IntersectionObserver((seen) => {
   for (const { target, isIntersecting } of seen) {
     const card = cards.get(target.dataset.video);
@@ -21,24 +21,23 @@ const watcher = new IntersectionObserver((seen) => {
   }
 }, { rootMargin: "400px" });
 
-// `choose(place, time)` is called when a person picks a video, or a time in it.
+// `choose(place, time)` is called on a click on a video or a time.
 export function drawGrid(choose) {
   const grid = document.getElementById("grid");
   const fresh = store.data.videos.filter((video) => !cards.has(video.key));
   for (const video of fresh.slice(0, AT_ONCE)) cards.set(video.key, makeCard(video, choose));
   clearTimeout(coming);
-  if (fresh.length > AT_ONCE) coming = setTimeout(drawGrid, 0, choose); // the page answers in between
+  if (fresh.length > AT_ONCE) coming = setTimeout(drawGrid, 0, choose); // keeps the page responsive
   const videos = store.data.videos.filter((video) => cards.has(video.key));
   const shown = videos.map((video) => cards.get(video.key));
   if (grid.childElementCount !== shown.length || shown.some((card, place) => grid.children[place] !== card.node)) {
     grid.replaceChildren(...shown.map((card) => card.node));
   }
-  const asked = Boolean(store.filter.size || store.query);
-  const sieve = asked ? `${[...store.filter]} ${store.query}` : "";
+  const sieve = store.filter.size || store.query ? `${[...store.filter]} ${store.query}` : "";
   videos.forEach((video, place) => draw(shown[place], video, sieve));
 }
 
-// Only what has changed is drawn: with hundreds of videos the rest would make every move of the cursor slow.
+// Draw changed cards only, for speed with hundreds of videos.
 function draw(card, video, sieve) {
   const chosen = video === current();
   const part = chosen ? store.part : -1;
@@ -49,7 +48,7 @@ function draw(card, video, sieve) {
   card.open.setAttribute("aria-current", chosen);
   card.badge.textContent = badgeOf(video);
   card.badge.classList.toggle("wrong", Boolean(video.mistake) || video.check?.ok === false);
-  card.badge.title = video.strays ? S.unusualTitle : "";
+  card.badge.title = video.unusual ? S.unusualTitle : "";
   card.dirty = true;
   if (card.near) drawBar(card);
 }
@@ -87,5 +86,5 @@ function fill(card) {
 function badgeOf(video) {
   if (!video.editable) return S.checked;
   if (video.clicks.length) return `● ${video.clicks.length}`;
-  return video.mistake ? S.mistakeBadge : video.strays ? S.unusualBadge : "";
+  return video.mistake ? S.mistakeBadge : video.unusual ? S.unusualBadge : "";
 }

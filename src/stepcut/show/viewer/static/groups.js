@@ -1,4 +1,4 @@
-// Compare: two groups of videos, what differs between them, and where the time goes.
+// Compare two groups of videos: differences and time budget.
 
 import { ask } from "./api.js";
 import { button, el } from "./dom.js";
@@ -29,7 +29,7 @@ function tick(video, group) {
       if (!box.checked) groups[group].delete(video.key);
       else {
         groups[group].add(video.key);
-        groups[other].delete(video.key); // a video is in one group
+        groups[other].delete(video.key); // a video is in at most one group
       }
       drawn = null;
       drawGroups();
@@ -49,7 +49,7 @@ async function go() {
   }
 }
 
-// The median seconds of each step in both groups, as figures and as bars.
+// Median seconds of each step in both groups, as numbers and bars.
 function budget({ columns, rows }) {
   const at = (name) => columns.indexOf(name);
   const steps = store.data.steps.map((step) => {

@@ -1,4 +1,4 @@
-// The start page: all procedures, jobs, and the way to a new procedure.
+// The start page: all procedures, jobs, and a new procedure.
 
 import { ask } from "./api.js";
 import { clock, el, fillTexts } from "./dom.js";

@@ -1,4 +1,4 @@
-// A job as everybody sees it: what it does, how far it is, what came out, and what can be done with it.
+// A job in the list: kind, progress, result and actions.
 
 import { ask } from "./api.js";
 import { button, el } from "./dom.js";

@@ -1,4 +1,4 @@
-// The keyboard: everything the mouse does.
+// Keyboard shortcuts.
 
 import { compareStep, comparing, leaveCompare } from "./compare.js";
 import { showHelp } from "./dialogs.js";
@@ -20,7 +20,7 @@ const KEYS = {
   "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1), k: () => stage.nudge(1),
   y: () => stage.confirmVideo(), x: () => stage.toggleMistake(), t: () => canTeach() && askTeach(),
   PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
-  l: () => stage.toggleLoop(), s: () => stage.cut(), n: () => stage.split(false), d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
+  l: () => stage.toggleLoop(), s: () => stage.splitSegment(), n: () => stage.split(false), d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
   a: () => { const part = current().parts[store.part]; if (part) compareStep(part[2]); },
   "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67), 0: () => stage.zoom(0),
@@ -30,7 +30,7 @@ const KEYS = {
 };
 let begun = null; // the video and the time
 
-// The key by its letter; on a keyboard of other letters, by its place on a Latin one.
+// The letter of a key; on non-Latin keyboards, by its position on a Latin one.
 const PLACES = { Comma: ",", Period: ".", BracketLeft: "[", BracketRight: "]", Slash: "/" };
 function letterOf({ key, code }) {
   if (key.length > 1) return key;
@@ -57,7 +57,7 @@ export function listen() {
       return;
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return; // it is pressed by it
+    if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return; // the key activates the element
     if (store.view !== "correct") {
       if (key === "Escape") showView("correct");
       if (key === "?") showHelp();
@@ -76,7 +76,7 @@ export function listen() {
 
 let last = Promise.resolve();
 
-// Keys act one after another, each on what the edits before it left: S, then O ends the half that S chose.
+// Keys act in sequence, each on the result of the edits before it.
 function inTurn(act) {
   last = last.catch(() => {}).then(() => store.pending?.()).then(settled).then(act);
 }

@@ -1,11 +1,11 @@
-// A new procedure: choose a folder, look through its videos, describe the task, learn.
+// New procedure: choose a folder, review its videos, describe the task, learn.
 
 import { ask } from "./api.js";
 import { button, clock, el } from "./dom.js";
 import { listing, lookInto, pickLabels } from "./picker.js";
 import { S } from "./strings.js";
 
-const AT_ONCE = 20; // videos per question
+const AT_ONCE = 20; // videos per request
 
 export function newProcedure(say) {
   const where = el("p", { class: "soft" });
@@ -15,9 +15,9 @@ export function newProcedure(say) {
   const steps = el("input", { name: "steps", inputMode: "numeric" });
   const recipe = el("textarea", { name: "recipe" });
   const labels = el("output", { text: S.noLabels });
-  let given = null; // the path of the labels
+  let labelPath = null;
   const setLabels = (path) => {
-    given = path === "" ? "." : path;
+    labelPath = path === "" ? "." : path;
     labels.textContent = path === null ? S.noLabels : `/${path}`;
     without.hidden = path === null;
   };
@@ -29,8 +29,8 @@ export function newProcedure(say) {
   const name = el("input", { name: "name" });
   const problem = el("p", { class: "bad", role: "alert" });
   const go = button(S.learnButton, learn, { class: "main", disabled: true });
-  const chosen = new Map(); // path -> whether it is used
-  let round = 0;
+  const chosen = new Map(); // path -> used
+  let listed = 0;
 
   async function show(path) {
     try {
@@ -44,9 +44,9 @@ export function newProcedure(say) {
     }
   }
 
-  // The videos at once, their lengths as they become known.
+  // List the videos at once; durations follow.
   async function list(videos) {
-    const mine = (round += 1);
+    const mine = (listed += 1);
     chosen.clear();
     const cells = new Map(videos.map((video) => [video.path, row(video)]));
     rows.replaceChildren(...[...cells.values()].map((each) => each.node));
@@ -54,7 +54,7 @@ export function newProcedure(say) {
     for (let at = 0; at < videos.length; at += AT_ONCE) {
       const paths = videos.slice(at, at + AT_ONCE).map((video) => video.path);
       const answer = await ask("api/probe", { videos: paths }).catch((error) => (say(error.message, true), { videos: [] }));
-      if (mine !== round) return;
+      if (mine !== listed) return;
       for (const { path, duration, problem: wrong } of answer.videos) {
         const { tick, length, trouble } = cells.get(path);
         tick.checked = tick.disabled = false;
@@ -92,7 +92,7 @@ export function newProcedure(say) {
     problem.textContent = "";
     go.disabled = true;
     try {
-      await ask("api/learn", { videos: used(), steps: steps.value, recipe: recipe.value, labels: given, name: name.value });
+      await ask("api/learn", { videos: used(), steps: steps.value, recipe: recipe.value, labels: labelPath, name: name.value });
       location.hash = "";
     } catch (error) {
       problem.textContent = error.message;

@@ -1,15 +1,15 @@
-// What others do to the same procedure: their jobs are shown as they run, and what they learned appears by itself.
+// Other users of the same procedure: show their jobs and load their results.
 
 import { ask, isOpen } from "./api.js";
 import { load, say, store } from "./store.js";
 import { S } from "./strings.js";
 
 const EVERY = 3000; // milliseconds
-let told = "";
-let open = new Set(); // jobs that were running when we looked last
+let shown = "";
+let open = new Set(); // jobs that were running at the last poll
 
 export function watchOthers() {
-  setInterval(() => !document.hidden && look().catch(() => {}), EVERY); // a server that is gone is told by what a person does next
+  setInterval(() => !document.hidden && look().catch(() => {}), EVERY); // the next action reports a lost server
 }
 
 async function look() {
@@ -19,7 +19,7 @@ async function look() {
   const finished = mine.filter((job) => !isOpen(job) && open.has(job.id));
   open = new Set(running.map((job) => job.id));
   const words = running.length ? S.jobRuns(S.jobKinds[running[0].kind], S.percent(running[0].share)) : "";
-  if (words || document.getElementById("status").textContent === told) say(words);
-  told = words;
+  if (words || document.getElementById("status").textContent === shown) say(words);
+  shown = words;
   if (finished.some((job) => job.state === "done") && !document.querySelector("dialog[open]")) await load();
 }

@@ -1,15 +1,15 @@
-// A picker of folders and videos that never leaves the folder of the app.
+// File picker, limited to the folder of the app.
 
 import { ask } from "./api.js";
 import { closer, open } from "./dialogs.js";
 import { button, el } from "./dom.js";
 import { S } from "./strings.js";
 
-const ROOT = document.body.dataset.root ?? "../../"; // where the app answers, seen from this page
+const ROOT = document.body.dataset.root ?? "../../"; // path of the app relative to this page
 
 export const lookInto = (path) => ask(`${ROOT}api/folder?path=${encodeURIComponent(path)}`);
 
-// A list of one folder: `onfolder` hears where a person goes, `extra` gives nodes for each file.
+// One folder: `onfolder(path)` opens another one, `extra(file)` returns the nodes of a file.
 export function listing(found, onfolder, extra = () => []) {
   const up = found.path ? [el("li", {}, button(`↑ ${S.upFolder}`, () => onfolder(found.parent), { class: "quiet" }))] : [];
   return el("ul", { class: "listing" }, ...up,
@@ -18,14 +18,14 @@ export function listing(found, onfolder, extra = () => []) {
     ...found.files.map((file) => el("li", {}, ...extra(file))));
 }
 
-// `many`: several videos. `labels`: one file of labels, or the folder that is shown. Neither: a folder.
+// `many`: several videos. `labels`: one label file, or the open folder. Neither: a folder.
 function pick(title, { many = false, labels = false }) {
   return new Promise((resolve) => {
     const chosen = new Set();
     const where = el("p", { class: "soft" });
     const box = el("div", { class: "scroll" });
     let here = "";
-    let given = many ? [] : null;
+    let picked = many ? [] : null;
     const tick = ({ name, path }) => {
       const input = el("input", { type: many ? "checkbox" : "radio", name: "file", checked: chosen.has(path), onchange: () => {
         if (!many) chosen.clear();
@@ -48,14 +48,14 @@ function pick(title, { many = false, labels = false }) {
         where.textContent = error.message;
       }
     };
-    const go = closer("", () => { given = many ? [...chosen] : [...chosen][0] ?? here; }, { class: "main" });
+    const go = closer("", () => { picked = many ? [...chosen] : [...chosen][0] ?? here; }, { class: "main" });
     const draw = () => {
       go.textContent = many ? S.chooseVideos : chosen.size ? title : S.useFolder;
       go.disabled = many && !chosen.size;
     };
     draw();
     const dialog = open(title, [where, box], closer(S.cancel), go);
-    dialog.addEventListener("close", () => resolve(given));
+    dialog.addEventListener("close", () => resolve(picked));
     show("");
   });
 }

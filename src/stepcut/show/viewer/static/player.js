@@ -1,4 +1,4 @@
-// One recording on the page: its video, a copy of it where the browser cannot play it, or its signals where it has no video.
+// One recording: its video, a copy that the browser can play, or its signals.
 
 import { ask } from "./api.js";
 import { copies, needCopy } from "./copies.js";
@@ -7,28 +7,28 @@ import { drawSignals } from "./signals.js";
 import { S } from "./strings.js";
 
 export class Player {
-  // `brief`: one of many on the screen, which says how far its copy is in a word.
+  // `brief`: short progress notes, for one of many players.
   constructor(label, { muted = true, brief = false } = {}) {
     this.brief = brief;
-    this.wanted = false; // somebody has pressed play
+    this.wanted = false; // play was pressed
     this.video = el("video", { preload: "metadata", playsInline: true, muted, "aria-label": label, tabIndex: -1 });
     this.canvas = el("canvas", { class: "signals", hidden: true, role: "img" });
     this.line = el("div", { class: "signal-line", hidden: true });
     this.note = el("p", { class: "note", hidden: true, role: "status" });
     this.node = el("div", { class: "screen" }, this.video, this.canvas, this.line, this.note);
     this.key = null;
-    this.ready = false; // the video stands at the time that was asked for; until then `start` is where it will
+    this.ready = false; // whether the video has reached `start`
     this.signals = null;
-    this.clock = null; // of a recording without a video, while it plays: when it began, and where
+    this.clock = null; // of a recording without a video, while it plays
     this.rate = 1;
-    this.heard = () => {};
+    this.onevent = () => {};
     this.video.addEventListener("error", () => this.cannotPlay());
     this.video.addEventListener("loadedmetadata", () => {
-      if (!this.video.videoWidth) this.cannotPlay(); // sound only: the picture's codec is unknown here
+      if (!this.video.videoWidth) this.cannotPlay(); // sound only: unsupported video codec
       else this.standAtStart();
     });
     for (const event of ["play", "pause", "ended", "emptied", "seeked", "timeupdate"]) {
-      this.video.addEventListener(event, () => this.heard(event));
+      this.video.addEventListener(event, () => this.onevent(event));
     }
     copies.addEventListener("change", () => this.tryCopy());
   }
@@ -41,8 +41,8 @@ export class Player {
     const playing = this.key !== null && !this.paused;
     Object.assign(this, { key: video.key, start: time, waiting: false, copied: false, signals: null, duration: video.duration, clock: null });
     this.showSignals(null);
-    this.tell("");
-    this.video.poster = video.there ? `poster/${video.key}` : ""; // of a video that is not here no picture is shown, least of all another's
+    this.showNote("");
+    this.video.poster = video.there ? `poster/${video.key}` : ""; // no poster for missing videos
     if (!video.there) {
       this.load("");
       this.findSignals(video);
@@ -77,9 +77,9 @@ export class Player {
   play() {
     this.wanted = true;
     if (this.waiting) return Promise.resolve();
-    if (!this.signals) return this.video.play().catch(() => {}); // it was paused or changed before it began
+    if (!this.signals) return this.video.play().catch(() => {}); // paused or changed meanwhile
     this.clock = { began: performance.now(), from: this.time >= this.duration ? 0 : this.time };
-    this.heard("play");
+    this.onevent("play");
     return Promise.resolve();
   }
 
@@ -91,7 +91,7 @@ export class Player {
     }
     this.start = this.time;
     this.clock = null;
-    this.heard("pause");
+    this.onevent("pause");
   }
 
   setRate(rate) {
@@ -119,7 +119,7 @@ export class Player {
       if (now >= this.duration) {
         this.start = this.duration;
         this.clock = null;
-        this.heard("pause");
+        this.onevent("pause");
         return this.duration;
       }
       return now;
@@ -127,18 +127,18 @@ export class Player {
     return this.ready ? this.video.currentTime : this.start || 0;
   }
 
-  tell(words) {
-    this.note.hidden = !words;
-    this.note.textContent = words;
+  showNote(text) {
+    this.note.hidden = !text;
+    this.note.textContent = text;
   }
 
   // -------------------------------------------------------------- copies
 
-  // The browser cannot play it: show its copy as soon as there is one.
+  // Show a copy as soon as it is ready.
   cannotPlay() {
     if (this.key === null || (!this.video.getAttribute("src") && !needCopy(this.key))) return;
     if (this.copied) {
-      this.tell(S.copyBad);
+      this.showNote(S.copyBad);
       return;
     }
     this.waiting = true;
@@ -149,12 +149,12 @@ export class Player {
 
   tryCopy() {
     if (!this.waiting) return;
-    if (copies.failed.has(this.key)) this.tell(copies.failed.get(this.key));
-    else if (!copies.ready.has(this.key)) this.tell(this.progress());
+    if (copies.failed.has(this.key)) this.showNote(copies.failed.get(this.key));
+    else if (!copies.ready.has(this.key)) this.showNote(this.progress());
     else {
       this.waiting = false;
       this.copied = true;
-      this.tell("");
+      this.showNote("");
       this.load(`copy/${this.key}/${copies.kind}`);
     }
   }
@@ -167,12 +167,12 @@ export class Player {
   // -------------------------------------------------------------- signals
 
   async findSignals(video) {
-    this.tell(S.videoMissing);
-    const signals = await ask(`api/signals/${video.key}`).catch((error) => (this.tell(error.message), null));
-    if (video.key !== this.key || !signals?.curves.length) return; // the note stays
-    this.tell("");
+    this.showNote(S.videoMissing);
+    const signals = await ask(`api/signals/${video.key}`).catch((error) => (this.showNote(error.message), null));
+    if (video.key !== this.key || !signals?.curves.length) return;
+    this.showNote("");
     this.showSignals(signals);
-    this.heard("pause");
+    this.onevent("pause");
   }
 
   showSignals(signals) {

@@ -1,4 +1,4 @@
-// Curves of a recording without a video, drawn one below the other.
+// Curves of a recording without a video.
 
 const COLOURS = ["#4477aa", "#cc6677", "#228833", "#aa7700", "#66ccee", "#aa3377", "#999933", "#882255"];
 

@@ -1,4 +1,4 @@
-// The stage: the chosen video, its transport, its timeline and the list of its segments.
+// The stage: the selected video with controls, timeline and segments.
 
 import { listFindings } from "./bar.js";
 import { ask, work } from "./api.js";
@@ -13,7 +13,7 @@ const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
 const player = new Player(S.theVideo, { muted: false });
 const track = new Track({ onpick: (time) => choose(store.video, time), onseek: (time) => seek(time) });
 const name = el("h2", {});
-const now = el("output", { class: "now", role: "timer", "aria-label": S.time }); // not read aloud while it runs
+const now = el("output", { class: "now", role: "timer", "aria-label": S.time }); // role timer: not announced while it runs
 const list = el("ol", { class: "segments", "aria-label": S.segmentsLabel });
 const found = el("div", { class: "found" });
 const apart = el("div", { class: "found apart" });
@@ -29,7 +29,7 @@ const checking = button(S.check, () => runCheck(), { title: S.checkTitle });
 let drawn = null; // the video whose segments are listed
 
 store.loop = false;
-store.rate = 25; // frames a second of the chosen video
+store.rate = 25; // frames per second of the selected video
 
 export function buildStage() {
   loop.setAttribute("aria-pressed", "false");
@@ -43,7 +43,7 @@ export function buildStage() {
       el("div", { class: "right" }, name, list, apart, found, acts)),
     transport, track.node);
   const icons = { true: playing.firstChild, false: iconButton("pause", "", null).firstChild };
-  player.heard = (event) => {
+  player.onevent = (event) => {
     if (event === "seeked" || event === "timeupdate") {
       show(player.time);
       return;
@@ -79,7 +79,7 @@ function show(time) {
   }
 }
 
-// Put a video on the stage, at a time; the segment there becomes the chosen one.
+// Show a video at a time, and select the segment there.
 export function choose(place, time = store.times.get(store.data.videos[place].key) || 0) {
   const other = store.data.videos[place].key !== player.key;
   store.video = place;
@@ -98,7 +98,7 @@ export function choose(place, time = store.times.get(store.data.videos[place].ke
   show(time);
 }
 
-// Another segment of the same video is chosen many times a second while it plays: only that is drawn anew.
+// During playback only the selected segment changes, so only that is redrawn.
 export function drawStage(what) {
   const video = current();
   const same = what === "part" && video === drawn;
@@ -106,7 +106,7 @@ export function drawStage(what) {
   name.textContent = video.name;
   checking.disabled = !video.there;
   checking.hidden = !store.data.learned;
-  const whole = video.known?.some(([start, end]) => start <= 0 && end >= video.duration);
+  const whole = video.annotated?.some(([start, end]) => start <= 0 && end >= video.duration);
   right.hidden = !video.editable;
   right.setAttribute("aria-pressed", Boolean(whole));
   mistake.hidden = video.mistake === null;
@@ -149,7 +149,7 @@ function drawApart(video) {
       el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }))))));
 }
 
-// Go to the next of some stretches, which `list(video)` gives, in this video or a later one; after the last, to the first.
+// Go to the next interval of `list(video)` in this or a later video, or to the first.
 export function chooseNext(list) {
   const all = store.data.videos.flatMap((video, place) => list(video).map(([start]) => ({ place, start })));
   const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > player.time + 0.05)) || all[0];
@@ -164,7 +164,7 @@ function drawFound(report) {
     el("span", { class: "when", text: clock(each.start) }))));
   const steps = (report.steps || []).filter((step) => step.seen && step.seen !== "seen").map((step) =>
     el("li", { class: "unseen", text: S.unseen(step, S.percent(step.probability ?? 0)) }));
-  const power = report.ok || !report.power ? [] : [el("p", { text: report.power })];  // else the summary has it
+  const power = report.ok || !report.power ? [] : [el("p", { text: report.power })];  // the summary of a good video contains it
   const untaught = store.data.untaught ? [el("p", { text: S.noteOf(store.data.untaught) })] : [];
   found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...power, ...untaught, el("ul", {}, ...lines, ...steps));
 }
@@ -184,7 +184,7 @@ function drawActs(video) {
     ...(store.range ? [] : [
       button(S.startHere, () => setEdge("start"), { title: S.startHereTitle }),
       button(S.endHere, () => setEdge("end"), { title: S.endHereTitle }),
-      button(S.splitHere, () => cut(), { title: S.splitHereTitle }),
+      button(S.splitHere, () => splitSegment(), { title: S.splitHereTitle }),
       button(S.newStep, () => split(false), { title: S.newStepHere }),
       button(S.newStepAll, () => split(true), { title: S.newStepAllTitle })]),
     button(S.makeBackground, () => mark(null), { title: S.makeBackgroundTitle })));
@@ -196,7 +196,7 @@ function chosenStretch() {
   return part ? [part[0], part[1]] : null;
 }
 
-// One edit of the video on the stage; nothing where it is one that is only shown.
+// Edit the selected video, if it is editable.
 const editVideo = (verb, more) => (current().editable ? edit({ do: verb, video: current().name, ...more }) : null);
 
 export function mark(step) {
@@ -208,8 +208,8 @@ export function mark(step) {
   });
 }
 
-// Two segments where there was one; both keep the step, and the second is chosen.
-export function cut() {
+// Split a segment; both halves keep the step, and the second is selected.
+export function splitSegment() {
   const video = current();
   const part = video.parts.find(([start, end]) => start <= player.time && player.time < end) || video.parts[store.part];
   if (!part) {
@@ -218,16 +218,16 @@ export function cut() {
   }
   const [start, end] = part;
   const inside = player.time - start > 0.05 && end - player.time > 0.05;
-  const time = inside ? player.time : (start + end) / 2; // at its border, in the middle: drag it from there
+  const time = inside ? player.time : (start + end) / 2; // at the border, split in the middle
   editVideo("cut", { time })?.then((done) => done && choose(store.video, time));
 }
 
 export const split = (everywhere) => editVideo("split", { time: player.time, everywhere });
 
-// This video is right as it is: all of it counts as labelled from now on.
+// Confirm the video: all of it counts as labelled.
 export const confirmVideo = () => editVideo("confirm");
 
-// This video does not belong to the reference set of checks; or it does again.
+// Exclude the video from the reference set, or include it again.
 export function toggleMistake() {
   const video = current();
   if (video.mistake === null) return;
@@ -241,7 +241,7 @@ export function toBoundary(way) {
   if (to !== undefined) seek(to);
 }
 
-// Move the boundary at the cursor by one frame, and the cursor with it.
+// Move the boundary at the cursor, and the cursor, by one frame.
 export function nudge(way) {
   const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
   if (!near || !current().editable) return;
@@ -283,7 +283,7 @@ export function seek(time) {
 
 export function frame(way) {
   player.pause();
-  // To the middle of the frame: a time on its border may show either neighbour.
+  // Seek to the middle of the frame: its border may show either neighbour.
   seek((Math.floor(player.time * store.rate + 1e-3) + way + 0.5) / store.rate);
 }
 

@@ -1,4 +1,4 @@
-// The list of steps: name and colour them, show only some, merge two, play one in all videos.
+// The list of steps: rename, colour, filter, merge, and play one step in all videos.
 
 import { compareStep } from "./compare.js";
 import { askMerge } from "./dialogs.js";
@@ -11,13 +11,13 @@ let drawing = false;
 export function drawSteps() {
   const list = document.getElementById("steps");
   const held = document.activeElement?.closest?.("#steps [data-key]");
-  drawing = true; // a field that is taken away loses the focus: that is no end of typing
+  drawing = true; // removing a field blurs it, which must not rename the step
   list.replaceChildren(...store.data.steps.filter((step) => !store.query || matches(step.name)).map(makeRow));
   if (!list.childElementCount) list.append(el("li", { class: "empty", text: S.noStepFound }));
   drawing = false;
   const again = held && list.querySelector(`[data-key="${held.dataset.key}"]`);
   again?.focus();
-  if (again && held.value !== held.dataset.name && held.matches(".name")) { // what is being typed stays
+  if (again && held.value !== held.dataset.name && held.matches(".name")) { // keep unfinished input
     again.value = held.value;
     again.setSelectionRange(held.selectionStart, held.selectionEnd);
   }
@@ -48,7 +48,7 @@ function makeRow(step) {
     el("div", { class: "acts" }, only, all, more));
 }
 
-// Words that may be the name: only a click makes one of them the name.
+// Suggested names.
 function hints({ number, suggested }) {
   if (!suggested.length) return [];
   const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name, title: S.nameIt(name),
@@ -56,13 +56,13 @@ function hints({ number, suggested }) {
   return [el("span", { class: "hints" }, ...words)];
 }
 
-// What a check makes of the step; kept in severity.json.
-function severity({ number, name, learned, severity: said }) {
+// Severity of the step in a check, stored in severity.json.
+function severity({ number, name, learned, severity: value }) {
   if (!learned || !store.data.learned) return [];
-  const which = el("select", { class: `severity ${said || ""}`, "aria-label": S.severityOf(name),
+  const which = el("select", { class: `severity ${value || ""}`, "aria-label": S.severityOf(name),
     title: S.severityTitle,
     onchange: () => send("severity", { step: number, severity: which.value || null }) },
-    ...S.severities.map(([value, text]) => el("option", { value, text, selected: value === (said || "") })));
+    ...S.severities.map(([key, text]) => el("option", { value: key, text, selected: key === (value || "") })));
   return [which];
 }
 

@@ -1,4 +1,4 @@
-// What the page knows: the document as the server holds it, and what is chosen on the page. One copy, one event.
+// State of the page: the document of the server and the selection, with one change event.
 
 import { ask } from "./api.js";
 import { S } from "./strings.js";
@@ -6,22 +6,22 @@ import { S } from "./strings.js";
 export const store = new EventTarget();
 Object.assign(store, {
   data: null,
-  video: 0, // the place of the video on the stage
-  part: -1, // the chosen segment of it
-  range: null, // a stretch chosen on the ruler: [start, end]
-  filter: new Set(), // numbers of the steps to show; all when empty
+  video: 0, // index of the selected video
+  part: -1, // index of the selected segment
+  range: null, // range selected on the ruler: [start, end]
+  filter: new Set(), // step numbers to show; empty for all
   query: "",
-  times: new Map(), // where each video stands, in seconds, by its key
+  times: new Map(), // position of each video in seconds, by key
   tapping: false,
   view: "correct", // the tab
-  pending: null, // saves a boundary that is being moved by keys; other keys wait for it
+  pending: null, // saves a boundary that is being moved by keys
 });
 
 export function changed(what) {
   store.dispatchEvent(new CustomEvent("change", { detail: what }));
 }
 
-// Go to a tab; views.js hears it.
+// Go to a tab; views.js listens.
 export function showView(name) {
   location.hash = `#/${name}`;
 }
@@ -34,7 +34,7 @@ export function current() {
   return store.data.videos[store.video];
 }
 
-// Whether a step is shown in full: it passes the filter and its name holds what is searched for.
+// Whether a step passes the filter and the search.
 export function shines(number) {
   if (store.filter.size && !store.filter.has(number)) return false;
   return !store.query || matches(stepOf(number).name);
@@ -48,12 +48,12 @@ export function partAt(video, time) {
   return video.parts.findIndex(([start, end]) => start <= time && time < end);
 }
 
-// What a check found in a video: its own report, or, of one that was learned from, the last check of the same file.
+// Report of a checked video, or of the last check of a training video.
 export function reportOf(video) {
   return video.check || store.data.videos.find((each) => each.check && each.name === video.name)?.check || null;
 }
 
-// Where two timelines of a video say different things, for half a second or more: [start, end, ours, theirs].
+// Intervals of at least half a second in which two timelines differ: [start, end, ours, theirs].
 export function differences(video) {
   if (!video.beside) return [];
   const edges = [0, video.duration, ...video.parts.flatMap((part) => part.slice(0, 2)), ...video.beside.flatMap((part) => part.slice(0, 2))];
@@ -90,9 +90,9 @@ export function take(data) {
 }
 
 let waiting = Promise.resolve();
-export const settled = () => waiting; // when every edit so far is answered
+export const settled = () => waiting; // resolves when all edits are answered
 
-// Edits go one after another: each names the revision that the one before it made.
+// Edits are sent in sequence: each names the revision of the one before.
 export function send(verb, body) {
   waiting = waiting.then(async () => {
     try {
@@ -102,7 +102,7 @@ export function send(verb, body) {
       return !answer.error;
     } catch (error) {
       say(error.message, true);
-      changed("data"); // show again what stands
+      changed("data"); // redraw the saved state
       return false;
     }
   });

@@ -1,4 +1,4 @@
-// Tap mode: while the video plays, a tap on a step's chip, or its number key, puts a click at the current time.
+// Tap mode: a tap on a step, or its number key, adds a click at the current time.
 
 import { work } from "./api.js";
 import { askName } from "./dialogs.js";
@@ -12,11 +12,11 @@ const place = () => document.getElementById("taps");
 const chips = el("div", { class: "chips", role: "group", "aria-label": S.tapSteps });
 const counter = el("p", { class: "counter" });
 const next = button("", () => nextVideo(), { class: "next-video" });
-const complete = el("input", { type: "checkbox", onchange: () => sayComplete() });
+const complete = el("input", { type: "checkbox", onchange: () => saveComplete() });
 const learn = button(S.learn, () => askTeach(), { class: "main" });
 const removeButton = button(S.tapUndo, () => removeLast());
-let suggested = []; // names of videos, the most useful first
-let asked = false;
+let suggested = []; // video names, most useful first
+let requested = false;
 
 export function buildTaps() {
   const whole = el("label", { class: "whole" }, complete, S.tapComplete);
@@ -31,13 +31,13 @@ export function toggleTaps() {
   place().hidden = !store.tapping;
   document.body.classList.toggle("tapping", store.tapping);
   document.getElementById("tap").setAttribute("aria-pressed", store.tapping);
-  if (store.tapping && !asked) findNext();
+  if (store.tapping && !requested) findNext();
   changed("tap");
 }
 
-// Which videos help most; asked once, since it takes a while.
+// Ask once which videos help most; this is slow.
 async function findNext() {
-  asked = true;
+  requested = true;
   if (!store.data.learned) return;
   const { result } = await work("api/suggest", {}).catch(() => ({ result: [] }));
   suggested = result.map(([name]) => name);
@@ -68,9 +68,9 @@ function countOf(video, number) {
   return times ? el("span", { class: "times" }, icon("pin"), times > 1 ? String(times) : "") : null;
 }
 
-const isDone = (video) => video.clicks.length > 0 || video.known.length > 0;
+const isDone = (video) => video.clicks.length > 0 || video.annotated.length > 0;
 
-// The video to click next: one that is suggested, else the next one without annotations.
+// The next video: a suggested one, or the first without annotations.
 function findVideo() {
   const open = store.data.videos.filter((video) => video.editable && !isDone(video) && video !== current());
   return suggested.map((name) => open.find((video) => video.name === name)).find(Boolean) || open[0];
@@ -99,7 +99,7 @@ function addAndClick(name) {
   });
 }
 
-// Remove the click before the cursor, or the only ones after it.
+// Remove the last click before the cursor, or the first one.
 export function removeLast() {
   const { clicks, name, editable } = current();
   if (!clicks.length || !editable) return;
@@ -107,7 +107,7 @@ export function removeLast() {
   edit({ do: "remove_click", video: name, click: before < 0 ? 0 : before });
 }
 
-function sayComplete() {
+function saveComplete() {
   const { name } = current();
   edit({ do: "clicks_complete", video: name, complete: complete.checked }).then((done) => !done && say(S.nothingDone, true));
 }

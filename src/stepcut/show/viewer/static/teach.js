@@ -1,4 +1,4 @@
-// Learning from annotations: what a person corrected, confirmed or clicked is kept, the other videos follow, and it can be taken back.
+// Learn from annotations: they are kept, the other videos are segmented again, and it can be undone.
 
 import { ask, isOpen, work } from "./api.js";
 import { closer, open } from "./dialogs.js";
@@ -12,9 +12,9 @@ export const canTeach = () => store.data.learned && (store.data.taught || store.
 export function askTeach() {
   const { videos, taught } = store.data;
   const mine = videos.filter((video) => video.editable);
-  const known = mine.filter((video) => video.known.length || video.clicks.length).length;
+  const annotated = mine.filter((video) => video.annotated.length || video.clicks.length).length;
   const fresh = mine.some((video) => video.corrected);
-  const words = el("p", { text: fresh ? S.teachWords(known, mine.length) : S.teachNothing });
+  const words = el("p", { text: fresh ? S.teachWords(annotated, mine.length) : S.teachNothing });
   const next = el("ul", { class: "next" });
   listNext(next);
   const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": S.learning });
@@ -33,30 +33,30 @@ export function askTeach() {
       showChanges(job.result);
     } catch (error) {
       problem.textContent = error.message;
-      say(error.message, true); // the question may have been closed meanwhile
+      say(error.message, true); // the dialog may be closed
       bar.hidden = true;
       go.disabled = false;
       running = null;
     }
   }, { class: "main", disabled: !fresh });
   const back = taught ? [closer(S.takeBackLast, takeBack)] : [];
-  // Closing the dialog with Esc lets the job go on; Cancel ends it.
+  // Esc closes the dialog and the job continues; Cancel stops it.
   const cancel = closer(S.cancel, () => running && isOpen(running) && ask(`api/jobs/${running.id}/cancel`, {}));
   const dialog = open(S.teachQuestion, [words, next, bar, problem], ...back, cancel, go);
-  (fresh ? go : cancel).focus(); // Enter must not take back what was learned
+  (fresh ? go : cancel).focus(); // Enter must not undo the learning
 }
 
-// The videos whose annotations would help most, with the reason; the list stays empty where there is no answer.
+// List the videos whose annotations help most, with reasons.
 async function listNext(list) {
   const { result } = await work("api/suggest", {}).catch(() => ({ result: [] }));
   list.replaceChildren(...result.map(([video, reason]) => el("li", {}, goTo(video), el("span", { text: reason }))));
   if (result.length) list.prepend(el("li", { text: S.teachNext }));
 }
 
-// What changed, video by video: the timeline before above the timeline after.
+// Changes by video: the timeline before above the timeline after.
 function showChanges({ changes, before, after }) {
   const rows = changes.map(({ video, share, labelled }) => el("tr", {},
-    el("td", {}, goTo(video), el("div", { text: labelled ? S.asYouSaid : share < 0.005 ? S.asBefore : S.another(S.percent(share)) })),
+    el("td", {}, goTo(video), el("div", { text: labelled ? S.asLabelled : share < 0.005 ? S.asBefore : S.another(S.percent(share)) })),
     el("td", { class: "two" }, strip(before[video], after[video], S.before), strip(after[video], before[video], S.after))));
   open(S.whatChanged, [el("div", { class: "scroll" }, el("table", { class: "changes" }, el("tbody", {}, ...rows)))],
     closer(S.takeBack, takeBack), closer(S.keep, undefined, { class: "main" }));
@@ -71,6 +71,6 @@ function strip(segments, others, label) {
       style: { left: `${(100 * start) / end}%`, width: `${(100 * (stop - start)) / end}%`, background: colour } }))));
 }
 
-// Leaves the dialog for a video.
+// Close the dialog and show a video.
 const goTo = (name) => closer(name, () => choose(store.data.videos.findIndex((each) => each.name === name)), { class: "quiet" });
 const takeBack = () => send("back", {});

@@ -1,4 +1,4 @@
-// The large timeline on the stage: ruler, zoom, boundaries to drag or to move by keyboard, a stretch to choose.
+// The large timeline: ruler, zoom, movable boundaries, and selection of a range.
 
 import { Bar } from "./bar.js";
 import { clamp, clock, el } from "./dom.js";
@@ -31,7 +31,7 @@ export class Track {
     return clamp((event.clientX - box.left) / box.width, 0, 1) * this.bar.duration;
   }
 
-  // `same`: only the chosen segment is another one.
+  // `same`: only the selected segment has changed.
   draw(report, same) {
     if (same) {
       this.bar.choose(store.part);
@@ -41,7 +41,7 @@ export class Track {
     const held = document.activeElement?.closest?.(".handle, .pin")?.dataset.key;
     this.bar.draw(video, store.part, report);
     this.drawRuler();
-    // A boundary that is being dragged stays in hand, as when the playing video comes to its next segment.
+    // Keep a boundary that is being dragged.
     if (!this.dragged) {
       this.handles.replaceChildren(...(video.editable && !store.tapping ? boundaries(video).map((one) => this.handle(video, one)) : []));
       this.pins.replaceChildren(...video.clicks.map((click, place) => this.pin(video, click, place)));
@@ -52,7 +52,7 @@ export class Track {
     if (held) this.wide.querySelector(`[data-key="${held}"]`)?.focus();
   }
 
-  // Only what can be seen: an hour zoomed in has thousands of marks.
+  // Draw visible marks only: a zoomed hour has thousands.
   drawRuler() {
     const { scrollLeft, clientWidth } = this.node;
     const { duration } = this.bar;
@@ -114,7 +114,7 @@ export class Track {
       commit: (to) => edit({ do: "move", video: video.name, part: place, edge, time: to }) });
   }
 
-  // A click of a person: drag it, move it by keys, remove it.
+  // A click annotation that can be dragged, moved by keys and removed.
   pin(video, [time, number], place) {
     const step = stepOf(number);
     const node = el("div", { class: "pin", role: "slider", tabIndex: 0, "aria-label": S.clickOf(step.name, clock(time)),
@@ -124,7 +124,7 @@ export class Track {
       if (event.key !== "Delete" && event.key !== "Backspace") return;
       event.preventDefault();
       event.stopPropagation();
-      node.letGo(); // a move that is not saved yet is not wanted any more
+      node.letGo(); // discard an unsaved move
       edit({ do: "remove_click", video: video.name, click: place });
     });
     node.addEventListener("dblclick", () => edit({ do: "remove_click", video: video.name, click: place }));
@@ -132,7 +132,7 @@ export class Track {
       commit: (to) => edit({ do: "move_click", video: video.name, click: place, time: to }) });
   }
 
-  // Make a node slide along the timeline, by the mouse, a finger or the arrow keys.
+  // Let a node slide along the timeline by pointer or arrow keys.
   slide(node, { time, low, high, preview, commit }) {
     let now = time;
     let timer = 0;
@@ -167,7 +167,7 @@ export class Track {
       this.onseek(now);
       clearTimeout(timer);
       store.pending = finish;
-      timer = setTimeout(finish, 350); // a key held down is one edit
+      timer = setTimeout(finish, 350); // a held key is one edit
     });
     node.addEventListener("blur", () => timer && finish());
     node.addEventListener("pointerdown", (event) => {
@@ -183,7 +183,7 @@ export class Track {
         if (moved) finish();
         setTimeout(() => {
           this.dragged = false;
-          if (!moved) changed("drag"); // show again what stands
+          if (!moved) changed("drag"); // redraw the saved state
         }, 0);
       };
       for (const event of ["pointerup", "pointercancel"]) node.addEventListener(event, end, { once: true });
@@ -191,7 +191,7 @@ export class Track {
     return node;
   }
 
-  // Show where a boundary would be before it is let go.
+  // Preview a boundary while it is dragged.
   resize(video, place, edge, time) {
     const blocks = this.bar.blocks.children;
     const [start, end] = video.parts[place];
@@ -204,10 +204,10 @@ export class Track {
   }
 }
 
-// Every place where something begins or ends, once: the end of a segment, and a start that touches no end.
+// All boundaries: ends of segments, and starts that do not touch an end.
 export function boundaries(video) {
   const least = 0.04;
-  const solid = video.parts.map((part, place) => [...part.slice(0, 2), place]).filter(([start, end]) => start < end); // an instant has no boundary
+  const solid = video.parts.map((part, place) => [...part.slice(0, 2), place]).filter(([start, end]) => start < end); // point events have no boundary
   return solid.flatMap(([start, end, place], at) => {
     const before = solid[at - 1];
     const after = solid[at + 1];

@@ -1,4 +1,4 @@
-// How far to trust the steps, and which of them join when fewer are wanted: a person picks the grain.
+// How reliable the steps are, and merging steps until fewer are left.
 
 import { closer, open } from "./dialogs.js";
 import { el } from "./dom.js";
@@ -37,7 +37,7 @@ export function showTrust() {
   open(S.trust, body, closer(S.close), ...(hierarchy ? [join] : []));
 }
 
-// The steps that stand in so many groups, by the merges of the tree; steps that a person added stay alone.
+// Merge steps along the tree until `count` groups are left; steps added by a person stay alone.
 function groupsOf({ merges }, steps, count) {
   let groups = steps.map((number) => [number]);
   for (const { a, b } of merges) {

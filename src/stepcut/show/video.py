@@ -1,4 +1,4 @@
-"""Films and pictures: writing .mp4 and .webm, a small copy for browsers, one frame as a JPEG."""
+"""Write .mp4 and .webm videos, make small copies for browsers, and read single frames as JPEG."""
 
 import hashlib
 import io
@@ -20,33 +20,35 @@ from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
 from stepcut.progress import Hook, Stage, silent
 
-Heard = tuple[str | Path, float, float]
-"""The film whose sound is wanted, from when to when in seconds."""
+SoundSource = tuple[str | Path, float, float]
+"""Source video of the sound, with start and end in seconds."""
 Encoder = tuple[str, dict[str, str]]
-"""Its name, and its options."""
+"""Name and options of an encoder."""
 CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
-"""Quick to write, and hard to tell from the original."""
+"""Fast, and visually close to the original."""
 HEIGHT = 360
 FASTEST = 15
-"""Frames a second: enough to see what is done, and half the work."""
+"""Frames per second of a copy."""
 
 KINDS: dict[str, Encoder] = {
     "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
     "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
 }
-"""What the browser says it can play -> the encoder."""
+"""Encoder for each kind of video that a browser can play."""
 
 
-def write_film(
+def write_video(
     frames: Iterable[NDArray[np.uint8]],
     rate: Fraction,
     target: Path,
     form: str = "mp4",
     encoder: Encoder = CLIP,
-    heard: Heard | None = None,
+    sound_of: SoundSource | None = None,
 ) -> None:
-    """Encode pictures (H, W, 3), of even sides or cut to them, `rate` a second, as mp4 or webm (`form`), with the sound
-    that is `heard`."""
+    """Encode frames (H, W, 3) at `rate` per second as mp4 or webm.
+
+    Odd sides are cropped to even ones. `sound_of` adds sound.
+    """
     front = {"movflags": "+faststart"} if form == "mp4" else {}
     with av.open(str(target), "w", format=form, options=front) as out:
         stream: Any = None
@@ -56,11 +58,10 @@ def write_film(
             if stream is None:
                 stream = out.add_stream(encoder[0], rate=rate, options=dict(encoder[1]))
                 stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-                stream.codec_context.gop_size = max(
-                    1, round(rate)
-                )  # a key frame a second, so that seeking is quick
-                if heard is not None:
-                    with open_video(heard[0], threads=1) as (source, _):
+                # One key frame per second makes seeking fast.
+                stream.codec_context.gop_size = max(1, round(rate))
+                if sound_of is not None:
+                    with open_video(sound_of[0], threads=1) as (source, _):
                         voice = add_voice(source, out)
             frame = av.VideoFrame.from_ndarray(
                 np.ascontiguousarray(picture[:height, :width]), format="rgb24"
@@ -68,21 +69,21 @@ def write_film(
             out.mux(stream.encode(frame))
         if stream is not None:
             out.mux(stream.encode())
-        if heard is not None and voice is not None:
-            add_sound(*heard, out, voice)
+        if sound_of is not None and voice is not None:
+            add_sound(*sound_of, out, voice)
 
 
 def add_voice(source: Any, out: Any) -> Any:
-    """A stream for the sound of `source`; None where it has none that can be decoded."""
+    """Add a stream for the sound of `source`; None if it has no sound that can be decoded."""
     sounds = [sound for sound in source.streams.audio if sound.codec_context is not None]
     return out.add_stream("aac", rate=48000, layout="stereo") if sounds else None
 
 
 def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any) -> None:
-    """Add the sound of a video between two times; what of it cannot be decoded is left out."""
-    with open_video(video, threads=1) as (source, film):
+    """Add the sound of a video between two times; parts that cannot be decoded are dropped."""
+    with open_video(video, threads=1) as (source, pictures):
         sound = next(sound for sound in source.streams.audio if sound.codec_context is not None)
-        zero = float((film.start_time or 0) * film.time_base)
+        zero = float((pictures.start_time or 0) * pictures.time_base)
         source.seek(max(0, round((zero + start) / sound.time_base)), stream=sound, backward=True)
         try:
             for frame in source.decode(sound):
@@ -94,12 +95,12 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
                     frame.time_base = Fraction(1, frame.sample_rate)
                     out.mux(voice.encode(frame))
         except (av.error.FFmpegError, OSError):
-            pass  # the pictures are there
+            pass  # the clip keeps its pictures
         out.mux(voice.encode())
 
 
 PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
-"""The containers that browsers open."""
+"""Containers that browsers open."""
 
 
 def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
@@ -114,7 +115,7 @@ def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
 
 
 def proxy_of(video: str | Path, kind: str) -> Path:
-    """Where the copy of a video for browsers lies, once it is made; its name changes when the video does."""
+    """Path of a video's copy for browsers; it changes when the video changes."""
     choose("kind", kind, KINDS)
     file = Path(video).absolute()
     state = file.stat()
@@ -125,7 +126,7 @@ def proxy_of(video: str | Path, kind: str) -> Path:
 
 
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
-    """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
+    """Encode the copy unless it exists: pictures without sound, at the true times of the video."""
     encoder, target = choose("kind", kind, KINDS), proxy_of(video, kind)
     if target.exists():
         return target
@@ -143,16 +144,16 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
                 yield picture
                 stage.advance(time - stage.done)
 
-        write_film(frames(), rate, temporary, kind, encoder)
+        write_video(frames(), rate, temporary, kind, encoder)
     return target
 
 
 def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
-    """The frame shown at `time`, in seconds, as a small JPEG."""
+    """Return the frame at `time` seconds as a small JPEG."""
     frame = frame_at(path, time)
     if frame is None:
         raise VideoError(
-            f"{path}: no frame at {time:.1f} s. The file may have changed since it was learned from."
+            f"{path}: no frame at {time:.1f} s. The file may have changed since training."
         )
     image = Image.fromarray(frame)
     image.thumbnail((height * 16 // 9, height))
