@@ -128,8 +128,7 @@ def _align(cost: Floats, gamma: float, ends: NDArray[np.int64]) -> tuple[Floats,
 
 
 def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same, one diagonal at a time. Cell (i, j) is at place i of diagonal i + j: A = -R /
-    gamma.
+    """The same, one diagonal at a time: cell (i, j) is place i of diagonal i + j, A = -R / gamma.
 
     Two diagonals and one place before the first hold log 0: no alignment starts there.
     """
