@@ -13,9 +13,9 @@ from stepcut.methods.baselines.asot import Asot, around, transport
 from stepcut.methods.baselines.kmeans import (
     KMeans,
     append_time,
-    clock_cost,
     find_means,
     smooth_embedding,
+    time_cost,
     time_order,
 )
 from stepcut.paper.cnc.subset import Subset, choose_subset
@@ -73,8 +73,8 @@ def test_the_clock_of_k_means_is_one_more_dimension() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(small, large, strict=True))
 
 
-def test_clock_cost() -> None:
-    cost = clock_cost(4, 2)
+def test_time_cost() -> None:
+    cost = time_cost(4, 2)
     np.testing.assert_allclose(cost[:, 0], [0.125, 0.125, 0.375, 0.625])
     np.testing.assert_allclose(cost, cost[::-1, ::-1])
 

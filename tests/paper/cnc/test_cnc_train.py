@@ -118,7 +118,7 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     done: list[Event] = []
     Embedder.of(**given).fit(features, progress=done.append, checkpoint=file)
     assert len(done) == 2
-    with pytest.raises(OptionError, match="belongs to a run with other settings or other features"):
+    with pytest.raises(OptionError, match="other settings or features"):
         Embedder.of(**{**given, "seed": 1}).fit(features, checkpoint=file)
     file.write_bytes(b"nothing")
     with pytest.raises(OptionError, match="is not a checkpoint of stepcut"):
@@ -230,9 +230,7 @@ def test_your_own_loss() -> None:
 
     embedder = Embedder.of(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
     assert embedder.curve_.names == ("loss",)
-    with pytest.raises(
-        OptionError, match=r"mean_square.* is of your own, which cannot be written down"
-    ):
+    with pytest.raises(OptionError, match=r"mean_square.* cannot be saved"):
         embedder.settings()
 
 
@@ -268,9 +266,7 @@ def test_same_answer_for_a_video_alone() -> None:
 
 def test_what_is_wrong_is_told() -> None:
     features = make_vectors()
-    with pytest.raises(
-        OptionError, match="1 video was given; at least 2 are needed.*Add another video"
-    ):
+    with pytest.raises(OptionError, match="at least 2 videos"):
         Embedder.of().fit(features[:1])
     with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
         Embedder.of(loss="tci3").fit(features)

@@ -484,25 +484,23 @@ def test_wrong_settings_are_answered(
 
 
 def test_an_empty_folder_and_a_file_that_is_no_result(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no data set is known by this folder"):
+    with pytest.raises(DataError, match="stepcut data list"):
         run_experiment("main", tmp_path, folder=tmp_path / "out")
     shutil.copytree(data / "tea", tmp_path / "tea")
     (tmp_path / "tea" / "durations.csv").write_text("v0,10\nv1,long\n")
     with pytest.raises(DataError, match="line 2: 'long' is not a length"):
         run_experiment("main", tmp_path / "tea", folder=tmp_path / "out")
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(
-        DataError, match="cannot be read as results .not a results file of this version"
-    ):
+    with pytest.raises(DataError, match="not a results file of this version"):
         Results.load(tmp_path / "other.json")
     (tmp_path / "part.json").write_text(
         '{"format": "stepcut experiment 1", "experiment": "steps", "data": "toy"}'
     )
     with pytest.raises(
-        DataError, match="it lacks cells, features, notes, seeds, steps, tasks, versions"
+        DataError, match="missing cells, features, notes, seeds, steps, tasks, versions"
     ):
         Results.load(tmp_path / "part.json")
-    with pytest.raises(DataError, match="cannot be read as results"):
+    with pytest.raises(DataError, match="not a readable results file"):
         Results.load(tmp_path / "absent.json")
 
 
@@ -515,7 +513,7 @@ def test_no_worker_is_told_before_any_work(
 
 
 def test_a_row_that_was_not_run_is_named() -> None:
-    with pytest.raises(OptionError, match="no cell of row 'smooth'"):
+    with pytest.raises(OptionError, match="no row 'smooth'"):
         fake("main", "toy", ["random"], ["a"]).mean("smooth")
 
 
@@ -547,7 +545,7 @@ def test_the_command_runs_keeps_and_makes_again(
     assert main(words) == 0
     first = capsys.readouterr()
     (kept,) = tmp_path.glob("steps-folder-*.json")
-    assert f"results kept in {kept}" in first.err
+    assert str(kept) in first.err
     assert main([*words, "--steps", "3", "--set", "cut.smoothness=9", "cut.m=1.2"]) == 0
     told = capsys.readouterr().out
     assert "cut cut.smoothness=9, cut.m=1.2" in told  # every setting counts, not the last alone
@@ -676,7 +674,7 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     assert same.mean("kmeans").mean == results.mean("kmeans").mean
     with pytest.raises(
         DataError,
-        match="--backbone resnet50: there are no videos here, and no features that it made",
+        match="--backbone resnet50: there are no videos",
     ):
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 
@@ -699,9 +697,7 @@ def test_a_rate_that_is_assumed_is_said_and_one_that_cannot_be_is_refused(
         for n in range(3)
     ]
     (tmp_path / "tea" / "durations.csv").write_text("\n".join(lengths))
-    with pytest.raises(
-        DataError, match=r"rows at 1 a second are \d+ s, but the video is .*--fps 0.5"
-    ):
+    with pytest.raises(DataError, match=r"rows at 1 per second are \d+ s.*--fps 0.5"):
         run_experiment("main", tmp_path / "tea", **options)
     assert run_experiment("main", tmp_path / "tea", fps=0.5, **options).record["notes"] == []
 

@@ -220,8 +220,8 @@ class Embedder:
             custom.append(f"backbone={self.backbone!r}")
         if custom:
             raise OptionError(
-                f"{custom[0]} is custom code, which cannot be saved. To save the embedder, choose a "
-                f"loss from {', '.join(LOSSES)} and tune stepcut.paper.cnc.tune.TunableBackbone(graph)."
+                f"{custom[0]} is custom code, which cannot be saved. Choose a loss from "
+                f"{', '.join(LOSSES)}; tune a stepcut.paper.cnc.tune.TunableBackbone(graph)."
             )
         return {**saved, "kind": self.kind_, "shape": self.shape_}
 

@@ -70,7 +70,7 @@ def fuzzy_c_means(
     check_number("tolerance", tolerance, 0)
     if start is not None and np.shape(start) != (k, x.shape[1]):
         raise FeatureError(
-            f"start has shape {np.shape(start)}; expected {(k, x.shape[1])}, one centre per cluster."
+            f"start has shape {np.shape(start)}; expected {(k, x.shape[1])}: k centres."
         )
     if weights is not None:
         w = np.asarray(weights)

@@ -95,7 +95,7 @@ def expand(
     costs, pairs, strength = _check(unary, weights, links)
     if not np.isfinite(costs).all():
         raise FeatureError(
-            "unary contains infinity; alpha-expansion needs finite costs. Use a large number instead."
+            "unary contains infinity; alpha-expansion needs finite costs. Use a large number."
         )
     labels = np.argmin(costs, axis=1) if start is None else _check_labels(start, costs, "start")
     lowest = _energy(costs, pairs, strength, labels)
@@ -237,7 +237,7 @@ def _check(
     pairs = pairs.astype(np.int64).reshape(0, 2) if pairs.size == 0 else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise FeatureError(
-            f"links is {pairs.dtype} of shape {pairs.shape}; expected (E, 2), two frame numbers each."
+            f"links is {pairs.dtype} of shape {pairs.shape}; expected (E, 2), pairs of frames."
         )
     if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
         raise FeatureError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stepcut.checks import limited
 from stepcut.errors import choose
 from stepcut.methods.arithmetic import FUZZIFIER
-from stepcut.methods.baselines.kmeans import CentreMethod, clock_cost
+from stepcut.methods.baselines.kmeans import CentreMethod, time_cost
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import Array, Labels, Rows
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
@@ -70,7 +70,7 @@ class ProCut(CentreMethod):
         """Labels of minimum energy: exact on the chain, alpha-expansion for a wider window."""
         cost: Array = 1 - self.shares(rows)
         if self.prior > 0:
-            cost = cost + self.prior * clock_cost(*cost.shape)
+            cost = cost + self.prior * time_cost(*cost.shape)
         # One second has `rate` frames, so `smoothness` seconds cost smoothness * rate.
         change = float(self.smoothness * self.rate)
         links, weights = window_links(len(rows), self.window, float(self.rate), change)

@@ -15,7 +15,7 @@ from stepcut.methods.inputs import Rows
 
 @dataclass(eq=False, repr=False)
 class Subset(KMeans):
-    """k-means to `states` states (default: 10 per step), then a greedy choice of `steps` of them."""
+    """k-means to `states` states (default: 10 per step), then greedy choice of `steps` of them."""
 
     restarts: int = limited(1, 1, 10_000, whole=True)
     states: int | None = None

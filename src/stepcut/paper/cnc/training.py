@@ -153,7 +153,7 @@ class Checkpoint:
     random: np.random.Generator
 
     def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
-        """Write the state: the `curve` so far, whether it is `finished`, and random state `drawn`."""
+        """Write the state: the `curve`, whether it is `finished`, and the random state `drawn`."""
         if self.path is None:
             return
         moments = self.optimiser.state_dict()["state"].items()

@@ -1,6 +1,6 @@
 """Cells of the paper's tables: which cells a table has, and how to fill one.
 
-A cell is one row, task, K and seed, and runs on its custom. Trained embeddings are cached and shared.
+A cell is one row, task, K and seed, and runs on its own. Trained embeddings are shared.
 """
 
 import hashlib

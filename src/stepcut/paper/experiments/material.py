@@ -131,7 +131,7 @@ def _read_existing(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -
         if expected is not None and abs(length - expected) > max(SLACK, 0.05 * expected):
             raise DataError(
                 f"{file}: {len(one.rows)} rows at {one.rate} per second are {length:.0f} s, but "
-                f"the video has {expected:.0f} s. Set the rate: --fps {len(one.rows) / expected:.3g}"
+                f"the video has {expected:.0f} s. Set --fps {len(one.rows) / expected:.3g}"
             )
         if one.spec is None and video.rate is None and fps is None:
             notes = ["the rate of the features is unknown; 1 row per second is assumed."]

@@ -1,4 +1,4 @@
-"""Results: one file, from which the table, its LaTeX and a plot are made again without a new run."""
+"""Results: one file, from which the table, its LaTeX and a plot are made without a new run."""
 
 import csv
 import hashlib

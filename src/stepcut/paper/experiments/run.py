@@ -200,8 +200,8 @@ def run_experiment(
                 shutil.rmtree(place / "maps", ignore_errors=True)
         if not materials:
             raise DataError(
-                f"no task of {data} has features {[*kinds.values()]} and annotated timelines. Choose "
-                "other features or tasks."
+                f"no task of {data} has features {[*kinds.values()]} and annotated timelines. "
+                "Choose other features or tasks."
             )
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
     encoded = any(" + " in row for row in chosen)
