@@ -50,7 +50,7 @@ def test_check_says_exactly_what_is_missing(
     )
     assert "  known defect: Eggs: 6 lists of camera views were collapsed to 2 recordings.\n" in out
     assert "  missing: " in out
-    assert "the task 'tent' (Tent) is not in it." in out
+    assert "the task 'tent' (Tent) is missing." in out
     code, out, _ = run(capsys, "check", "captaincook4d", "--root", str(tmp_path))
     assert code == 1
     assert (
