@@ -2,10 +2,9 @@
 200]`.
 
 Writes a procedure with synthetic timelines over links to one toy video of ten minutes, opens it in
-a headless Chromium, and
-measures the time until the page is ready and the longest task during scrubbing and scrolling.
-`--shots FOLDER` takes screenshots of
-every page of the app instead, for docs/.
+a headless Chromium, and measures the time until the page is ready and the longest task during
+scrubbing and scrolling. `--shots FOLDER` takes screenshots of every page of the app instead, for
+docs/.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Measure `learn` under load: wall and CPU time alone, and beside processes that keep the cores
 busy.
 
-        python benchmarks/busy.py                       synthetic features of twelve videos, six
-    busy processes
+    python benchmarks/busy.py
+        synthetic features of twelve videos, six busy processes
     python benchmarks/busy.py FEATURES --load 4     your features (.npy, .safetensors)
-        python benchmarks/busy.py --spin                threads spin while they wait, as they do by
-    default
+    python benchmarks/busy.py --spin
+        threads spin while they wait, as they do by default
 
 Target: at most 2.5 times the wall time without load, at load 6 on two cores, and CPU time within 20
 %.

@@ -2,10 +2,9 @@
 --data DIR`.
 
 Labels are used only to score. The tuning data are toy features of seeds 0 to 4 and the recipes in
-DIR; results on them are not held out.
-Features are prepared without training: every video is centred, unsmoothed and smoothed over 3
-seconds. The choice has the highest mean
-of the two groups' mean F1 (`strict`, K = the annotated number of steps).
+DIR; results on them are not held out. Features are prepared without training: every video is
+centred, unsmoothed and smoothed over 3 seconds. The choice has the highest mean of the two groups'
+mean F1 (`strict`, K = the annotated number of steps).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """The tables of reports/experiments.md: experiments of the paper on real features and on the toy
 kitchen.
 
-        python benchmarks/experiments.py DATA_DIR [--out DIR] [--write REPORT] [--only NAME ...]
-    [--quick]
+    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write REPORT] [--only NAME ...]
+        [--quick]
 
 DATA_DIR contains captaincook4d/ and egoprocel/ as in `stepcut data info NAME`. Finished work is
-kept in --out, so the script
-resumes. `--quick` uses one task and one seed. Every loss and segmenter runs with its defaults;
-nothing is tuned here.
+kept in --out, so the script resumes. `--quick` uses one task and one seed. Every loss and segmenter
+runs with its defaults; nothing is tuned here.
 """
 
 from __future__ import annotations

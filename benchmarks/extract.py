@@ -1,15 +1,14 @@
 """Measure the speed of feature extraction against its limit, and the memory for one hour of video.
 
-        python benchmarks/extract.py                          synthetic videos, and real ones if
-    they are available
+    python benchmarks/extract.py
+        synthetic videos, and real ones if they are available
     python benchmarks/extract.py VIDEOS... --device cuda  your videos, on a GPU
     python benchmarks/extract.py --quick                  a minute instead of several
 
 The limit: on a CPU, decoding and backbone share the cores, so it is 1 / (decode time + backbone
-time) per frame, each measured alone
-with all cores and the fastest engine. On a GPU they run in parallel, so it is the slower of the
-two. All rates count sampled frames
-(2 per second of video), not decoded ones. Runs are interleaved; medians are shown.
+time) per frame, each measured alone with all cores and the fastest engine. On a GPU they run in
+parallel, so it is the slower of the two. All rates count sampled frames (2 per second of video),
+not decoded ones. Runs are interleaved; medians are shown.
 """
 
 from __future__ import annotations

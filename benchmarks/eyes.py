@@ -5,12 +5,11 @@ kitchens.
     python benchmarks/eyes.py --kitchens FOLDER         renders six kitchens into it
 
 Strict F1 of the default method with the annotated number of steps: without labels, the mean of four
-seeds; with one, three and five labelled
-videos (three draws, seed 0), of the unlabelled videos. For the knots also the accuracy of a linear
-classifier with labels: ridge regression on
-standardized columns, each part of the row with equal weight, penalty equal to the mean variance,
-all trials of one person held out. `--motion`
-appends the difference of the rows half a second before and after, for the classifier only.
+seeds; with one, three and five labelled videos (three draws, seed 0), of the unlabelled videos. For
+the knots also the accuracy of a linear classifier with labels: ridge regression on standardized
+columns, each part of the row with equal weight, penalty equal to the mean variance, all trials of
+one person held out. `--motion` appends the difference of the rows half a second before and after,
+for the classifier only.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 [--real FOLDER]`.
 
 Renders the toy kitchen, learns it, draws all plots, and takes screenshots of the report and the
-viewer in a headless Chromium. `--real` is a
-folder of real videos of one task for the viewer. `--work` keeps videos and procedures, so that a
-second run only draws. `--quick` makes a
-small kitchen in a temporary folder, to test the script.
+viewer in a headless Chromium. `--real` is a folder of real videos of one task for the viewer.
+`--work` keeps videos and procedures, so that a second run only draws. `--quick` makes a small
+kitchen in a temporary folder, to test the script.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python benchmarks/learns.py DATA [MORE] --keep learns.jsonl [--seeds 3] [--rows ROW ...]
 
 DATA and MORE are folders as in `stepcut data info captaincook4d`, with features. Labels are used
-only to score. Every figure is kept in the
-`--keep` file, so a second call resumes.
+only to score. Every figure is kept in the `--keep` file, so a second call resumes.
 """
 
 from __future__ import annotations

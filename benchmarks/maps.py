@@ -1,18 +1,17 @@
 """The paper's embedder on conv4c maps of raw video: every loss, segmenter and K, frozen or tuned
 (reports/experiments.md).
 
-        python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...
-    frames as JPEG
-        python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds
-    500]  on a GPU
-        python benchmarks/maps.py cut embedded/ --labels knots GESTURES_DIR --labels toy-plain
-    ANNOTATIONS_DIR ...
+    python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...
+        frames as JPEG
+    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]
+        on a GPU
+    python benchmarks/maps.py cut embedded/ --labels knots GESTURES_DIR --labels toy-plain
+        ANNOTATIONS_DIR ...
 
 There are three stages, because a GPU machine may have no decoder and no data. A folder of labels
-contains one file per video: a .txt with
-lines of first frame, last frame (from 1, at 30 fps) and label, or any format that stepcut reads.
-After `--seconds` no further run
-starts; runs that are in `embedded/` are not repeated.
+contains one file per video: a .txt with lines of first frame, last frame (from 1, at 30 fps) and
+label, or any format that stepcut reads. After `--seconds` no further run starts; runs that are in
+`embedded/` are not repeated.
 """
 
 from __future__ import annotations

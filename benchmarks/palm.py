@@ -3,10 +3,9 @@
     python benchmarks/palm.py ../shared/data/knot_tying palm_detection_full.tflite [--others VIDEOS]
 
 The detector is a file of the pip package mediapipe (0.10.14, mediapipe/modules/palm_detection). The
-crop is the most likely palm, 2.6 times
-as wide as its box as in mediapipe, and at least a third of the frame; 2 rows per second. The
-accuracy is that of the linear classifier of
-`eyes.py`; `found` is the share of frames with a likely palm.
+crop is the most likely palm, 2.6 times as wide as its box as in mediapipe, and at least a third of
+the frame; 2 rows per second. The accuracy is that of the linear classifier of `eyes.py`; `found` is
+the share of frames with a likely palm.
 """
 
 from __future__ import annotations

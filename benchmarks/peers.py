@@ -2,8 +2,7 @@
 CaptainCook4D.
 
 The figures of other authors' code were measured outside this repository and are stored here. The
-rows that this package can run use the same
-recipes, features, K and scoring.
+rows that this package can run use the same recipes, features, K and scoring.
 """
 
 from __future__ import annotations

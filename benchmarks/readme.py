@@ -2,8 +2,8 @@
 
     python benchmarks/readme.py charts              charts.svg, from benchmarks/readme.json
     python benchmarks/readme.py timelines DATA      labels.svg, from a folder of CaptainCook4D
-        python benchmarks/readme.py screencast PROC     view.webp, from a procedure with its videos
-    (stepcut demo makes one)
+    python benchmarks/readme.py screencast PROC
+        view.webp, from a procedure with its videos (stepcut demo makes one)
 
 `readme.json` contains the figures and their conditions.
 """

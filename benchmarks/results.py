@@ -1,13 +1,12 @@
 """The tables of reports/recipes.md: recipes of CaptainCook4D and surgical knots, automatic K, upper
 bounds.
 
-        python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3]
-    [--only strict,auto]
+    python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only
+        strict,auto]
 
 DATA and MORE are folders as in `stepcut data info captaincook4d`, with features; the method was
-tuned on the recipes of the first. DIR contains
-`videos/` and `gestures/` of JIGSAWS knot tying, for the default backbone. Every figure is kept in
-the `--keep` file, so a second call resumes.
+tuned on the recipes of the first. DIR contains `videos/` and `gestures/` of JIGSAWS knot tying, for
+the default backbone. Every figure is kept in the `--keep` file, so a second call resumes.
 """
 
 from __future__ import annotations

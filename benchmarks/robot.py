@@ -3,12 +3,10 @@
     python benchmarks/robot.py embedded/ --states PARQUET_DIR     pip install pyarrow
 
 `embedded/` comes from `benchmarks/maps.py train ... --plan robot`. Every frame is matched with its
-nearest neighbour in each other video.
-`joints`: distance of the joints of matched frames, relative to random frames. Reference rows match
-by relative time (uniform baseline) and by
-the joints themselves (upper bound). `tau`: Kendall's tau, 1 if matches are in temporal order. `one
-order`: the share of videos with the most
-common order of steps, segmented by ProCut.
+nearest neighbour in each other video. `joints`: distance of the joints of matched frames, relative
+to random frames. Reference rows match by relative time (uniform baseline) and by the joints
+themselves (upper bound). `tau`: Kendall's tau, 1 if matches are in temporal order. `one order`: the
+share of videos with the most common order of steps, segmented by ProCut.
 """
 
 from __future__ import annotations

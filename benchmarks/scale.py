@@ -1,19 +1,18 @@
 """Measure cost and gain of workers and Ray on this machine, and extrapolate to a cluster.
 
-        python benchmarks/scale.py                      measure and print the tables of
-    reports/scale.md (about 7 minutes)
+    python benchmarks/scale.py
+        measure and print the tables of reports/scale.md (about 7 minutes)
     python benchmarks/scale.py --quick              a minute or two instead
-        python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md    store the
-    costs and write the page
-        python benchmarks/scale.py --tables scale_costs.json                           print the
-    tables from a file
+    python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md
+        store the costs and write the page
+    python benchmarks/scale.py --tables scale_costs.json
+        print the tables from a file
 
 Efficiency: frames per second of two workers over twice those of one, each pinned to one core, which
-its decoder and its backbone (one
-thread) share. Overhead: time of two workers on Ray over two local ones, not pinned. Everything is
-warm before timing starts: starting Ray
-(shown), starting the workers and loading their backbones are excluded. Runs are interleaved; ratios
-are per run, medians are shown.
+its decoder and its backbone (one thread) share. Overhead: time of two workers on Ray over two local
+ones, not pinned. Everything is warm before timing starts: starting Ray (shown), starting the
+workers and loading their backbones are excluded. Runs are interleaved; ratios are per run, medians
+are shown.
 
 CPU time includes the driver, the workers and all processes of Ray. It is more reliable than wall
 time under other load, which is also shown.

@@ -3,12 +3,12 @@ speed.
 
     python benchmarks/scale_gpu.py VIDEOS...              one actor on each GPU, CPU workers decode
     python benchmarks/scale_gpu.py VIDEOS... --fps 30     more frames of every video
-        python benchmarks/scale_gpu.py VIDEOS... --device cpu --actors 1    the same actors without
-    a GPU
+    python benchmarks/scale_gpu.py VIDEOS... --device cpu --actors 1
+        the same actors without a GPU
 
 Both are warm before timing starts; runs are interleaved, medians are shown. The exit code is 1 if
-any feature differs. With --piece, videos of
-at least twice that many seconds are split between the workers.
+any feature differs. With --piece, videos of at least twice that many seconds are split between the
+workers.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 install size.
 
 python benchmarks/size.py            lines, cycles, times
-python benchmarks/size.py --install  also install the package twice into new environments and
-measure the size
+python benchmarks/size.py --install
+    also install the package twice into new environments and measure the size
 """
 
 from __future__ import annotations

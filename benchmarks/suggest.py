@@ -1,12 +1,11 @@
 """Compare labelling the recordings of `suggest` with random ones; a table of reports/labels.md.
 
-        python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds
-    4] [--first 0]
+    python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4]
+        [--first 0]
 
 Folders as for `benchmarks/teach.py`. Three random recordings vary by about three points of F1 by
-chance. Every column is therefore learned with several
-seeds, and each is compared with ten draws. `suggest` selects one recording at a time, with `teach`
-in between, as a person works.
+chance. Every column is therefore learned with several seeds, and each is compared with ten draws.
+`suggest` selects one recording at a time, with `teach` in between, as a person works.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 [--kinds ...]`.
 
 Maps are 1024 x 14 x 14, 5 videos x 32 frames x 2 context frames per iteration, as in the paper;
-vectors have 1024 numbers. Random features,
-seed 0: their values do not affect the time.
+vectors have 1024 numbers. Random features, seed 0: their values do not affect the time.
 """
 
 from __future__ import annotations

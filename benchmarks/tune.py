@@ -1,8 +1,8 @@
 """Train end to end from frames, including the backbone, and report time and memory per iteration.
 
     python benchmarks/tune.py decode VIDEOS... -o frames.npz [--rate 2]     where PyAV is installed
-        python benchmarks/tune.py train frames.npz --weights resnet50.safetensors [--iterations 100]
-    [--device cuda]
+    python benchmarks/tune.py train frames.npz --weights resnet50.safetensors [--iterations 100]
+        [--device cuda]
 
 `decode` writes RGB frames of 224 x 224 at `rate` per second; `train` needs only torch and
 safetensors.

@@ -1,7 +1,6 @@
 """Methods: from features to steps. Choose one by name, or pass an object derived from `Method`.
 
-        fit(features, constraints) -> self   learn from arrays (T, d) or maps (T, C, h, w), one per
-    video
+    fit(features, constraints) -> self   learn from (T, d) or maps (T, C, h, w) per video
     predict(features)                    (T,) per video: the step of each frame, -1 for background
     settings(), state()                  JSON-able settings, and arrays
     restore(settings, state)             rebuild the method from them
@@ -11,8 +10,7 @@ These have a default that a class may override:
     probabilities(features)              (T, K) per video: step probabilities, rows sum to 1
     novelty(features)                    (T,) per video: 0 for a familiar frame, higher if unusual
     embed(features)                      (T, D) per video: equal steps of different videos are close
-        online()                             object with `push(row) -> (K,)`: probabilities from the
-    past
+    online()                             object with `push(row) -> (K,)`, from the past only
 
 A class declares `chooses_steps` (K may be "auto" or a range) and `learns_from` (parts of
 `stepcut.methods.constraints.Constraint`). After `fit`: `labels_` (a list of (T,) step numbers) and

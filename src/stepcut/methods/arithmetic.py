@@ -63,8 +63,7 @@ def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, 
     """Principal directions of all rows of centred videos (T, d), (d, count), and their variances.
 
     Up to `EXACT` dimensions, they are eigenvectors of the scatter matrix, in d^3 operations.
-    Beyond,
-    subspace iteration is linear in d (Halko, Martinsson and Tropp 2011): `PASSES` times,
+    Beyond, subspace iteration is linear in d (Halko, Martinsson and Tropp 2011): `PASSES` times,
     B <- orth( sum X' X B ), from a random B with `SPARE` additional columns.
     """
     dim = videos[0].shape[1]

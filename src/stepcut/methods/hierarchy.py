@@ -123,8 +123,8 @@ def build_hierarchy(
     `labels` (T,) and `embeddings` (T, d) per video. The cost of merging groups a and b is Ward's,
     n_a n_b / (n_a + n_b) |m_a - m_b|^2,  with n the videos that contain the step and m its mean,
     where every video counts once. It is divided by 1/2 plus the share of transitions between the
-    two
-    groups, relative to the group with fewer: phases of one step follow each other in every video.
+    two groups, relative to the group with fewer: phases of one step follow each other in every
+    video.
     """
     count = len(steps)
     sums, shown = step_sums(embeddings, labels, count)

@@ -99,8 +99,7 @@ def check_videos(
     """Validate `videos`: each (T, d) with T > 0, the same d, and finite values.
 
     `dimension` is the expected d. `kinds` are the allowed numbers of array dimensions: 2 for
-    vectors,
-    4 for maps (T, C, h, w), whose d is C.
+    vectors, 4 for maps (T, C, h, w), whose d is C.
     """
     alone = isinstance(videos, np.ndarray) and videos.ndim < 3
     if alone or not isinstance(videos, Iterable):

@@ -52,8 +52,7 @@ class Method:
 
     Everything else follows from these. Override probabilities, novelty, the online form or the
     embedding if a better way exists. `__init__` only stores settings; learned attributes end in
-    `_`,
-    and their arrays are saved.
+    `_`, and their arrays are saved.
 
     Parameters
     ----------

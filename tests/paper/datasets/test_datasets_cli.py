@@ -121,11 +121,14 @@ def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["info"], "data info: the name of a data set is needed. Choose from egoprocel, crosstask"),
+        (["info"], "data info needs the name of a data set: egoprocel, crosstask"),
         (["info", "egoprocl"], "data set='egoprocl' is unknown; did you mean 'egoprocel'?"),
-        (["stats", "egoprocel"], "data stats egoprocel: --root DIR is needed"),
+        (["stats", "egoprocel"], "data stats egoprocel needs --root DIR"),
         (["check", "egoprocel", "--root", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
-        (["stats", "procel", "--root", ".", "--view", "top"], "--view: procel has no such choice"),
+        (
+            ["stats", "procel", "--root", ".", "--view", "top"],
+            "--view: procel does not have this option",
+        ),
         (["stats", "procel", "--root", "."], ".: nothing to count."),
         (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
     ],

@@ -92,8 +92,7 @@ class KMeans(CentreMethod):
     """k-means, the best of `restarts` starts; every frame gets its nearest centre.
 
     `prior` appends normalized time as a dimension, times `prior` and the RMS length of a frame; 0
-    is
-    off. Probabilities are the memberships of fuzzy c-means around the centres.
+    is off. Probabilities are the memberships of fuzzy c-means around the centres.
     """
 
     restarts: int = limited(10, 1, 10_000, whole=True)
@@ -148,8 +147,7 @@ def smooth_embedding(
     """Embed the features of all videos of a task, (T, d) each, as (T, 33) rows for k-means.
 
     Each video is centred and smoothed over time: 32 components of length 1, and the time. Use
-    k-means
-    with `normalise=False`.
+    k-means with `normalise=False`.
     """
     from scipy.ndimage import gaussian_filter1d
 

@@ -89,8 +89,7 @@ def expand(
     """Find labels (T,) that no single expansion move improves.
 
     `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number. The search starts from the
-    cheapest
-    label of every frame, or from `start (T,)`.
+    cheapest label of every frame, or from `start (T,)`.
     """
     costs, pairs, strength = _check(unary, weights, links)
     if not np.isfinite(costs).all():

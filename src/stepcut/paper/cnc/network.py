@@ -1,7 +1,7 @@
 """The networks that embed frames: the paper's on feature maps, a small temporal one on vectors.
 
-Both take frames with their context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and return
-`(N, dim)` embeddings.
+Both take frames with their context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and return `(N,
+dim)` embeddings.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The training loop: draw frames, embed them, minimize the loss until it converges.
 
-A checkpoint stores weights, optimizer and random state in one safetensors file, written
-atomically. On a GPU, a CUDA graph replays one recorded iteration.
+A checkpoint stores weights, optimizer and random state in one safetensors file, written atomically.
+On a GPU, a CUDA graph replays one recorded iteration.
 """
 
 import json
@@ -75,8 +75,7 @@ def train(
     """Train `network` in place and return the loss curve.
 
     `draw(random, count=...)` draws batches, and `measure` computes the loss and its terms of a
-    batch.
-    `run` identifies the run: a `checkpoint` of another run is refused.
+    batch. `run` identifies the run: a `checkpoint` of another run is refused.
     """
     optimiser = torch.optim.Adam(
         network.parameters(),
@@ -216,10 +215,8 @@ class Recorded:
     """Run `work` by replaying a CUDA graph; batches of another shape run without it.
 
     `work` runs one iteration on a batch and returns the loss and its terms. It must not read a
-    value
-    back from the GPU. Up to `room` batches are copied together, and the graph advances through
-    them:
-    the CPU is free to draw frames.
+    value back from the GPU. Up to `room` batches are copied together, and the graph advances
+    through them: the CPU is free to draw frames.
     """
 
     def __init__(self, work: Callable[[Batch], Terms], room: int) -> None:

@@ -110,10 +110,8 @@ class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames.
 
     The losses need all embeddings at once, but the backbone does not need all frames at once.
-    Frames
-    pass through it in chunks of `chunk`; the backward pass computes inner values again. The
-    gradient is
-    exact, and memory is bounded by one chunk.
+    Frames pass through it in chunks of `chunk`; the backward pass computes inner values again. The
+    gradient is exact, and memory is bounded by one chunk.
     """
 
     def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:

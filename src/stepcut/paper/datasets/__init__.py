@@ -39,9 +39,8 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
     root
         The folder of the data set, or several.
     options
-            Options of the reader. EgoProceL takes `view="egocentric"` (or top, back, left, right)
-        for the
-        cameras of CMU-MMAC. A plain folder takes the `rate` of label files that count frames.
+        Options of the reader. EgoProceL takes `view="egocentric"` (or top, back, left, right) for
+        the cameras of CMU-MMAC. A plain folder takes the `rate` of label files that count frames.
 
     Returns
     -------

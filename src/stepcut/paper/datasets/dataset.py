@@ -257,8 +257,7 @@ class Shelf:
         """Report annotated videos without files, and files without an annotation, in `loaded`.
 
         `optional` are names of further videos, which may be absent; `place` is the folder of videos
-        below
-        the root.
+        below the root.
         """
         videos = [video for task in loaded.tasks for video in task]
         files = {

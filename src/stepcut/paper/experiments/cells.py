@@ -1,6 +1,6 @@
 """Cells of the paper's tables: which cells a table has, and how to fill one.
 
-A cell is one row, task, K and seed, and runs on its own. Trained embeddings are shared.
+A cell is one row, task, K and seed, and runs on its own. Trained embeddings are cached and shared.
 """
 
 import hashlib
@@ -56,8 +56,7 @@ class Cell:
         """The embedding and the segmenter of the row.
 
         The embedding is "none" (ignores the video), "raw" features, "smooth" features, the loss of
-        a
-        trained embedder, or "method", if the segmenter is a whole method.
+        a trained embedder, or "method", if the segmenter is a whole method.
         """
         if self.row in NO_VIDEO:
             return "none", self.row

@@ -39,8 +39,7 @@ def state_cost(
     """Describe the disk space that the maps of `tasks` need, before extracting them.
 
     Returns None if `spec` gives vectors or features exist. `maps` is a key of `MAPS`. Too little
-    free
-    space raises `DataError`.
+    free space raises `DataError`.
     """
     if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
         return None

@@ -40,10 +40,8 @@ def read_published() -> list[dict[str, str]]:
     The protocol of a third-person row is the most likely one; it cannot be verified without the
     videos. `framewise` is what the authors' code computes. Rows whose precision is far below the
     recall come from Shen et al., who count background in the precision. The uniform baseline
-    assigns
-    every frame to a step, so its precision cannot exceed its recall there: its ProceL row follows
-    the
-    other protocol.
+    assigns every frame to a step, so its precision cannot exceed its recall there: its ProceL row
+    follows the other protocol.
     """
     text = (Path(__file__).parent / "published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))

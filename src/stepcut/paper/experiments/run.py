@@ -94,9 +94,8 @@ def run_experiment(
     spec
         How features are extracted: backbone, weights, layer, family, rate.
     as_published
-            Use the published settings of every loss where the defaults differ; `train` and `cut`
-        override
-        them.
+        Use the published settings of every loss where the defaults differ; `train` and `cut`
+        override them.
     device
         Where the backbone and the embedder run: auto, cpu or cuda.
     maps
