@@ -1,4 +1,4 @@
-"""A tiny task for the tests of use: four steps, the two in the middle in any order, seen almost without doubt."""
+"""A tiny task for tests: four steps, the middle two in any order, with nearly certain features."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Floats = NDArray[np.float64]
 def film(
     order: Sequence[int], rng: np.random.Generator, seconds: float = 20.0
 ) -> NDArray[np.int64]:
-    """Labels at one a second: every step for about `seconds`, a little background in between."""
+    """Labels at one per second: every step for about `seconds`, with a little background in
+    between."""
     parts: list[int] = []
     for step in order:
         parts += [step] * max(3, round(seconds * float(np.exp(0.1 * rng.normal())))) + [-1] * int(
@@ -33,20 +34,20 @@ def film(
 
 
 def shares(labels: NDArray[np.int64], steps: int = 4) -> Floats:
-    """Memberships (T, K) that say plainly what the labels say; background is anybody's."""
+    """Step probabilities (T, K) that match the labels; background is uniform."""
     known = np.eye(steps)[np.maximum(labels, 0)] * (labels >= 0)[:, None]
     return np.asarray(0.9 * known + (1 - 0.9 * known.sum(axis=1, keepdims=True)) / steps)
 
 
 class Echo:
-    """An online object whose probabilities are the very rows it is given."""
+    """An online object whose probabilities are its input rows."""
 
     def push(self, row: NDArray[Any]) -> Floats:
         return np.asarray(row, dtype=np.float64)
 
 
 class Eye:
-    """A network that sees which quarter of the picture is bright."""
+    """A backbone that detects which quarter of the frame is bright."""
 
     name, dim, size, fingerprint = "eye", 4, 16, "eye"
 
@@ -59,7 +60,7 @@ class Eye:
 
 @dataclass
 class Plain:
-    """A method that takes rows for probabilities; a row of zeros is strange."""
+    """A method whose probabilities are its input rows; a row of zeros is novel."""
 
     rate: float = 1.0
     steps_: int = 4
@@ -89,7 +90,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Kitchen:
-    """Training videos of the tiny task and what was learned from them."""
+    """Training videos of the tiny task, and the learned procedure."""
 
     labels: dict[str, NDArray[np.int64]]
     expectations: Expectations

@@ -23,7 +23,7 @@ FLAGS = [
 
 @contextmanager
 def launched() -> Iterator[Any]:
-    """The browser; a test that needs it says so where it is not installed."""
+    """The browser; tests that need it are skipped if it is not installed."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
     )
@@ -40,17 +40,17 @@ def launched() -> Iterator[Any]:
 
 
 class Browser:
-    """Opens pages, and listens to what they complain about and whom they ask."""
+    """Opens pages, and records their errors and requests."""
 
     def __init__(self, browser: Any) -> None:
         self.browser = browser
         self.complaints: list[str] = []
 
     def open(self, address: str, size: tuple[int, int]) -> Any:
-        """The page at an address, ready."""
+        """Open an address and wait until the page is ready."""
         context = self.browser.new_context(viewport={"width": size[0], "height": size[1]})
         tab = context.new_page()
-        tab.set_default_timeout(120_000)  # a busy machine takes its time
+        tab.set_default_timeout(120_000)  # for busy machines
         host = address.split("/")[2]
 
         def heard(request: Any) -> None:
@@ -64,14 +64,13 @@ class Browser:
         return tab
 
     def close(self, tab: Any) -> None:
-        """Close a page."""
         tab.context.close()
 
 
 def until(page: Any, expression: str) -> None:
-    """Wait for something to become true; the page's policy does not let the browser itself evaluate text."""
-    for _ in range(1200):  # a busy machine takes its time
+    """Wait until an expression is true; the page's policy prevents evaluation in the browser."""
+    for _ in range(1200):  # for busy machines
         if page.evaluate(expression):
             return
         page.wait_for_timeout(100)
-    raise AssertionError(f"this never became true: {expression}")
+    raise AssertionError(f"not true in time: {expression}")

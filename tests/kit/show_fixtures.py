@@ -1,4 +1,4 @@
-"""A small procedure for all tests of showing: made without learning where the model is not needed."""
+"""A small procedure for all tests of pages, made without learning where possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = {
 
 
 def write_procedure(folder: Path, videos: dict[str, str | None], duration: float = 6.0) -> Path:
-    """A procedure folder as the viewer reads it, with known timelines."""
+    """Write a procedure folder for the viewer, with fixed timelines."""
     folder.mkdir(parents=True)
     config = {"format": 1, "stepcut": "0", "method": "cnc", "rate": "2", "fingerprint": "f00d"}
     steps = [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(STEPS)]
@@ -45,14 +45,14 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(kitchen: Path, tmp_path: Path) -> Path:
-    """A procedure folder with known timelines over the two videos."""
+    """A procedure folder with fixed timelines of the two videos."""
     first, second = sorted((kitchen / "videos").iterdir())
     return write_procedure(tmp_path / "breakfast.proc", {"one": str(first), "two": str(second)})
 
 
 @pytest.fixture(scope="session")
 def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A procedure learned for real, in a second or two."""
+    """A learned procedure, in a second or two."""
     import stepcut as sc
 
     folder = tmp_path_factory.mktemp("learned") / "toy.proc"
@@ -69,7 +69,7 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """A procedure learned from five arrays: enough for one of them to hold a mistake."""
+    """A procedure learned from five arrays: enough to mark one as a mistake."""
     import stepcut as sc
     from stepcut.toy import toy_features
 
@@ -81,5 +81,5 @@ def many(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def learned(learned_once: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change."""
+    """A copy that a test may change."""
     return Path(shutil.copytree(learned_once, tmp_path / "toy.proc"))

@@ -1,4 +1,4 @@
-"""What several tests of showing use."""
+"""Shared by several tests of pages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stepcut.show.viewer.state import Beside, Viewer
 
 
 def parts_of(edits: Edits, video: str = "one") -> list[tuple[float, float, int]]:
-    """The parts of one video without their confidence."""
+    """The segments of one video without their confidence."""
     return [(part.start, part.end, part.step) for part in edits.document.parts[video]]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server said."""
+    """A response of the server."""
 
     status: int
     headers: dict[str, str]
@@ -39,7 +39,7 @@ class Answer:
 
 
 class Served:
-    """A running server, asked as its own page asks it; paths go out exactly as they are written here."""
+    """A running server with the requests of its page; paths are sent unchanged."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -62,7 +62,7 @@ class Served:
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> Answer:
-        """One request on a connection of its own, without any help."""
+        """Send one raw request on a new connection."""
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -101,7 +101,7 @@ class Page(Served):
 
     @property
     def revision(self) -> str:
-        """The state as the page saw it last."""
+        """The revision that the page saw last."""
         return self.viewer.edits.revision
 
     def edit(self, change: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Page(Served):
 
 
 def wait(page: Served, job: Mapping[str, Any], state: str = "done") -> dict[str, Any]:
-    """The job, once it is finished; it must end in this state."""
+    """Wait for a job; it must end in this state."""
     now = dict(job)
     deadline = time.monotonic() + 120
     while now["state"] in ("waiting", "running") and time.monotonic() < deadline:

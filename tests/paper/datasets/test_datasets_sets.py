@@ -231,7 +231,7 @@ def test_egoprocel_json_collapses_views(tmp_path: Path) -> None:
         )
         assert second is not None
         assert second.segments[0].start == 50.0
-    assert sum("is not in it" in line for line in found.missing) == 14
+    assert sum("is missing" in line for line in found.missing) == 14
 
 
 def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:

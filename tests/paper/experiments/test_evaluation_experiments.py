@@ -377,7 +377,7 @@ def test_published_figures_of_the_other_tables() -> None:
         None,
     ]
     assert shown["tcc + procut (published)"][4:8] == [14.2, None, 14.9, 7.8]
-    assert any("conv4c maps; ours from no features" in note for note in cuts.notes)
+    assert any("conv4c maps" in note for note in cuts.notes)
 
 
 def test_what_every_seed_agrees_on_has_no_deviation() -> None:
@@ -403,7 +403,7 @@ def test_many_notes_are_counted_and_kept_in_the_file() -> None:
         "note 1",
         "note 2",
         "note 3",
-        "... and 5 more such notes in the results file.",
+        "... and 5 more notes in the results file.",
     ]
 
 
@@ -459,7 +459,7 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
     ("options", "error", "words"),
     [
         ({"name": "mian"}, OptionError, "did you mean 'main'"),
-        ({"data": "nowhere"}, DataError, "nowhere: there is no such folder"),
+        ({"data": "nowhere"}, DataError, "nowhere: no such folder"),
         ({"data": "egoprosel:/x"}, OptionError, "did you mean 'egoprocel'"),
         ({"tasks": ["tee"]}, OptionError, "did you mean 'tea'"),
         ({"features": "eye"}, OptionError, "did you mean 'eyes'"),
@@ -467,7 +467,7 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
         ({"steps": "seven"}, OptionError, "steps='seven' is not allowed"),
         ({"rows": ["proqut"]}, OptionError, "row='proqut' is unknown"),
         ({"jobs": 0}, OptionError, "jobs=0 is not allowed"),
-        ({"name": "views"}, OptionError, "'folder' has one camera only"),
+        ({"name": "views"}, OptionError, "'folder' has only one camera"),
         (
             {"data": "toy", "toy": {"durtion": 5}},
             OptionError,
@@ -568,7 +568,7 @@ def test_the_command_runs_keeps_and_makes_again(
     assert written[0] == ("row", "K", "tea F1", "tea IoU")
     assert written[1][:2] == ("random", 7)
     assert main(["experiment", "main", *source[2:]]) == 2
-    assert "holds 'steps', not 'main'" in capsys.readouterr().err
+    assert "'steps', not 'main'" in capsys.readouterr().err
     assert main(["experiment", "main"]) == 2
     assert "--data is missing" in capsys.readouterr().err
     assert (
@@ -645,7 +645,7 @@ def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
     published = run_experiment("cuts", data, train=train, as_published=True, **options)
     assert published.record["as_published"] is True
     assert "as published" in published.table("strict").caption
-    assert any(note.startswith("As published, but for: ") for note in published.record["notes"])
+    assert any(note.startswith("As published, except for: ") for note in published.record["notes"])
     words = smooth.table("strict").caption
     for word in ("iterations 3", "frames 32", "hidden 128", "cut.smoothness=50", "device CPU"):
         assert word in words
@@ -665,9 +665,9 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     shutil.copytree(data / "tea" / "annotations", root / "annotations")
     options = {"seeds": 1, "steps": 3, "folder": tmp_path / "out", "jobs": 1, "rows": ["kmeans"]}
     results = run_experiment("main", tmp_path / "tea", **options)
-    assert results.record["features"] == "efficientnet-lite0 at 1 a second"
+    assert results.record["features"] == "efficientnet-lite0 at 1 per second"
     assert (
-        "features efficientnet-lite0 at 1 a second, encoder none, cut at its defaults, "
+        "features efficientnet-lite0 at 1 per second, encoder none, cut at its defaults, "
         in results.table().caption
     )
     same = run_experiment("main", tmp_path / "tea", spec=spec, **options)
@@ -691,7 +691,7 @@ def test_a_rate_that_is_assumed_is_said_and_one_that_cannot_be_is_refused(
         "rows": ["one-cluster"],
     }
     assumed = run_experiment("main", tmp_path / "tea", **options)
-    assert any("1 row a second was assumed" in note for note in assumed.record["notes"])
+    assert any("1 row per second is assumed" in note for note in assumed.record["notes"])
     lengths = [
         f"v{n},{2 * len(np.load(tmp_path / 'tea' / 'features' / 'eyes' / f'v{n}.npy'))}"
         for n in range(3)
@@ -735,7 +735,7 @@ def test_maps_can_be_made_to_take_less_disk(
     small = {"videos": 2, "duration": 5.0}
     options = {"steps": 2, "seeds": 1, "toy": small, "rows": ["kmeans"], "spec": small_network}
     results = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=2, **options)
-    assert "frames take up to 0.0 GB" in caplog.text
+    assert "frames need up to 0.0 GB" in caplog.text
     kept = list((tmp_path / maps / "maps").rglob("*.safetensors")) if maps == "half" else []
     assert [load_file(path)["rows"].shape[1:] for path in kept] == [(256, 28, 28)] * len(kept)
     if maps == "stream":
@@ -745,7 +745,7 @@ def test_maps_can_be_made_to_take_less_disk(
     assert again.record["cells"] == results.record["cells"]
     options["spec"] = replace(small_network, fps=Fraction(2))
     other = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
-    assert other.record["features"].endswith("at 2 a second")
+    assert other.record["features"].endswith("at 2 per second")
 
 
 def test_a_disk_that_is_too_small_is_told_beforehand(
