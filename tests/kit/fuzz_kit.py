@@ -162,7 +162,7 @@ def label_targets(folder: Path) -> dict[str, Target]:
             found[f"labels:{name}"] = Target(
                 place, lambda path, name=name: read_all(path, name, rate=5)
             )
-            found[f"labels:{name}, detected"] = Target(place, lambda path: read_all(path, rate=5))
+            found[f"labels:{name}, found out"] = Target(place, lambda path: read_all(path, rate=5))
     return found
 
 

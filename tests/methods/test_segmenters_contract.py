@@ -224,9 +224,7 @@ def test_a_value_that_is_no_number(name: str, value: float) -> None:
 
 @every
 def test_more_steps_than_frames(name: str) -> None:
-    with pytest.raises(
-        OptionError, match="steps=9 is more than the 5 frames given; allowed is 1 to 5"
-    ):
+    with pytest.raises(OptionError, match="steps=9 is more than the 5 frames"):
         METHODS[name](steps=9).fit(make_videos((3, 2)))
 
 
@@ -234,7 +232,7 @@ def test_more_steps_than_frames(name: str) -> None:
 @pytest.mark.parametrize(
     ("videos", "message"),
     [
-        ([], "videos is empty; at least one video"),
+        ([], "videos is empty"),
         (np.zeros((5, 3)), r"videos is one array of shape \(5, 3\); .* Put it in a list"),
         ([np.zeros((5, 3)), np.zeros((5, 4))], "video 1 has 4 dimensions where 3 are expected"),
         ([np.zeros((5, 3)), np.zeros((0, 3))], r"video 1: empty, shape \(0, 3\); at least one row"),
@@ -258,8 +256,8 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps=0; give a whole number from 1 up"),
-        ({"steps": 2.5}, "steps=2.5; give a whole number"),
+        ({"steps": 0}, "steps=0"),
+        ({"steps": 2.5}, "steps=2.5"),
         ({"rate": 0}, "rate=0 is not allowed; give a number above 0"),
         ({"rate": "fast"}, "rate='fast' is not allowed"),
         ({"seed": -1}, "seed=-1 is not allowed"),

@@ -296,7 +296,7 @@ def test_what_is_wrong_is_said() -> None:
             StepCut(steps=steps).fit([np.zeros((1, 2))] * 2)
     assert StepCut(steps=(2, 14), restarts=3).fit([np.eye(3)] * 2).steps_ <= 6
     for wrong, fact in (
-        (5, "videos is 5; expected is a list"),
+        (5, "videos is 5"),
         ("ab", "not numbers"),
         ([[1, 2], [3]], "a list of such"),
     ):

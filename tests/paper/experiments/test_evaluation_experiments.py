@@ -363,7 +363,7 @@ def test_published_figures_of_the_other_tables() -> None:
     ]
     assert shown["Fried et al. (published)"][4:] == [None, 28.8, None]
     assert [row[1] for row in third.rows if row[0] == "uniform"] == ["framewise", "framewise-steps"]
-    assert any("cannot be settled without the videos" in note for note in third.notes)
+    assert any("cannot be verified without the videos" in note for note in third.notes)
     cuts = fake("cuts", "egoprocel", ["lav + subset", "tcc + procut"], ["Eggs", "Tent"]).table()
     shown = {row[0]: row[1:] for row in cuts.rows}
     assert shown["lav + subset (published)"][:8] == [
