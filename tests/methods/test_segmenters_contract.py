@@ -1,4 +1,4 @@
-"""The contract, run over every segmenter: whatever goes in, labels of the right shape or a clear error come out."""
+"""The contract of every segmenter: labels of the right shape, or a clear error."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: f
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_a_strong_prior_is_a_clock(name: str) -> None:
+def test_a_strong_prior_is_the_uniform_baseline(name: str) -> None:
     videos = [
         video[np.random.default_rng(n).permutation(60)]
         for n, video in enumerate(make_videos((60,) * 3))
@@ -240,7 +240,7 @@ def test_more_steps_than_frames(name: str) -> None:
         ([np.array([["a"]])], "video 0: values of type <U1, not numbers"),
     ],
 )
-def test_videos_that_make_no_sense(name: str, videos: Any, message: str) -> None:
+def test_invalid_videos_are_refused(name: str, videos: Any, message: str) -> None:
     with pytest.raises(FeatureError, match=message):
         METHODS[name](steps=2).fit(videos)
 
@@ -267,7 +267,7 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
         ),
     ],
 )
-def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         METHODS[name](**settings).fit(make_videos())
 
@@ -304,7 +304,7 @@ class Own(Method):
         return np.ones((len(rows), self.count + 1))
 
 
-def test_a_segmenter_of_ones_own_that_is_wrong_is_told() -> None:
+def test_a_wrong_custom_segmenter_is_refused() -> None:
     with pytest.raises(
         OptionError,
         match=r"Own: probabilities of a video of 30 rows are \(30, 4\); they must be \(30, 3\)",

@@ -1,4 +1,4 @@
-"""The rivals: k-means with a clock, subset selection against the plain greedy, ASOT against its formula."""
+"""Baselines: k-means with time, subset selection against plain greedy, ASOT against its formula."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_subset_chooses_among_its_states() -> None:
     assert all(np.abs(means.centres_ - centre).sum(axis=1).min() < 1e-4 for centre in few.centres_)
 
 
-def test_the_clock_of_k_means_is_one_more_dimension() -> None:
+def test_the_time_prior_of_k_means_is_a_dimension() -> None:
     rows = np.ones((10, 3), dtype=np.float32)
     timed = append_time(rows, 2.0)
     np.testing.assert_allclose(timed[:, 3], 2 * (np.arange(10) + 0.5) / 10)

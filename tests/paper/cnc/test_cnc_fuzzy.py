@@ -135,13 +135,13 @@ def test_overwrite_gives_the_same_and_without_it_the_input_stays() -> None:
         ({"k": 2, "tolerance": -1}, "tolerance=-1 is not allowed"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         fuzzy_c_means(blobs(20), **settings)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(20), np.zeros(20), np.full(20, np.nan)])
-def test_weights_that_make_no_sense(weights: Any) -> None:
+def test_invalid_weights_are_refused(weights: Any) -> None:
     with pytest.raises(FeatureError, match="expected 20 numbers"):
         fuzzy_c_means(blobs(20), 2, weights=weights)
 

@@ -195,7 +195,7 @@ def test_a_frame_with_every_step_forbidden() -> None:
         chain([[0, 0], [np.inf, np.inf], [0, 0]], 1)
 
 
-def test_shapes_that_make_no_sense() -> None:
+def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"unary is float64 of shape \(3,\); expected \(T, K\)"):
         chain([1.0, 2.0, 3.0], 1)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The networks and what they see: frames drawn with their context, prepared vectors, the fast path beside the plain."""
+"""The networks: frames with context, prepared vectors, the fast path against the plain one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedder: it learns, resumes to the bit, reads no label, and says what is wrong."""
+"""Embedder: it learns, resumes bit-identically, uses no labels, and refuses wrong input."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
 def test_hook_sees_the_loss_and_its_parts() -> None:
     seen: list[Event] = []
     Embedder.of(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
-    told = [event for event in seen if event.values]
-    assert len(told) == 3
-    assert set(told[-1].values) == {"loss", "tcc", "cidm"}
-    assert told[-1].stage == "train"
+    reported = [event for event in seen if event.values]
+    assert len(reported) == 3
+    assert set(reported[-1].values) == {"loss", "tcc", "cidm"}
+    assert reported[-1].stage == "train"
     assert seen[-1].finished
 
 
@@ -164,9 +164,9 @@ def train_reading(
 def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
     seen: list[Event] = []
     curve, _ = train_reading(4, seen.append)
-    told = [event.values["loss"] for event in seen if event.values]
-    assert len(told) == 10
-    assert told == [row[0] for row in curve.values]
+    reported = [event.values["loss"] for event in seen if event.values]
+    assert len(reported) == 10
+    assert reported == [row[0] for row in curve.values]
     assert curve.values == train_reading(1)[0].values
 
 
@@ -264,7 +264,7 @@ def test_same_answer_for_a_video_alone() -> None:
     )
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_wrong_input_is_refused() -> None:
     features = make_vectors()
     with pytest.raises(OptionError, match="at least 2 videos"):
         Embedder.of().fit(features[:1])
@@ -314,12 +314,12 @@ def test_what_is_wrong_is_told() -> None:
         {"tune_backbone": True, "backbone": 5},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_told_with_its_value(wrong: dict[str, Any]) -> None:
-    with pytest.raises(OptionError) as told:
+def test_an_invalid_setting_is_refused_with_its_value(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as reported:
         Embedder.of(**wrong).fit(make_vectors())
     name, value = list(wrong.items())[-1]
-    assert f"{name}=" in str(told.value)
-    assert str(value) in str(told.value)
+    assert f"{name}=" in str(reported.value)
+    assert str(value) in str(reported.value)
 
 
 @pytest.mark.parametrize("frames", [6, 10])

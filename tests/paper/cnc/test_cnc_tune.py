@@ -1,4 +1,4 @@
-"""Training end to end: a backbone that learns, exact in parts, written down and built again."""
+"""End-to-end training: a trainable backbone, exact in chunks, saved and restored."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_pat
         (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
     ],
 )
-def test_mistakes_are_told_in_one_line(
+def test_errors_are_one_line(
     words: list[str], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, *words)

@@ -1,4 +1,4 @@
-"""Every data set gives the same thing: tasks, videos, timelines in seconds, step names; and says what is missing."""
+"""Every data set returns tasks, videos, timelines in seconds, step names, and missing files."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_egoprocel_root_may_be_the_annotations_and_folders_differ_in_case(tmp_pa
     assert len(load("egoprocel", root)) == 16
 
 
-def test_egoprocel_says_what_is_missing_and_odd(tmp_path: Path) -> None:
+def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path: Path) -> None:
     root = trees.egoprocel_tree(tmp_path)
     (root / "annotations/CMU-MMAC/Eggs/S07_Eggs_Video/S07_Eggs_7150991-100.csv").unlink()
     trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,1 open\n")
@@ -178,9 +178,7 @@ def test_an_index_without_seconds_is_about_something_else(tmp_path: Path) -> Non
         ("toy", "graph.json", "{}"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_named(
-    name: str, file: str, text: str, tmp_path: Path
-) -> None:
+def test_an_invalid_file_is_named(name: str, file: str, text: str, tmp_path: Path) -> None:
     if name == "captaincook4d":
         trees.captaincook4d_tree(tmp_path)
     trees.put(tmp_path / file, text)
@@ -286,7 +284,7 @@ def test_crosstask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         ("A\n1\nx\n2\na,b\n", "line 1: a task needs id, title, address, number of steps, steps"),
     ],
 )
-def test_crosstask_task_list_that_makes_no_sense(text: str, what: str, tmp_path: Path) -> None:
+def test_an_invalid_crosstask_task_list_is_refused(text: str, what: str, tmp_path: Path) -> None:
     trees.put(tmp_path / "crosstask_release" / "tasks_primary.txt", text)
     (tmp_path / "crosstask_release" / "annotations").mkdir()
     with pytest.raises(AnnotationError, match=what):
@@ -300,7 +298,7 @@ def test_crosstask_task_list_that_makes_no_sense(text: str, what: str, tmp_path:
         ("crosstask", "crosstask_release/annotations/16815_zz.csv"),
     ],
 )
-def test_a_line_that_makes_no_sense_is_reported_and_the_others_are_read(
+def test_an_invalid_line_is_reported_and_the_others_are_read(
     name: str, file: str, tmp_path: Path
 ) -> None:
     root = {"procel": trees.procel_tree, "crosstask": trees.crosstask_tree}[name](tmp_path)
@@ -383,7 +381,7 @@ def test_captaincook4d(tmp_path: Path) -> None:
     assert "23 of 24 recipes are missing" in missing
 
 
-def test_captaincook4d_reports_unknown_steps_strays_and_changed_files(tmp_path: Path) -> None:
+def test_captaincook4d_reports_unknown_steps_unmatched_and_changed_files(tmp_path: Path) -> None:
     root = trees.captaincook4d_tree(tmp_path)
     graph = root / "task_graphs" / "coffee.json"
     graph.write_text(graph.read_text().replace("pour-pour water", "pour-pour milk"))
@@ -401,7 +399,7 @@ def test_captaincook4d_reports_unknown_steps_strays_and_changed_files(tmp_path: 
     assert "coffee.json: absent" in "\n".join(found.missing)
 
 
-def test_videos_of_one_name_in_two_folders_are_told(tmp_path: Path) -> None:
+def test_videos_of_one_name_in_two_folders_are_reported(tmp_path: Path) -> None:
     for folder in ("monday", "tuesday"):
         trees.put(tmp_path / "videos" / folder / "tea.mp4", "no video")
     found = examine("folder", tmp_path)
@@ -410,7 +408,7 @@ def test_videos_of_one_name_in_two_folders_are_told(tmp_path: Path) -> None:
     assert str(tmp_path / "videos" / "tuesday" / "tea.mp4") in problem
 
 
-def test_folder_of_ones_own(tmp_path: Path) -> None:
+def test_a_plain_folder(tmp_path: Path) -> None:
     for name in ("a", "b", "quiet"):
         trees.put(tmp_path / "tea" / f"{name}.mp4", "no video")
     write(tmp_path / "tea" / "a.eaf", Timeline([Segment(0, 1, "pour")], 3.0, video="a.mp4"))
@@ -465,7 +463,7 @@ def test_toy_kitchen_as_a_data_set(tmp_path: Path) -> None:
     assert task.timelines["k1"].steps == ("pour", "stir")
 
 
-def test_features_that_make_no_sense(tmp_path: Path) -> None:
+def test_invalid_features_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[1.0, np.nan]]))
     video = TaskVideo("x", features={"net": tmp_path / "x.npy"})
     with pytest.raises(FeatureError, match=r"x\.npy: row 0 holds NaN"):

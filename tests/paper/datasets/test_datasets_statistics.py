@@ -1,4 +1,4 @@
-"""The statistics of section 6, against a slow count by hand, and as table, CSV, LaTeX and plot."""
+"""The statistics against a slow count, and as table, CSV, LaTeX and plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments: plans, cells that resume and share work, results that make their tables again, published figures."""
+"""Experiments: plans, resumable cells, tables from stored results, published figures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, labelled_video: Any) -> Path:
     return root
 
 
-def test_every_experiment_has_the_clock_and_known_rows() -> None:
+def test_every_experiment_has_the_uniform_baseline_and_valid_rows() -> None:
 
     for experiment in EXPERIMENTS.values():
         assert "uniform" in experiment.rows
@@ -153,7 +153,7 @@ class HalfAndHalf(StepCut):
         return self
 
 
-def test_a_method_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None:
+def test_a_custom_method_is_a_row(data: Path, tmp_path: Path) -> None:
     own = f"{__name__}:HalfAndHalf"
     options = {"tasks": ["tea"], "seeds": 1, "steps": 2, "folder": tmp_path, "jobs": 1}
     results = run_experiment("main", data, rows=[own, "stepcut"], **options)
@@ -170,7 +170,7 @@ def test_a_method_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> Non
         run_experiment("main", data, rows=[f"uniform={own}"], **options)
 
 
-def test_a_method_of_ones_own_that_changed_is_run_again(
+def test_a_changed_custom_method_runs_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -505,7 +505,7 @@ def test_an_empty_folder_and_a_file_that_is_no_result(data: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("word", ["--jobs", "--workers"])
-def test_no_worker_is_told_before_any_work(
+def test_no_worker_is_refused_before_any_work(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["experiment", "main", "--data", str(tmp_path / "absent"), word, "0"]) == 2
@@ -547,8 +547,8 @@ def test_the_command_runs_keeps_and_makes_again(
     (kept,) = tmp_path.glob("steps-folder-*.json")
     assert str(kept) in first.err
     assert main([*words, "--steps", "3", "--set", "cut.smoothness=9", "cut.m=1.2"]) == 0
-    told = capsys.readouterr().out
-    assert "cut cut.smoothness=9, cut.m=1.2" in told  # every setting counts, not the last alone
+    printed = capsys.readouterr().out
+    assert "cut cut.smoothness=9, cut.m=1.2" in printed  # every setting counts, not the last alone
     assert len(list(tmp_path.glob("steps-folder-*.json"))) == 2  # other settings, another file
     source = [
         "experiment",
@@ -679,7 +679,7 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 
 
-def test_a_rate_that_is_assumed_is_said_and_one_that_cannot_be_is_refused(
+def test_an_assumed_rate_is_reported_and_an_impossible_one_refused(
     data: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(data / "tea", tmp_path / "tea")
@@ -748,7 +748,7 @@ def test_maps_can_be_made_to_take_less_disk(
     assert other.record["features"].endswith("at 2 per second")
 
 
-def test_a_disk_that_is_too_small_is_told_beforehand(
+def test_a_disk_that_is_too_small_is_refused_in_advance(
     small_network: FeatureSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("usage", (), {"free": 1000}))
@@ -914,11 +914,11 @@ def test_every_table_runs_on_conv4c_maps_of_toy_videos(
     if name in ("cuts", "main"):
         words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
     assert main([*words, "--plot", str(tmp_path / "table.svg")]) == 0
-    told = capsys.readouterr().out
-    assert "resnet50 conv4c maps of 14 x 14" in told
-    assert "iterations 2, frames 4, hidden 4" in told
+    printed = capsys.readouterr().out
+    assert "resnet50 conv4c maps of 14 x 14" in printed
+    assert "iterations 2, frames 4, hidden 4" in printed
     for row in (*NO_VIDEO, "tc3i + procut"):
-        assert f"\n{row} " in told
+        assert f"\n{row} " in printed
     assert (tmp_path / "table.svg").read_text().startswith("<?xml")
 
 
@@ -942,8 +942,8 @@ def test_the_figure_of_one_video(
     words = ["experiment", "figure", "--data", f"folder:{data}", "--steps", "true", "--quiet"]
     words += ["--tasks", "tea", "--video", "v1", "--set", "train.iterations=30", "train.dim=8"]
     assert main([*words, "--out", str(tmp_path), "--plot", str(picture)]) == 0
-    told = capsys.readouterr().out
-    assert "v1 of tea, K = 3" in told
+    printed = capsys.readouterr().out
+    assert "v1 of tea, K = 3" in printed
     drawn = picture.read_text()
     for word in ("truth", "k-means (HC)", "subset selection (SS)", "ProCut (PCM)", "stir"):
         assert word in drawn
@@ -966,9 +966,9 @@ def test_the_backbone_is_tuned_from_the_command_line(
     words = ["experiment", "main", "--data", "toy", "--seeds", "1", "--steps", "3", "--quiet"]
     words += ["--toy", *toy, "--rows", "tc3i + procut", "--jobs", "1", "--out", str(tmp_path)]
     assert main([*words, "--set", *small, "train.tune_backbone=true", *conv4c]) == 0
-    told = capsys.readouterr().out
-    assert "features frames maps of 224 x 224" in told
-    assert "train.tune_backbone=True" in told
+    printed = capsys.readouterr().out
+    assert "features frames maps of 224 x 224" in printed
+    assert "train.tune_backbone=True" in printed
     assert main([*words, "--set", *small, "train.tune_backbone=true"]) == 2
     assert "only resnet50 with a file of weights can be tuned" in capsys.readouterr().err
 
