@@ -125,7 +125,7 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({"method": "json:decoder"}, "method=.json:decoder. has no fit, predict"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
         ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
-        ({**PAPER, "train": "x"}, "train='x'; give settings by name"),
+        ({**PAPER, "train": "x"}, "train='x' is not a dict of settings"),
     ],
 )
 def test_settings_that_make_no_sense(
