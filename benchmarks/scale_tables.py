@@ -25,8 +25,8 @@ def figures(costs: Costs) -> str:
     peaks = f"{', '.join(f'{value:.0f}' for value in megabytes)} MB"
     lines = [
         f"Measured with stepcut {costs['version']} on {m['cores']} cores ({costs['machine']}): {m['frames']} frames of "
-        "640x480 films,",
-        f"{m['rounds']} interleaved rounds, medians; other programs took {m['others']:.0%} of the cores meanwhile.",
+        "640x480 videos,",
+        f"{m['rounds']} interleaved runs, medians; other programs used {m['others']:.0%} of the cores.",
         *([m["note"]] if "note" in m else []),
         "",
         "| | by the clock | by CPU time | goal |",
