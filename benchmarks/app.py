@@ -1,8 +1,10 @@
-"""How quick the app's pages are with 200 videos of ten minutes: `python benchmarks/app.py [--videos 200]`.
+"""Measure how fast the pages of the app are with 200 videos: `python benchmarks/app.py [--videos
+200]`.
 
-Writes a procedure with made-up timelines over links to one toy video, opens it in a headless Chromium, and measures
-the time until the page is ready and the longest task while somebody scrubs and scrolls. `--shots FOLDER` photographs
-every page of the app instead, for docs/.
+Writes a procedure with synthetic timelines over links to one toy video of ten minutes, opens it in
+a headless Chromium, and measures the time until the page is ready and the longest task during
+scrubbing and scrolling. `--shots FOLDER` takes screenshots of every page of the app instead, for
+docs/.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from stepcut.toy import make_kitchen
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 STEPS = 12
 SEGMENTS = 40
-"""Of each video."""
+"""Segments per video."""
 WATCH = """() => {
   window.long = [];
   new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
@@ -37,11 +39,11 @@ WATCH = """() => {
 
 
 def main() -> None:
-    """Measure, or photograph."""
+    """Measure, or take screenshots."""
     parser = arguments(__doc__)
     parser.add_argument("--videos", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--shots", type=Path, help="photograph the pages into this folder")
+    parser.add_argument("--shots", type=Path, help="take screenshots into this folder")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, browser() as opened:
         os.environ["STEPCUT_CACHE"] = f"{folder}/cache"
@@ -57,7 +59,7 @@ def main() -> None:
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """A headless Chromium."""
+    """Start a headless Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -67,7 +69,7 @@ def browser() -> Iterator[Any]:
 
 
 def write_large(folder: Path, film: Path, videos: int, seconds: float) -> None:
-    """A procedure with made-up timelines; every video is a link to the same film."""
+    """Write a procedure with synthetic timelines; every video is a link to the same file."""
     folder.mkdir(parents=True)
     dice = random.Random(0)
     config = {"format": 1, "stepcut": "0", "method": "stepcut", "rate": "2", "fingerprint": "f00d"}
@@ -92,13 +94,13 @@ def write_large(folder: Path, film: Path, videos: int, seconds: float) -> None:
 
 
 def measure(opened: Any, root: Path) -> None:
-    """Print how long the page takes to be ready, and the longest task of scrubbing and scrolling."""
+    """Print the time until the page is ready, and the longest task of scrubbing and scrolling."""
     running = Running(partial(make_app, Workspace(root))).start()
     page = opened.new_page(viewport={"width": 1280, "height": 800})
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     identity = page.locator(".procedures a").get_attribute("href")
-    for _ in range(2):  # the first time the server reads the procedure
+    for _ in range(2):  # the server reads the procedure at the first request
         page.goto(f"{running.address}{identity}")
         page.wait_for_selector("body.ready")
         ready = page.evaluate("performance.now()")
@@ -106,7 +108,7 @@ def measure(opened: Any, root: Path) -> None:
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def busy() -> float:
-        """Milliseconds of CPU time of the page's main thread: what other work on the machine does not change."""
+        """CPU time of the page's main thread in milliseconds; independent of other load."""
         found = session.send("Performance.getMetrics")["metrics"]
         return 1000 * float(next(one["value"] for one in found if one["name"] == "TaskDuration"))
 
@@ -133,17 +135,17 @@ def measure(opened: Any, root: Path) -> None:
     page.wait_for_timeout(500)
     scrolling = page.evaluate("[...window.long]")
     count = page.locator("#grid .card").count()
-    print(f"{count} videos: ready after {ready:.0f} ms (aim: under 1000)")
-    print(f"scrubbing: {each:.0f} ms of CPU time for each move")
+    print(f"{count} videos: ready after {ready:.0f} ms (target: under 1000)")
+    print(f"scrubbing: {each:.0f} ms of CPU time per move")
     for name, tasks in (("scrubbing", scrubbing), ("scrolling", scrolling)):
         print(
-            f"{name}: {len(tasks)} long tasks, the longest {max(tasks, default=0):.0f} ms (aim: 100)"
+            f"{name}: {len(tasks)} long tasks, the longest {max(tasks, default=0):.0f} ms (target: 100)"
         )
     running.close()
 
 
 def photograph(opened: Any, root: Path, shots: Path) -> None:
-    """Go through the app with toy videos, and photograph every page at the size of a desktop and of a phone."""
+    """Take screenshots of every page of the app, at desktop and phone size."""
     shots.mkdir(parents=True, exist_ok=True)
     kitchen = make_kitchen(root / "toy", videos=6, duration=24).folder
     (kitchen / "videos").rename(root / "breakfast")

@@ -1,10 +1,14 @@
-"""How `learn` fares beside other work: wall and CPU time alone, and beside processes that keep the cores busy.
+"""Measure `learn` under load: wall and CPU time alone, and beside processes that keep the cores
+busy.
 
-    python benchmarks/busy.py                       made features of twelve videos, six busy processes
-    python benchmarks/busy.py FEATURES --load 4     features of your own (.npy, .safetensors)
-    python benchmarks/busy.py --spin                the same with threads that spin while they wait, as they do by default
+    python benchmarks/busy.py
+        synthetic features of twelve videos, six busy processes
+    python benchmarks/busy.py FEATURES --load 4     your features (.npy, .safetensors)
+    python benchmarks/busy.py --spin
+        threads spin while they wait, as they do by default
 
-The aim: at most 2.5 times the quiet wall time at load 6 on two cores, and CPU time within 20 %.
+Target: at most 2.5 times the wall time without load, at load 6 on two cores, and CPU time within 20
+%.
 """
 
 from __future__ import annotations
@@ -28,12 +32,10 @@ SPIN = {"OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "200", "OPENBLAS_THREAD_TI
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument(
-        "features", nargs="?", help="a folder of features; without one, they are made"
-    )
-    parser.add_argument("--load", type=int, default=6, help="busy processes beside it")
+    parser.add_argument("features", nargs="?", help="folder of features (default: synthetic)")
+    parser.add_argument("--load", type=int, default=6, help="number of busy processes")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--spin", action="store_true", help="let threads spin while they wait")
+    parser.add_argument("--spin", action="store_true", help="threads spin while they wait")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(args.features) if args.features else make_features(Path(folder, "features"))
@@ -52,7 +54,7 @@ def main() -> None:
 
 
 def learn(source: Path, output: Path, spin: bool) -> tuple[float, float]:
-    """Wall and CPU seconds of `stepcut learn` in a process of its own."""
+    """Wall and CPU seconds of `stepcut learn` in a separate process."""
     words = ["learn", str(source), "--rate", "2", "-k", "7", "-o", str(output), "--quiet"]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
@@ -67,7 +69,7 @@ def learn(source: Path, output: Path, spin: bool) -> tuple[float, float]:
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Inside, so many processes do nothing but use the cores."""
+    """Context in which `load` processes keep the cores busy."""
     loads = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -78,7 +80,7 @@ def busy(count: int) -> Iterator[None]:
 
 
 def make_features(folder: Path) -> Path:
-    """Rows of twelve videos, seven steps each, in an order of their own."""
+    """Features of twelve videos, seven steps each, in random order."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     steps = rng.normal(size=(7, 128))

@@ -1,9 +1,10 @@
-"""Chooses the defaults of ProCut, `smoothness` and `m`: `python benchmarks/choose_smoothness.py --data DIR`.
+"""Choose the defaults of ProCut, `smoothness` and `m`: `python benchmarks/choose_smoothness.py
+--data DIR`.
 
-Labels are read here, and only here, to score: what is chosen has seen the toy features of seeds 0 to 4 and the recipes
-under DIR, and results on them are not results on unseen data. Features are prepared without training: every video
-centred, as it is and smoothed over 3 seconds. The choice is the setting with the highest mean of the two groups' mean
-F1 (`strict`, K = the number of true steps).
+Labels are used only to score. The tuning data are toy features of seeds 0 to 4 and the recipes in
+DIR; results on them are not held out. Features are prepared without training: every video is
+centred, unsmoothed and smoothed over 3 seconds. The choice has the highest mean of the two groups'
+mean F1 (`strict`, K = the annotated number of steps).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ RIVALS = ("kmeans", "subset", "asot", "uniform", "random")
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument(
-        "--data", type=Path, help="the folder of CaptainCook4D; toy features alone without it"
+        "--data", type=Path, help="folder of CaptainCook4D (default: toy features only)"
     )
     parser.add_argument("--quick", action="store_true", help="two toy tasks, three fuzzifiers")
     options = parser.parse_args()

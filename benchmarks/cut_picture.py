@@ -1,4 +1,5 @@
-"""Draws docs/images/cut.svg, one toy video cut by each segmenter: `python benchmarks/cut_picture.py`."""
+"""Draw docs/images/cut.svg, one toy video segmented by each segmenter: `python
+benchmarks/cut_picture.py`."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from stepcut.methods import METHODS
 from stepcut.version import __version__
 
 NOISE = 1.5
-"""Three times the toy's own, so that there is something to smooth."""
+"""Three times the default noise of the toy."""
 LEFT, WIDTH, HEIGHT, GAP = 110, 640, 26, 8
 
 
 def draw(labels: Any, y: int) -> str:
-    """One bar: a block per stretch of equal labels."""
+    """Draw one bar with a block per segment."""
     edges = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(labels)]
     blocks = []
     for first, last in pairwise(edges):
@@ -47,7 +48,7 @@ def main() -> None:
     for name, kind in METHODS.items():
         labels = kind(steps=len(task.steps), seed=options.seed).fit(task.rows).labels_
         result = score(labels, task.true)
-        # A cluster takes the colour of the step it is matched with; one that matches none is grey.
+        # A cluster has the colour of its matched step; an unmatched one is grey.
         names = np.array([result.matching.get(k, 0) - 1 for k in range(len(task.steps))])
         bars.append((name, names[labels[0]], f"{result.f1:.0f}"))
     height = (len(bars) + 1) * (HEIGHT + GAP) + 2 * GAP

@@ -1,10 +1,12 @@
-"""The tables of reports/experiments.md: experiments of the paper on real features and on the toy kitchen.
+"""The tables of reports/experiments.md: experiments of the paper on real features and on the toy
+kitchen.
 
-    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write REPORT] [--only NAME ...] [--quick]
+    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write REPORT] [--only NAME ...]
+        [--quick]
 
-DATA_DIR holds captaincook4d/ and egoprocel/ as `stepcut data info NAME` describes them. Work that is finished is kept
-in --out, so the script goes on where it stopped. `--quick` takes one task and one seed. Every loss and segmenter runs
-with its own defaults: no setting was chosen here.
+DATA_DIR contains captaincook4d/ and egoprocel/ as in `stepcut data info NAME`. Finished work is
+kept in --out, so the script resumes. `--quick` uses one task and one seed. Every loss and segmenter
+runs with its defaults; nothing is tuned here.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ RUNS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 
 
 def run(name: str, root: Path, out: Path, quick: bool, jobs: int | None) -> Results:
-    """One experiment, or what is left of it."""
+    """Run or resume one experiment."""
     experiment, settings, _ = RUNS[name]
     data = (
         settings["data"]
@@ -51,25 +53,23 @@ def run(name: str, root: Path, out: Path, quick: bool, jobs: int | None) -> Resu
 
 
 def main() -> None:
-    """Run, then print the tables or put them into the page between their marks."""
+    """Run, then print the tables or write them into the page."""
     parser = arguments(__doc__)
-    parser.add_argument(
-        "data", type=Path, help="the folder that holds captaincook4d/ and egoprocel/"
-    )
+    parser.add_argument("data", type=Path, help="folder with captaincook4d/ and egoprocel/")
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("experiments-out"),
-        help="finished work (default %(default)s)",
+        help="folder of finished work (default %(default)s)",
     )
     parser.add_argument(
-        "--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->"
+        "--write", type=Path, help="page with marks <!-- table NAME --> ... <!-- end -->"
     )
     parser.add_argument(
         "--only", nargs="+", choices=list(RUNS), default=list(RUNS), help="only these"
     )
     parser.add_argument(
-        "--jobs", type=int, help="cells at once (default: what cores and memory allow)"
+        "--jobs", type=int, help="parallel cells (default: as cores and memory allow)"
     )
     parser.add_argument("--quick", action="store_true", help="one task and one seed")
     args = parser.parse_args()

@@ -1,12 +1,14 @@
-"""How fast features are extracted, against the limit measured in the same run; and how much memory an hour takes.
+"""Measure the speed of feature extraction against its limit, and the memory for one hour of video.
 
-    python benchmarks/extract.py                          films made on the spot, and of ../shared/data if that is there
-    python benchmarks/extract.py VIDEOS... --device cuda  own videos, on a GPU
+    python benchmarks/extract.py
+        synthetic videos, and real ones if they are available
+    python benchmarks/extract.py VIDEOS... --device cuda  your videos, on a GPU
     python benchmarks/extract.py --quick                  a minute instead of several
 
-The limit. On a CPU decoding and backbone share the cores, so it is 1 / (decode time + backbone time) per frame, each
-measured alone with all cores and the fastest engine. On a GPU they run side by side: the slower of the two. All
-rates are frames sampled (2 per second of video), not frames decoded. Rounds are interleaved; medians are shown.
+The limit: on a CPU, decoding and backbone share the cores, so it is 1 / (decode time + backbone
+time) per frame, each measured alone with all cores and the fastest engine. On a GPU they run in
+parallel, so it is the slower of the two. All rates count sampled frames (2 per second of video),
+not decoded ones. Runs are interleaved; medians are shown.
 """
 
 from __future__ import annotations
@@ -45,19 +47,17 @@ MEMORY_GOAL = 1500
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument("videos", nargs="*", help="folders or files; without any, films are made")
+    parser.add_argument("videos", nargs="*", help="folders or files (default: synthetic videos)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="one round, short films, a minute of video for the memory",
+        help="one run, short videos, one minute of video for the memory",
     )
+    parser.add_argument("--only", choices=["speed", "memory", "decode"], help="only these parts")
     parser.add_argument(
-        "--only", choices=["speed", "memory", "decode"], help="leave the others out"
-    )
-    parser.add_argument(
-        "--minutes", type=int, default=60, help="length of the video whose memory is measured"
+        "--minutes", type=int, default=60, help="length of the video for the memory test"
     )
     parser.add_argument("--peak", nargs=2, metavar=("VIDEO", "DEVICE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -69,7 +69,7 @@ def main() -> int:
         if args.videos:
             sets["given videos"] = find_videos(args.videos)
         else:
-            sets["made: 640x480 H.264"] = make_films(
+            sets["synthetic: 640x480 H.264"] = make_films(
                 Path(folder), count=2 if args.quick else 6, seconds=10 if args.quick else 20
             )
             if BOTTLE.is_dir():
@@ -86,10 +86,10 @@ def main() -> int:
                 Path(folder, "real"), some, seconds=10
             )
         if not args.videos:
-            sets["made: a key frame a second"] = make_films(
+            sets["synthetic: one key frame per second"] = make_films(
                 Path(folder, "second"), count=2, seconds=20, key=30
             )
-            sets["made: a key frame every 0.1 s"] = make_films(
+            sets["synthetic: a key frame every 0.1 s"] = make_films(
                 Path(folder, "dense"), count=2, seconds=20, key=3
             )
             if args.device == "cuda":
@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> None:
-    """Print rates of decoding, backbone and both, the limit they set, and the ratio to it."""
+    """Print the rates of decoding, backbone and both, their limit, and the ratio to it."""
     best = load_backbone(device=device)
     plain = load_backbone(device=device, runtime="torch")
     on_gpu = getattr(best, "device", "cpu").startswith("cuda")
@@ -114,8 +114,8 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     frames = np.concatenate([frames] * (-(-512 // len(frames)) if on_gpu else 1))
     count = sum(1 for video in videos for _ in sample_frames(video, FPS, 16))
     ways: dict[str, tuple[Callable[[], float], int]] = {
-        "decode side by side": (lambda: decode_all(videos, side_by_side=True), count),
-        "decode one by one": (lambda: decode_all(videos, side_by_side=False), count),
+        "decode in parallel": (lambda: decode_all(videos, side_by_side=True), count),
+        "decode in sequence": (lambda: decode_all(videos, side_by_side=False), count),
         "backbone": (lambda: run_backbone(best, frames), len(frames)),
         "stepcut": (lambda: extract_all(videos, best), count),
     }
@@ -140,12 +140,12 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     what = "the slower of decode and backbone" if on_gpu else "1 / (decode + backbone)"
     reached = ratios(wall, on_gpu)
     print(
-        f"  ratio to {what}: {statistics.median(reached):.2f} (goal {goal:.2f}; rounds {spread(reached)})"
+        f"  ratio to {what}: {statistics.median(reached):.2f} (target {goal:.2f}; runs {spread(reached)})"
     )
     if not on_gpu:
         thrift = ratios(work, on_gpu)
         print(
-            f"  the same in CPU time, less disturbed by others: {statistics.median(thrift):.2f} ({spread(thrift)})"
+            f"  the same in CPU time, independent of other load: {statistics.median(thrift):.2f} ({spread(thrift)})"
         )
         gains = [
             slow / fast
@@ -155,7 +155,7 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
 
 
 def measure_decoding(name: str, videos: list[Path], device: str, rounds: int) -> None:
-    """Print what `--fast` gains in decoding: time, and CPU time, of exact sampling over fast sampling."""
+    """Print the gain of `--fast`: ratio of exact to fast decoding, in time and CPU time."""
     ways = [(False, None), (True, None), *([(True, "cuda")] if device == "cuda" else [])]
     spent: dict[tuple[bool, str | None], list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(rounds):
@@ -171,15 +171,15 @@ def measure_decoding(name: str, videos: list[Path], device: str, rounds: int) ->
         )
         print(
             f"  {way[1] or 'cpu':<5} CPU time {statistics.median(cpus):.2f} (rounds {spread(cpus)}), "
-            f"by the clock {statistics.median(clocks):.2f}"
+            f"wall time {statistics.median(clocks):.2f}"
         )
 
 
 def ratios(times: dict[str, list[float]], on_gpu: bool) -> list[float]:
-    """Per round, the limit's time per frame over that of stepcut."""
+    """Ratio of the limit to stepcut's time per frame, for each run."""
     rounds = zip(
-        times["decode side by side"],
-        times["decode one by one"],
+        times["decode in parallel"],
+        times["decode in sequence"],
         times["backbone"],
         times["stepcut"],
         strict=True,
@@ -197,7 +197,7 @@ def spread(values: Sequence[float]) -> str:
 def decode_all(
     videos: list[Path], side_by_side: bool, fast: bool = False, gpu: str | None = None
 ) -> float:
-    """Seconds to sample all videos at the backbone's size and do nothing with the frames."""
+    """Seconds to sample all videos at the size of the backbone."""
     cores = os.cpu_count() or 1
     workers = min(len(videos), cores) if side_by_side else 1
 
@@ -222,7 +222,7 @@ def run_backbone(backbone: Backbone, frames: np.ndarray) -> float:
 
 
 def extract_all(videos: list[Path], backbone: Backbone) -> float:
-    """Seconds for all that `stepcut features` does: hashing, decoding, backbone, storing. The engine is warm."""
+    """Seconds of `stepcut features`: hashing, decoding, backbone, storing; the engine is warm."""
     with tempfile.TemporaryDirectory() as cache:
         start = time.perf_counter()
         _, failures = extract(videos, backbone, fps=FPS, cache=cache)
@@ -233,14 +233,14 @@ def extract_all(videos: list[Path], backbone: Backbone) -> float:
 
 
 def measure_memory(folder: Path, device: str, minutes: int) -> None:
-    """Print the peak resident memory of extracting one long 1080p video, less that of torch and the engine alone."""
+    """Print the peak memory of extracting one long 1080p video, minus torch and the engine."""
     film = make_long_film(folder / "long.mp4", minutes)
     alone, whole = peak("-", device), peak(str(film), device)
     print(
         f"\npeak memory, {minutes} minutes of 1920x1080 H.264, {film.stat().st_size / 1e6:.0f} MB:"
     )
     print(f"  {whole:.0f} MB, of which {alone:.0f} MB are torch, the engine and its weights")
-    print(f"  {whole - alone:.0f} MB over that (goal: under {MEMORY_GOAL} MB)")
+    print(f"  {whole - alone:.0f} MB in addition (target: under {MEMORY_GOAL} MB)")
 
 
 def peak(video: str, device: str) -> float:
@@ -249,7 +249,7 @@ def peak(video: str, device: str) -> float:
 
 
 def print_peak(video: str, device: str) -> int:
-    """In a process of its own: extract `video` ("-": none) and print the peak resident memory in MB."""
+    """Extract `video` ("-": none) in this process and print the peak resident memory in MB."""
     import torch
 
     backbone = load_backbone(device=device)
@@ -263,7 +263,7 @@ def print_peak(video: str, device: str) -> int:
 
 
 def peak_resident() -> float:
-    """MB. From /proc where there is one: the other counter remembers the parent's peak."""
+    """Peak memory in MB, from /proc if possible: the other counter includes the parent's peak."""
     with contextlib.suppress(OSError), open("/proc/self/status") as status:
         for line in status:
             if line.startswith("VmHWM"):
@@ -276,7 +276,7 @@ def peak_resident() -> float:
 def make_films(
     folder: Path, count: int, seconds: int, key: int = 120, size: tuple[int, int] = (640, 480)
 ) -> list[Path]:
-    """Films of a texture that drifts and shakes, 30 frames per second, with B-frames, a key frame every `key`."""
+    """Synthetic videos of a moving texture, 30 fps, with B-frames and a key frame every `key`."""
     films = []
     folder.mkdir(exist_ok=True)
     for number in range(count):
@@ -287,7 +287,7 @@ def make_films(
 
 
 def film_again(folder: Path, videos: Sequence[Path], seconds: int) -> list[Path]:
-    """The beginnings of real videos, written as the made films are."""
+    """The beginnings of real videos, encoded like the synthetic ones."""
     folder.mkdir()
     for number, video in enumerate(videos):
         pictures = (picture for _, picture in sample_frames(video, 30, (480, 640), end=seconds))
@@ -325,7 +325,7 @@ def write_film(
 def make_long_film(
     path: Path, minutes: int, rate: int = 5, width: int = 1920, height: int = 1080
 ) -> Path:
-    """One encoded minute at `rate` frames per second, its packets repeated to the wanted length."""
+    """One encoded minute at `rate` fps, its packets repeated to the requested length."""
     import av
 
     minute = path.with_suffix(".minute.mp4")

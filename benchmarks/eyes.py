@@ -1,13 +1,15 @@
-"""What the two rows of the embedded backbone see: gestures in one unchanging scene (knot tying), and toy kitchens.
+"""Compare the two feature layers of the default backbone on knot tying (fixed scene) and toy
+kitchens.
 
     python benchmarks/eyes.py ../shared/data/knot_tying [--layers pooled,layout] [--fast] [--motion]
-    python benchmarks/eyes.py --kitchens FOLDER         six kitchens are filmed into it
+    python benchmarks/eyes.py --kitchens FOLDER         renders six kitchens into it
 
-Strict F1 of the default method with the true number of steps: without labels, the mean of four seeds; with one, three
-and five labelled videos (three draws, seed 0), of the videos without labels. For the knots also the accuracy of a
-linear classifier with labels (ridge regression on standardised columns, each part of the row with equal weight, penalty
-equal to the mean variance, all trials of one person left out at a time). `--motion`: the difference of the rows half a
-second after and before is appended, for the classifier alone.
+Strict F1 of the default method with the annotated number of steps: without labels, the mean of four
+seeds; with one, three and five labelled videos (three draws, seed 0), of the unlabelled videos. For
+the knots also the accuracy of a linear classifier with labels: ridge regression on standardized
+columns, each part of the row with equal weight, penalty equal to the mean variance, all trials of
+one person held out. `--motion` appends the difference of the rows half a second before and after,
+for the classifier only.
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ Labels = NDArray[np.int64]
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument("data", type=Path, nargs="?", help="a folder with videos/ and gestures/")
-    parser.add_argument("--kitchens", type=Path, help="a folder for toy kitchens")
+    parser.add_argument("data", type=Path, nargs="?", help="folder with videos/ and gestures/")
+    parser.add_argument("--kitchens", type=Path, help="folder for toy kitchens")
     parser.add_argument("--layers", default="pooled,layout")
-    parser.add_argument("--fast", action="store_true", help="sampled fast, beside exactly")
+    parser.add_argument("--fast", action="store_true", help="also sample fast")
     parser.add_argument("--motion", action="store_true")
-    parser.add_argument("--no-default", action="store_true", help="the classifier alone")
+    parser.add_argument("--no-default", action="store_true", help="for the classifier only")
     args = parser.parse_args()
     print(
-        f"stepcut {__version__}, {RATE} rows a second, K = 6; F1 without labels, then with {LABELLED}",
+        f"stepcut {__version__}, {RATE} rows per second, K = 6; F1 without labels, then with {LABELLED}",
         flush=True,
     )
     for layer in args.layers.split(","):
@@ -77,7 +79,7 @@ def shown(figures: Sequence[float]) -> list[str]:
 
 
 def taught(rows: Sequence[Floats], true: Sequence[Labels]) -> list[float]:
-    """Strict F1 without labels, then with some videos labelled, of the others."""
+    """Strict F1 without labels, then of the unlabelled videos with some labelled."""
     plain = [StepCut(steps=6, rate=RATE, seed=seed).fit(rows) for seed in SEEDS]
     found = [float(np.mean([score(one.labels_, true, "strict").f1 for one in plain]))]
     for count in LABELLED:
@@ -100,9 +102,9 @@ def taught(rows: Sequence[Floats], true: Sequence[Labels]) -> list[float]:
 def linear(
     rows: list[Floats], true: list[Labels], people: list[str], parts: list[int], motion: bool
 ) -> float:
-    """Percent of labelled rows named rightly, each person by a classifier that never met them.
+    """Accuracy in percent of labelled rows; each person is held out.
 
-    With A = (X X' + n)^-1, the residuals of rows g left out together are (A_gg)^-1 (A Y)_g.
+    With A = (X X' + n)^-1, the residuals of rows g held out together are (A_gg)^-1 (A Y)_g.
     """
     pieces = [
         np.concatenate([video[:, at] for video in rows]) for at in cut(rows[0].shape[1], parts)

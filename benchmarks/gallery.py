@@ -1,9 +1,10 @@
-"""Make every picture of the docs, and docs/gallery.md: `python benchmarks/gallery.py [--method cnc] [--real FOLDER]`.
+"""Make every picture of the docs, and docs/gallery.md: `python benchmarks/gallery.py [--method cnc]
+[--real FOLDER]`.
 
-Films the toy kitchen, learns it, draws all plots, and photographs the report and the viewer in a headless Chromium.
-`--real` names a folder of real videos of one task, learned and photographed in the viewer. `--work` keeps what was
-filmed and learned, so that a second run only draws. `--quick` makes a small kitchen in a temporary folder, to see that
-the script runs.
+Renders the toy kitchen, learns it, draws all plots, and takes screenshots of the report and the
+viewer in a headless Chromium. `--real` is a folder of real videos of one task for the viewer.
+`--work` keeps videos and procedures, so that a second run only draws. `--quick` makes a small
+kitchen in a temporary folder, to test the script.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ FLAGS = [
 
 
 def main() -> None:
-    """Film, learn, draw, photograph, write the page."""
+    """Render, learn, draw, take screenshots, write the page."""
     parser = arguments(__doc__)
     parser.add_argument("--method", default="stepcut")
     parser.add_argument("--set", default="{}", help="settings of the method, as JSON")
-    parser.add_argument("--real", type=Path, help="a folder of real videos of one task")
+    parser.add_argument("--real", type=Path, help="folder of real videos of one task")
     parser.add_argument("--real-steps", type=int, default=4)
-    parser.add_argument("--work", type=Path, help="where to keep the kitchen and the procedures")
+    parser.add_argument("--work", type=Path, help="folder for the kitchen and the procedures")
     parser.add_argument(
-        "--out", type=Path, default=DOCS, help="the folder of docs (default: this project's)"
+        "--out", type=Path, default=DOCS, help="docs folder (default: this project's)"
     )
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
@@ -85,7 +86,7 @@ def main() -> None:
 
 
 def draw(toy: Procedure, truth: Path, images: Path) -> None:
-    """All plots."""
+    """Draw all plots."""
     images.mkdir(parents=True, exist_ok=True)
     plots.save(plots.timelines(toy, truth), images / "readme.png")
     plots.save(plots.embedding(toy), images / "embedding.png")
@@ -107,7 +108,7 @@ def browser() -> Iterator[Any]:
 
 
 def photograph_report(page: Any, report: Path, images: Path) -> None:
-    """The upper part of the report."""
+    """Take a screenshot of the top of the report."""
     page.set_viewport_size({"width": 1200, "height": 1500})
     page.goto(report.absolute().as_uri())
     page.screenshot(path=images / "report.jpg", type="jpeg", quality=82)
@@ -115,7 +116,7 @@ def photograph_report(page: Any, report: Path, images: Path) -> None:
 
 
 def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> None:
-    """The whole page, and one step in all videos."""
+    """Take screenshots of the page, and of one step in all videos."""
     running = RunningViewer(Viewer(procedure)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
@@ -130,7 +131,7 @@ def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> No
 
 
 def photograph_beside(page: Any, procedure: Path, other: Beside, images: Path) -> None:
-    """Two timelines, one above the other, at a difference."""
+    """Take a screenshot of two timelines that differ."""
     running = RunningViewer(Viewer(procedure, beside=other)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
@@ -142,9 +143,9 @@ def photograph_beside(page: Any, procedure: Path, other: Beside, images: Path) -
 
 
 def gallery(toy: Procedure, args: argparse.Namespace) -> str:
-    """docs/gallery.md."""
+    """Write docs/gallery.md."""
     version = toy.config["versions"]["stepcut"]
-    learned = f"method `{args.method}`, settings `{args.set}`, seed {SEED}, 1 frame a second"
+    learned = f"method `{args.method}`, settings `{args.set}`, seed {SEED}, 1 frame per second"
     what = f"{learned}, protocol strict, stepcut {version}"
     pictures = [
         (

@@ -1,6 +1,6 @@
-"""How long a large label file takes in each format: a file of so many MB is written and read again.
+"""Measure the time to write and read a large label file in each format.
 
-python benchmarks/labels.py            60 MB each, processor time of one core
+python benchmarks/labels.py            60 MB each, CPU time of one core
 python benchmarks/labels.py 6 csv elan
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
             written = time.process_time()
             again = sum(len(one) for one in read_all(path, name, RATE)) if form.read else None
             read = time.process_time() - written if form.read else None
-            assert again in (None, count), f"{name}: {again} of {count} segments came back"
+            assert again in (None, count), f"{name}: {again} of {count} segments were read"
             table.rows.append([name, path.stat().st_size / 1e6, count, written - began, read])
             print(f"{name}: {count} segments", flush=True)
     print(table)

@@ -1,9 +1,9 @@
-"""Writes benchmarks/reports/learns.md: what the paper's embedder learns on recipes of CaptainCook4D.
+"""Write benchmarks/reports/learns.md: what the paper's embedder learns on recipes of CaptainCook4D.
 
     python benchmarks/learns.py DATA [MORE] --keep learns.jsonl [--seeds 3] [--rows ROW ...]
 
-DATA and MORE are folders that `stepcut data info captaincook4d` describes, with features. Labels are read to score, never
-to learn. Every figure is kept in the `--keep` file, so a second call goes on where the first was stopped.
+DATA and MORE are folders as in `stepcut data info captaincook4d`, with features. Labels are used
+only to score. Every figure is kept in the `--keep` file, so a second call resumes.
 """
 
 from __future__ import annotations
@@ -38,29 +38,30 @@ TRAINED: dict[str, dict[str, Any]] = {
 ROWS = ("uniform", "centred and smoothed", *TRAINED)
 FIGURES = ("same step", "tau", "k-means", "ProCut")
 CHOSE_SETTINGS = {"omnivore 1", "omnivore 8", "omnivore 12", "pe_core_b16 16"}
-"""The tasks on which the settings for vectors were chosen; the others were looked at afterwards."""
+"""Tuning tasks of the settings for vectors."""
 
 REPORT = """# What the paper's embedder learns
 
 {provenance}
 
-K is the true number of steps. Figures are mean ± standard deviation over seeds, with torch {torch} on a CPU.
+K is the annotated number of steps. Figures are mean ± standard deviation over seeds, with torch {torch} on a CPU.
 Embeddings have 128 dimensions. Training takes ten passes over the rows, here {iterations} iterations of 5 x 32 frames.
 
-- *same step*: share of the frames of a step whose nearest neighbour in another video is of the same step, %
-- *tau*: Kendall's tau of the alignment; 1 when nearest neighbours come in the order of time
-- *k-means*, *ProCut*: `strict` F1 in percent after this cut of the same embeddings; the uniform baseline has one cut
+- *same step*: share of frames of a step whose nearest neighbour in another video has the same step, %
+- *tau*: Kendall's tau of the alignment; 1 if nearest neighbours are in temporal order
+- *k-means*, *ProCut*: `strict` F1 in percent with this segmenter on the same embeddings; the uniform baseline has one
 
-The settings for vectors were chosen on {chosen} with seed 0.
+The settings for vectors were tuned on {chosen} with seed 0.
 
 {tables}
 """
 
 
 def correspond(embedded: list[Any], labels: Labels) -> tuple[float, float]:
-    """`same step` in percent and `tau`, both the mean over all ordered pairs of videos, by nearest neighbours.
+    """`same step` in percent and `tau`: means over all ordered pairs of videos, by nearest
+    neighbours.
 
-    The first counts frames of a step that the other video has too.
+    `same step` counts frames of steps that the other video also has.
     """
     shares, taus = [], []
     for a, u in enumerate(embedded):
@@ -76,7 +77,7 @@ def correspond(embedded: list[Any], labels: Labels) -> tuple[float, float]:
 
 
 def judge(recipe: Recipe, embedded: list[Any], cuts: tuple[str, str], seed: int) -> dict[str, Any]:
-    every = 4  # a quarter of the frames is enough for a share, in a sixteenth of the time
+    every = 4  # a quarter of the frames is precise enough and takes a sixteenth of the time
     near = correspond([rows[::every] for rows in embedded], [rows[::every] for rows in recipe.true])
     found = [
         score(METHODS[cut](steps=recipe.steps, seed=seed).fit(embedded).labels_, recipe.true).f1
@@ -86,7 +87,7 @@ def judge(recipe: Recipe, embedded: list[Any], cuts: tuple[str, str], seed: int)
 
 
 def measure(row: str, recipe: Recipe, seed: int) -> dict[str, Any]:
-    """What one row of the table has on one task with one seed."""
+    """Figures of one row on one task with one seed."""
     if row == "uniform":
         lengths = [len(rows) for rows in recipe.rows]
         times = [np.arange(n, dtype=np.float32)[:, None] / n for n in lengths]
@@ -101,7 +102,7 @@ def measure(row: str, recipe: Recipe, seed: int) -> dict[str, Any]:
 
 
 def average(row: str, keys: list[str], name: str, kept: Kept, seeds: int) -> str:
-    """Mean and deviation over seeds of the mean over tasks."""
+    """Mean and standard deviation over seeds of the mean over tasks."""
     each = np.mean(
         [[kept.known[f"{row} {key} {s}"][name] for s in range(seeds)] for key in keys], axis=0
     )
@@ -119,7 +120,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
-    parser.add_argument("--keep", type=Path, required=True, help="a file of figures, one a line")
+    parser.add_argument("--keep", type=Path, required=True, help="file of figures, one per line")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=ROWS, metavar="ROW")
     report = Path(__file__).parent / "reports" / "learns.md"
@@ -134,7 +135,7 @@ def main() -> None:
                 print(name, *(f"{figures[each]:.2f}" for each in FIGURES), flush=True)
     keys = [recipe.key for recipe in found]
     groups = {
-        "Tasks that chose settings": [key for key in keys if key in CHOSE_SETTINGS],
+        "Tuning tasks": [key for key in keys if key in CHOSE_SETTINGS],
         "Other tasks": [key for key in keys if key not in CHOSE_SETTINGS],
     }
     parts = [

@@ -1,12 +1,17 @@
-"""The paper's embedder on conv4c maps of raw video: every loss, every cut, K, frozen or tuned. See reports/experiments.md.
+"""The paper's embedder on conv4c maps of raw video: every loss, segmenter and K, frozen or tuned
+(reports/experiments.md).
 
-    python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...   frames as JPEG
-    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]  on a GPU
-    python benchmarks/maps.py cut embedded/ --labels knots GESTURES_DIR --labels toy-plain ANNOTATIONS_DIR ...
+    python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...
+        frames as JPEG
+    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]
+        on a GPU
+    python benchmarks/maps.py cut embedded/ --labels knots GESTURES_DIR --labels toy-plain
+        ANNOTATIONS_DIR ...
 
-Three steps, because a machine with a GPU may have no decoder and no data beside what it is sent. A folder of labels
-holds a file per video: lines of first frame, last frame (from 1, at 30 a second) and label in a .txt, or any format
-that stepcut reads. After `--seconds` no further run of the plan is begun; what `embedded/` holds is not made again.
+There are three stages, because a GPU machine may have no decoder and no data. A folder of labels
+contains one file per video: a .txt with lines of first frame, last frame (from 1, at 30 fps) and
+label, or any format that stepcut reads. After `--seconds` no further run starts; runs that are in
+`embedded/` are not repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from shared import arguments
 RATE = 2
 NUMBERS = (6, 7, 10, 12, 15)
 FULL = 3000
-"""Iterations of a run whose name does not say how many."""
+"""Iterations of a run, unless its name states them."""
 TC3I = {"loss": "tc3i"}
 LOSSES: dict[str, dict[str, Any]] = {
     "TCC": {"loss": "tcc"},
@@ -55,7 +60,7 @@ PLANS = ("losses", "tuning", "readings", "robot")
 
 
 class Run(NamedTuple):
-    """One embedder that is trained."""
+    """One embedder to train."""
 
     data: str
     loss: str
@@ -65,18 +70,18 @@ class Run(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Under which its embeddings are kept: the name of its row, and the seed."""
+        """Name of its row, and the seed."""
         count = f", {self.iterations} iterations" if self.iterations != FULL else ""
         return f"{self.loss}{', tuned' if self.tuned else ''}{count}/{self.seed}"
 
     @property
     def file(self) -> str:
-        """The name of the file of its embeddings."""
+        """File of its embeddings."""
         return f"{self.data}={self.key.replace('/', '=')}.npz"
 
 
 def plan(name: str, sets: list[str]) -> list[Run]:
-    """The runs of one plan on those of its sets that are there, what matters most first."""
+    """The runs of one plan on the available sets, most important first."""
     if name == "losses":
         runs = [Run("knots", loss, seed) for seed in range(5) for loss in PAPERS]
         runs += [
@@ -147,7 +152,7 @@ def train(
     device: str,
     workers: int,
 ) -> None:
-    """Maps of all frames, and embeddings of every run of the plans that time allows."""
+    """Extract maps of all frames, and train every run that time allows."""
     import torch
 
     from stepcut.paper.cnc.tune import TunableBackbone
@@ -178,7 +183,7 @@ def train(
     del backbone, maps, pictures
     if device == "cuda":
         torch.cuda.empty_cache()
-    print(f"{time.time() - begun:.0f} s: maps made", flush=True)
+    print(f"{time.time() - begun:.0f} s: maps extracted", flush=True)
     sets = sorted(file.stem.removesuffix("-pooled") for file in out.glob("*-pooled.npz"))
     runs = [run for name in plans for run in plan(name, sets) if not (out / run.file).exists()]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
@@ -200,7 +205,7 @@ def read_backbone(weights: Path) -> Any:
 
 
 def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> str:
-    """Train one embedder, keep the embeddings of all videos, and say how it went."""
+    """Train one embedder, store the embeddings of all videos, and report the loss."""
     import torch
 
     from stepcut.paper.cnc.embedder import Embedder
@@ -208,7 +213,7 @@ def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> 
 
     begun = time.time()
     if begun > until:
-        return f"{run.data} {run.key}: no time was left"
+        return f"{run.data} {run.key}: no time left"
     torch.set_num_threads(2)
     with np.load(out / f"{run.data}-pooled.npz") as pooled:
         lengths = {video: len(pooled[video]) for video in pooled}
@@ -242,7 +247,7 @@ def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> 
 
 
 def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]]:
-    """The true step of every row, from 1; 0 is background."""
+    """Annotated step of every row, from 1; 0 is background."""
     from stepcut.formats import read_folder
 
     number: dict[str, int] = {}
@@ -264,9 +269,10 @@ def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]
 
 
 def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) -> None:
-    """Print `strict` F1 of every loss with every cut and K on one set: the mean and deviation over seeds.
+    """Print `strict` F1 of every loss with every segmenter and K on one set: mean and deviation
+    over seeds.
 
-    only  rows whose name holds one of these words
+    only  rows whose name contains one of these words
     """
     from stepcut.tables import Cell, Spread, Table
     from stepcut.version import __version__
@@ -293,7 +299,7 @@ def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) ->
             for each in zip(found.mean(0).tolist(), found.std(0).tolist(), strict=True)
         ]
         table.rows.append([row, len(seeds), *(means if len(seeds) > 1 else found[0].tolist())])
-    table.caption = f"{name}: conv4c maps at {RATE} a second, strict F1, stepcut {__version__}"
+    table.caption = f"{name}: conv4c maps at {RATE} per second, strict F1, stepcut {__version__}"
     print(table.markdown(), flush=True)
 
 
@@ -328,7 +334,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
 
 
 def main() -> None:
-    """Run one of the three steps."""
+    """Run one of the three stages."""
     parser = arguments(__doc__)
     parser.add_argument("step", choices=["pack", "train", "cut"])
     parser.add_argument("folder", type=Path)
@@ -343,7 +349,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--workers", type=int, default=1, help="train, cut: processes at once")
+    parser.add_argument("--workers", type=int, default=1, help="train, cut: parallel processes")
     parser.add_argument(
         "--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth"
     )
@@ -352,7 +358,7 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="WORD",
-        help="cut: rows whose name holds such a word",
+        help="cut: rows whose name contains this word",
     )
     args = parser.parse_args()
     if args.step == "pack":

@@ -1,10 +1,11 @@
-"""Would a crop around the hands help? The knots seen whole, by such a crop, and by both.
+"""Test a crop around the hands: knots seen whole, by the crop, and by both.
 
     python benchmarks/palm.py ../shared/data/knot_tying palm_detection_full.tflite [--others VIDEOS]
 
-The detector is a file of the pip package mediapipe (0.10.14, mediapipe/modules/palm_detection). The crop is the most
-likely palm, 2.6 times as wide as its box as in mediapipe, and at least a third of the picture; 2 rows a second. The
-accuracy is that of the linear classifier of `eyes.py`; `found`: the share of frames in which a palm is likely.
+The detector is a file of the pip package mediapipe (0.10.14, mediapipe/modules/palm_detection). The
+crop is the most likely palm, 2.6 times as wide as its box as in mediapipe, and at least a third of
+the frame; 2 rows per second. The accuracy is that of the linear classifier of `eyes.py`; `found` is
+the share of frames with a likely palm.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FULL = 448
 
 
 class Palm:
-    """The embedded network on the crop; its backbone contract, so that `extract` reads the videos."""
+    """The default network on the crop, as a backbone for `extract`."""
 
     name, size, batch = "lite0-palm", FULL, 16
 
@@ -44,14 +45,14 @@ class Palm:
         )
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """The whole (n, d), the crop (n, d), and how likely the palm is (n, 1), side by side."""
+        """Whole frame (n, d), crop (n, d) and palm probability (n, 1), concatenated."""
         crops, sure = zip(*map(self._crop, frames), strict=True)
         whole = self.see.extract(np.stack([_scaled(frame, self.see.size) for frame in frames]))
         cropped = self.see.extract(np.stack([_scaled(crop, self.see.size) for crop in crops]))
         return np.column_stack([whole, cropped, np.array(sure, dtype=np.float16)])
 
     def _crop(self, frame: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
-        """The part of the frame around its most likely palm, and how likely that is."""
+        """The crop around the most likely palm, and its probability."""
         answer = self.find(_scaled(frame, SIDE)[None].astype(np.float32) / 255)
         boxes, scores = sorted(
             (part[0] for part in answer.values()), key=lambda part: -part.shape[-1]
@@ -78,12 +79,12 @@ def _scaled(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 
 def main() -> int:
-    """Print the accuracies, and in how many frames of these and of other videos a palm is found."""
+    """Print the accuracies, and the share of frames with a palm."""
     parser = arguments(__doc__)
-    parser.add_argument("data", type=Path, help="a folder with videos/ and gestures/")
+    parser.add_argument("data", type=Path, help="folder with videos/ and gestures/")
     parser.add_argument("detector", type=Path)
     parser.add_argument(
-        "--others", type=Path, nargs="*", default=[], help="videos in which palms are looked for"
+        "--others", type=Path, nargs="*", default=[], help="further videos to search for palms"
     )
     args = parser.parse_args()
     palm = Palm(args.detector)

@@ -1,7 +1,8 @@
-"""Writes benchmarks/reports/peers.md: `python benchmarks/peers.py DATA...`, folders of CaptainCook4D.
+"""Write benchmarks/reports/peers.md: `python benchmarks/peers.py DATA...`, folders of
+CaptainCook4D.
 
-The rows of other authors' code were measured outside this repository; they are kept here as figures. The rows that this
-package can run, on the same recipes, features, K and scoring, are made anew.
+The figures of other authors' code were measured outside this repository and are stored here. The
+rows that this package can run use the same recipes, features, K and scoring.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RECIPES = {
     "pe_core_b16": (10, 13, 15, 17, 18),
     "omnivore": (3, 4, 5, 7, 10, 13, 17, 18, 21, 22, 27),
 }
-"""Test recipes of each kind of features; the presets of the other authors were chosen on 1, 8, 9, 12 and 16."""
+"""Test recipes of each kind of features; presets were tuned on 1, 8, 9, 12 and 16."""
 
 PEERS = (
     ("**stepcut 0.2.0**", "default method, two seeds", "**44.7**", "**46.9**", ""),
@@ -42,37 +43,37 @@ PEERS = (
      "21.0", "24.9", "33.1 / 33.5"),
     ("random", "", "6.8", "7.2", ""),
 )  # fmt: skip
-"""System, code, `strict` F1 on image and on clip features, MoF over frames of steps."""
+"""System, code, `strict` F1 on image and clip features, MoF over frames of steps."""
 
 REPORT = """# stepcut beside its peers
 
 {provenance}
 
-CaptainCook4D, `strict` F1 in percent, one matching per recipe, K = the true number of steps. Features:
+CaptainCook4D, `strict` F1 in percent, one matching per recipe, K = the annotated number of steps. Features:
 {directions} principal directions of `pe_core_b16` (image) and `omnivore` (clip), one row per second.
 
 ## Measured with the authors' code, outside this repository
 
-Means over recipes on which no preset was chosen: image {image}; clip {clip}.
-November 2026. Each peer's released code ran with its own core algorithm; loaders and scoring were ours. No peer
-saw a label. Presets were chosen on recipes 1, 8, 9, 12, 16. One seed for peers, two for stepcut 0.2.0.
+Means over test recipes: image {image}; clip {clip}.
+November 2026. Each peer ran its released core algorithm with the loaders and scoring of this package. No peer
+used labels. Presets were tuned on recipes 1, 8, 9, 12, 16. One seed for peers, two for stepcut 0.2.0.
 
 | method | code | image | clip | MoF over steps, image / clip |
 |---|---|--:|--:|--:|
 {peers}
 
-TW-FINCH matched to the labels separately in every video, as its paper does, reads 50.3 / 49.5: per-video
+TW-FINCH matched to the labels separately in every video, as its paper does, scores 50.3 / 49.5 MoF. Per-video
 matching is a different and much easier task.
 
-**Caveats.** The peers were built for other data sets, and their presets were taken as they are. They ran once.
+**Caveats.** The peers were built for other data sets, and their presets were not changed. They ran once.
 Not runnable from public code: CLOT (no training loop), HiERO (weights not released with the code), OPEL, RGWOT,
 GPL, STEPs (no code found). Not run for lack of time: VASOT, UFSA.
 
 ## Run by this package
 
 `python benchmarks/peers.py DATA...`, stepcut {version}, {date}, seeds {seeds}, mean ± standard deviation over seeds.
-Same features, K and scoring, but only the recipes whose features were at hand: image {found_image}; clip {found_clip}.
-So these rows compare with one another, and not with the table above. `asot` is the decoding of ASOT around k-means
+Same features, K and scoring, but only the recipes with available features: image {found_image}; clip {found_clip}.
+These rows are comparable with each other, not with the table above. `asot` is the decoding of ASOT around k-means
 centres on untrained features, without the network that its authors train.
 
 | method | image | clip |
@@ -82,12 +83,12 @@ centres on untrained features, without the network that its authors train.
 
 
 def number(task: Task) -> int:
-    """The number of a recipe: what its recordings' names begin with."""
+    """Number of a recipe: the prefix of its recordings."""
     return int(task.videos[0].name.split("_")[0])
 
 
 def reduce(videos: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
-    """The principal directions of all rows of a recipe."""
+    """Project all rows of a recipe onto principal directions."""
     middle = np.concatenate(videos).mean(axis=0, dtype=np.float64)
     centred = [rows.astype(np.float64) - middle for rows in videos]
     directions, _ = strongest_directions(centred, DIRECTIONS)
@@ -95,7 +96,7 @@ def reduce(videos: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
 
 
 def measure(tasks: list[Task], backbone: str, seeds: int) -> dict[str, list[list[float]]]:
-    """Row -> for each recipe its F1 for every seed."""
+    """Row -> F1 of every recipe and seed."""
     found: dict[str, list[list[float]]] = {row: [] for row in OURS}
     for task in tasks:
         videos = [video for video in task.with_features(backbone) if video.timeline is not None]

@@ -1,9 +1,10 @@
-"""The tables of reports/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
+"""The tables of reports/protocols.md: baselines that ignore the video on EgoProceL annotations,
+beside published rows.
 
     python benchmarks/protocols.py EGOPROCEL_DIR [--write benchmarks/reports/protocols.md] [--quick]
 
-EGOPROCEL_DIR holds the annotations as `stepcut data info egoprocel` describes them. Nothing is learned, so no data
-chose any setting; random is the mean of five seeds.
+EGOPROCEL_DIR contains the annotations as in `stepcut data info egoprocel`. Nothing is learned or
+tuned; random is the mean of five seeds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NUMBERS = (7, 10, 12, 15)
 
 
 def published(table: str, row: str, steps: int) -> dict[str, tuple[float, float]]:
-    """Part -> F1 and IoU (0 where it was not printed) as the paper has them."""
+    """Part -> published F1 and IoU (0 if not reported)."""
     wanted = {"table": table, "row": row, "K": str(steps)}
     found = [
         each
@@ -41,7 +42,7 @@ def published(table: str, row: str, steps: int) -> dict[str, tuple[float, float]
 
 
 def read_truth(root: str) -> dict[str, list[Labels]]:
-    """Part -> the true labels of each of its tasks, on one clock."""
+    """Part -> annotated labels of each of its tasks, at one rate."""
     parts: dict[str, list[Labels]] = {part: [] for part in PARTS}
     for task in load("egoprocel", root):
         true = {name: timeline for name, timeline in task.timelines.items() if len(timeline)}
@@ -53,7 +54,7 @@ def read_truth(root: str) -> dict[str, list[Labels]]:
 def figures(
     tasks: list[Labels], row: str, steps: int, protocol: str, seeds: int = 1
 ) -> tuple[float, float]:
-    """F1 and IoU of a row of no video, the mean over tasks and seeds."""
+    """F1 and IoU of a baseline, mean over tasks and seeds."""
     results = [
         score(baseline(row, true, steps, seed), true, protocol, rate=CLOCK, clusters=steps)
         for true in tasks
@@ -71,13 +72,13 @@ def line(name: str, cells: list[tuple[float, float] | None]) -> str:
 
 
 def head(*more: str) -> list[str]:
-    """The head of a table with a column per part."""
+    """The head of a table with one column per part."""
     columns = ["F1 / IoU", *PARTS, "mean", *more]
     return [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
 
 
 def proof(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
-    """The random row, ours and the paper's."""
+    """The random row, measured and published."""
     lines = head()
     lines.append(
         line("random, K = 7, ours", [figures(parts[p], "random", 7, "paper", seeds) for p in PARTS])
@@ -96,7 +97,7 @@ def proof(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
 
 
 def blind(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
-    """The rows of no video under every protocol."""
+    """The baselines under every protocol."""
     lines = head()
     for protocol in ("paper", "paper-per-video", "strict", "framewise", "framewise-steps"):
         for row in ("random", "uniform", "one-cluster"):
@@ -128,17 +129,17 @@ def fewer(parts: dict[str, list[Labels]]) -> list[str]:
 
 
 def main() -> None:
-    """Print the tables, or put them into a page between their marks."""
+    """Print the tables, or write them into a page."""
     parser = arguments(__doc__)
-    parser.add_argument("data", help="the folder of the EgoProceL annotations")
+    parser.add_argument("data", help="folder of the EgoProceL annotations")
     parser.add_argument(
-        "--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->"
+        "--write", type=Path, help="page with marks <!-- table NAME --> ... <!-- end -->"
     )
-    parser.add_argument("--quick", action="store_true", help="one seed for random in place of five")
+    parser.add_argument("--quick", action="store_true", help="one seed for random instead of five")
     args = parser.parse_args()
     seeds = 1 if args.quick else 5
     parts = read_truth(args.data)
-    made = f"(seeds 0 to {seeds - 1} for random, clock {CLOCK:g} Hz, stepcut {__version__}, `benchmarks/protocols.py`)"
+    made = f"(seeds 0 to {seeds - 1} for random, sampled at {CLOCK:g} Hz, stepcut {__version__}, `benchmarks/protocols.py`)"
     made_of = {"proof": proof(parts, seeds), "blind": blind(parts, seeds), "fewer": fewer(parts)}
     tables = {name: "\n".join([*lines, "", made]) for name, lines in made_of.items()}
     if args.write:

@@ -1,4 +1,4 @@
-"""How a report was made: the table that stands on top of it."""
+"""The header table of a report."""
 
 from __future__ import annotations
 

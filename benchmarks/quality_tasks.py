@@ -1,4 +1,4 @@
-"""The tasks that the estimate of quality is calibrated on: recorded ones, toy kitchens, and ones that are not a task."""
+"""Tasks for the calibration of the quality estimate: recorded, toy, and invalid ones."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from stepcut.toy import STEPS, toy_features
 
 BACKBONES = ("pe_core_b16", "omnivore")
 MOST = 10
-"""Videos of a task that are taken, so that all tasks are measured in a few minutes."""
+"""Videos per task, so that all tasks take a few minutes."""
 SMOOTH = 12.0
-"""Seconds of the Gaussian that makes smoothed noise."""
+"""Seconds of the Gaussian of smoothed noise."""
 
 
 @dataclass
 class Trial:
-    """One set of videos; those of one `group` are left out together."""
+    """One set of videos; those of one `group` are held out together."""
 
     name: str
     group: str
@@ -40,7 +40,7 @@ class Trial:
 
 
 def trials(data: Path, cache: Path) -> Iterator[Trial]:
-    """All of them; `data` holds captaincook4d, captaincook4d_more, knot_tying and openpack; `cache` keeps features."""
+    """All trials; `data` contains captaincook4d, captaincook4d_more, knot_tying and openpack."""
     found = list(recipes(data / "captaincook4d", data / "captaincook4d_more", backbones=BACKBONES))
     for one in found:
         rows, true = one.rows[:MOST], one.true[:MOST]
@@ -64,7 +64,7 @@ def trials(data: Path, cache: Path) -> Iterator[Trial]:
 
 
 def openpack(folder: Path) -> Trial:
-    """Twenty boxes, seen by sensors."""
+    """Twenty boxes, recorded by sensors."""
     rows, lines = [], []
     for path in sorted((folder / "features").glob("*.npy"))[:MOST]:
         rows.append(np.load(path))
@@ -82,7 +82,7 @@ def openpack(folder: Path) -> Trial:
 
 
 def _knots(folder: Path, cache: Path) -> Recipe:
-    """Knot tying; its features are kept, as making them takes a minute."""
+    """Knot tying; its features are cached, because extraction takes a minute."""
     file = cache / "knots.npz"
     if not file.exists():
         made = knots(folder)
@@ -96,7 +96,7 @@ def _knots(folder: Path, cache: Path) -> Recipe:
 
 
 def wrong(found: list[Recipe]) -> Iterator[Trial]:
-    """Videos that are not one task: two tasks mixed, unrelated clips, noise; with the labels of what they show."""
+    """Videos that are not one task: two tasks mixed, unrelated clips, noise; with their labels."""
     clips = [one for one in found if one.backbone == "omnivore" and one.rows[0].shape[1] > 256]
     rng = np.random.default_rng(5)
     model = clips[0]

@@ -2,9 +2,10 @@
 
     python benchmarks/readme.py charts              charts.svg, from benchmarks/readme.json
     python benchmarks/readme.py timelines DATA      labels.svg, from a folder of CaptainCook4D
-    python benchmarks/readme.py screencast PROC     view.webp, from a procedure with its videos (stepcut demo makes one)
+    python benchmarks/readme.py screencast PROC
+        view.webp, from a procedure with its videos (stepcut demo makes one)
 
-`readme.json` holds the figures and the conditions under which they were measured.
+`readme.json` contains the figures and their conditions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from stepcut.timeline import Timeline
 HERE = Path(__file__).parent
 IMAGES = HERE.parent / "docs" / "images"
 RECIPE, BACKBONE = "Microwave Mug Pizza", "omnivore"
-"""A recipe that no setting was tuned on."""
+"""A test recipe."""
 STRONG, PALE = colour(0), "#a9c1dc"
 
 
@@ -74,14 +75,14 @@ def charts() -> None:
 
 @styled
 def timelines(root: Path) -> None:
-    """One recording before and after three others were labelled, beside the truth."""
+    """One recording before and after three others were labelled, beside the annotation."""
     from matplotlib.figure import Figure
 
     task = next(task for task in load("captaincook4d", root) if task.name == RECIPE)
     videos = [each for each in task.with_features(BACKBONE) if each.timeline is not None]
     given = {each.name: each.timeline for each in videos if each.timeline is not None}
     steps = list(dict.fromkeys(step for each in given.values() for step in each.sequence()))
-    truth = {}  # on whole seconds; where two steps overlap, the later one
+    truth = {}  # on whole seconds; the later of two overlapping steps
     for name, each in given.items():
         labels = each.labels(np.arange(int(each.end)) + 0.5, steps)
         truth[name] = Timeline.from_labels(labels, rate=1, steps=steps, video=name)
@@ -93,7 +94,7 @@ def timelines(root: Path) -> None:
         taught = found.teach({name: truth[name] for name in labelled})
     others = {name: each for name, each in truth.items() if name not in labelled}
     before, after = compare(found, others), sc.evaluate(taught, others, protocol="named")
-    # The recording in the middle by F1 after teaching: none was picked.
+    # The recording with the median F1 after teaching.
     scores = dict(zip(after.videos, (each.f1 for each in after.score.per_video), strict=True))
     shown = sorted(scores, key=lambda name: scores[name])[len(scores) // 2]
     first = dict(zip(before.evaluation.videos, before.evaluation.score.per_video, strict=True))[
@@ -123,7 +124,7 @@ def timelines(root: Path) -> None:
 
 
 def draw(axes: Any, row: int, timeline: Timeline, paint: dict[str, str]) -> None:
-    """One bar with a block per segment; steps that match none of `paint` are grey."""
+    """One bar with a block per segment; steps outside `paint` are grey."""
     axes.barh(row, timeline.end, height=0.7, color="#efefef")
     for part in timeline:
         fill = paint.get(part.step, BACKGROUND_COLOUR)
@@ -131,7 +132,7 @@ def draw(axes: Any, row: int, timeline: Timeline, paint: dict[str, str]) -> None
 
 
 def screencast(folder: Path) -> None:
-    """The viewer in use, as an animated WebP: play, jump to a step, tap a step; a copy is changed."""
+    """Record the viewer as an animated WebP: play, jump to a step, tap a step; edits a copy."""
     import io
 
     from PIL import Image
@@ -174,7 +175,7 @@ def screencast(folder: Path) -> None:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("picture", choices=("charts", "timelines", "screencast"))
-    parser.add_argument("source", type=Path, nargs="?", help="data or a procedure")
+    parser.add_argument("source", type=Path, nargs="?", help="folder of data, or a procedure")
     given = parser.parse_args()
     if given.picture == "charts":
         charts()

@@ -1,10 +1,12 @@
-"""The tables of reports/recipes.md: recipes of CaptainCook4D and surgical knots, K by itself, oracles.
+"""The tables of reports/recipes.md: recipes of CaptainCook4D and surgical knots, automatic K, upper
+bounds.
 
-    python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only strict,auto]
+    python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only
+        strict,auto]
 
-DATA and MORE are folders that `stepcut data info captaincook4d` describes, with features; the method was built on the
-recipes of the first. DIR holds `videos/` and `gestures/` of JIGSAWS knot tying, seen by the default backbone.
-Every figure is kept in the `--keep` file as soon as it is known, so a second call goes on where the first was stopped.
+DATA and MORE are folders as in `stepcut data info captaincook4d`, with features; the method was
+tuned on the recipes of the first. DIR contains `videos/` and `gestures/` of JIGSAWS knot tying, for
+the default backbone. Every figure is kept in the `--keep` file, so a second call resumes.
 """
 
 from __future__ import annotations
@@ -76,9 +78,9 @@ ROWS: dict[str, Callable[[Recipe, int], Labels]] = {
 
 
 def main_table(found: list[Recipe], kept: Kept, seeds: int, figure: str, rows: list[str]) -> Table:
-    """Rows by recipes; mean over seeds, and the standard deviation over seeds of the mean over recipes."""
+    """Rows by recipes; mean over seeds, and the deviation over seeds of the mean over recipes."""
     columns = ["", *(recipe.key for recipe in found), "built on", "held back", "sd"]
-    table = Table(columns, [], f"{figure} F1, K = true number of steps, {seeds} seeds")
+    table = Table(columns, [], f"{figure} F1, K = annotated number of steps, {seeds} seeds")
     for row in rows:
         table.rows.append(
             [row, *summary(found, kept, row, ROWS[row], 1 if row == "cnc" else seeds, figure)]
@@ -109,7 +111,7 @@ def summary(
 
 
 def means(found: list[Recipe], figures: np.ndarray) -> list[float]:
-    """The figures, then their mean over the recipes built on, and over those held back."""
+    """The figures, then their means over tuning and test recipes."""
     built = np.array([recipe.name in BUILT_ON for recipe in found])
     return [
         *figures,
@@ -118,7 +120,7 @@ def means(found: list[Recipe], figures: np.ndarray) -> list[float]:
 
 
 def ablation_table(found: list[Recipe], kept: Kept) -> Table:
-    """One ingredient away at a time, one seed; and what leave-one-recipe-out choice between these rows would report."""
+    """One component removed at a time, one seed; and the choice by the other recipes."""
     columns = ["", *(recipe.key for recipe in found), "built on", "held back"]
     table = Table(columns, [], "strict F1, seed 0")
     for row, settings in ABLATION.items():
@@ -128,14 +130,14 @@ def ablation_table(found: list[Recipe], kept: Kept) -> Table:
     for place, recipe in enumerate(found):
         others = [i for i, other in enumerate(found) if other.name != recipe.name]
         chosen.append(grid[int(grid[:, others].mean(axis=1).argmax()), place])
-    table.rows.append(["chosen on the other recipes", *means(found, np.array(chosen))])
+    table.rows.append(["tuned on the other recipes", *means(found, np.array(chosen))])
     return table
 
 
 def auto_table(found: list[Recipe], kept: Kept) -> Table:
-    """The number of steps chosen without labels, and what it costs."""
+    """The number of steps chosen without labels, and its cost."""
     table = Table(
-        ["", "true K", "chosen", "F1 at true K", "F1 at chosen"],
+        ["", "true K", "chosen", "F1 at annotated K", "F1 at chosen"],
         [],
         "strict F1, steps='auto', seed 0",
     )
@@ -156,7 +158,7 @@ def auto_table(found: list[Recipe], kept: Kept) -> Table:
 
 
 def usual_table(found: list[Recipe]) -> Table:
-    """The number of steps that is usual for videos of this length, by the constants that the other tasks give."""
+    """The number of steps predicted from the length, fitted to the other tasks."""
     rows, timelines = toy_features(videos=8, seed=4)
     toy = Recipe("made", "toy kitchens", rows, [], len({s.step for one in timelines for s in one}))
     tasks = [*found, toy]
@@ -165,7 +167,7 @@ def usual_table(found: list[Recipe]) -> Table:
     )
     steps = np.log([task.steps for task in tasks])
     table = Table(
-        ["", "seconds", "true K", "usual K by the others"],
+        ["", "seconds", "true K", "K predicted from the other tasks"],
         [],
         "K = a seconds^b, a and b without the task",
     )
@@ -173,7 +175,7 @@ def usual_table(found: list[Recipe]) -> Table:
         others = [i for i, other in enumerate(tasks) if other.name != task.name]
         once = [
             1 / sum(tasks[j].name == tasks[i].name for j in others) for i in others
-        ]  # every task counts once
+        ]  # every task has equal weight
         slope, start = np.polyfit(seconds[others], steps[others], 1, w=np.sqrt(once))
         usual = float(np.exp(start + slope * seconds[place]))
         key = task.key if task.name in SHORT else task.name
@@ -182,11 +184,11 @@ def usual_table(found: list[Recipe]) -> Table:
 
 
 def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
-    """A recording that was not learned from: learn without it, cut it; against the same recordings learned from."""
+    """Held-out recordings, compared with the same recordings in the training set."""
     table = Table(
         ["", "learned from", "new"],
         [],
-        f"strict F1, leave one recording out ({most} recordings a recipe)",
+        f"strict F1, leave one recording out ({most} recordings per recipe)",
     )
     for recipe in found:
 
@@ -199,7 +201,7 @@ def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
                 others = [i for i in range(len(recipe.rows)) if i != place]
                 fitted = StepCut(steps=recipe.steps).fit([recipe.rows[i] for i in others])
                 cut = fitted.predict([recipe.rows[place]])[0]
-                # Numbered by the matching of the recordings learned from, so the new one cannot choose its own.
+                # Use the matching of the training recordings, so that the new one cannot choose its own.
                 match = score(fitted.labels_, [recipe.true[i] for i in others]).matching
                 new[place] = np.array([match.get(int(k), -1) for k in cut])
                 alone.append(place)
@@ -215,7 +217,7 @@ def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
 
 
 def named_f1(cut: Labels, true: Labels) -> float:
-    """Mean F1 over the steps that occur, of labels that are already numbered as the true ones."""
+    """Mean F1 over the steps that occur, of labels that are already matched."""
     a, b = np.concatenate(cut), np.concatenate(true)
     each = [
         2 * ((a == s) & (b == s)).sum() / ((a == s).sum() + (b == s).sum())
@@ -225,11 +227,11 @@ def named_f1(cut: Labels, true: Labels) -> float:
 
 
 def oracle_table(found: list[Recipe], kept: Kept) -> Table:
-    """Where the loss is: the same embedding with the true boundaries, with the true steps, and with true background."""
+    """Upper bounds: true boundaries, true step centres, true background."""
     table = Table(
         ["", "stepcut", "true background", "true boundaries", "true steps"],
         [],
-        "strict F1, oracles, seed 0",
+        "strict F1, upper bounds, seed 0",
     )
     for recipe in found:
         figures = kept.get(f"oracles {recipe.key}", lambda r=recipe: oracles(r))
@@ -285,15 +287,15 @@ def oracles(recipe: Recipe) -> dict[str, float]:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument(
-        "more", type=Path, nargs="?", help="recipes that the method was not built on"
-    )
+    parser.add_argument("more", type=Path, nargs="?", help="test recipes")
     parser.add_argument("--knots", type=Path)
     parser.add_argument("--keep", type=Path, default=Path("results.jsonl"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="strict,paper,usual,auto,ablation,new,oracles")
     parser.add_argument(
-        "--rows", default=",".join(ROWS), help="of the first two tables; cnc is slow (one seed)"
+        "--rows",
+        default=",".join(ROWS),
+        help="rows of the first two tables; cnc is slow (one seed)",
     )
     given = parser.parse_args()
     found, kept = list(recipes(given.data, *([given.more] if given.more else []))), Kept(given.keep)

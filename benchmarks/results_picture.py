@@ -1,8 +1,8 @@
-"""Draws docs/images/results.svg, three recordings cut by the default method.
+"""Draw docs/images/results.svg, three recordings segmented by the default method.
 
     python benchmarks/results_picture.py DATA
 
-Of each recipe the recording in the middle, by its own F1 under the matching of the whole recipe: none was picked.
+Shows the recording of each recipe with the median F1 under the matching of the whole recipe.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN = ("omnivore 1", "omnivore 8", "omnivore 12")
 
 
 def renamed(cut: list[NDArray[np.int64]], recipe: Recipe) -> list[NDArray[np.int64]]:
-    """Labels numbered as the true steps, from 1; what matches none is 0."""
+    """Labels numbered as the annotated steps, from 1; 0 without a match."""
     match = score(cut, recipe.true).matching
     return [np.array([match.get(int(k), 0) for k in labels]) for labels in cut]
 

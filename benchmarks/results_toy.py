@@ -1,9 +1,10 @@
-"""The toy table of reports/recipes.md: whole videos through the default backbone, plain, half background, free order.
+"""The toy table of reports/recipes.md: rendered videos, default backbone; plain, half background,
+free order.
 
     python benchmarks/results_toy.py [--work DIR] [--seeds 4] [--first 4]
 
-Films kitchens of eight videos, sees them at two frames a second, and learns each with several settings; `--work` keeps
-videos and features, so that a second call only learns.
+Renders kitchens of eight videos, extracts two rows per second, and learns each with several
+settings; `--work` keeps videos and features.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def see(
     work: Path, name: str, seed: int, plan: dict[str, Any], spec: FeatureSpec = DEFAULT
 ) -> tuple[list[Any], list[Any]]:
-    """Rows of every video, and its true labels: steps from 1, 0 is background."""
+    """Rows of every video, and its annotated labels: steps from 1, 0 is background."""
     kitchen = make_kitchen(work / f"{name} {seed}", seed=seed, progress=Bar(), **plan)
     features, failures = extract(list(kitchen.videos), spec, cache=work / "cache", progress=Bar())
     assert not failures, failures
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--seeds", type=int, default=4, help="kitchens of each kind")
     parser.add_argument(
-        "--first", type=int, default=4, help="the first; 0 to 3 were looked at to choose settings"
+        "--first", type=int, default=4, help="first kitchen; 0 to 3 were used for tuning"
     )
     given = parser.parse_args()
     columns = ["", "uniform", "smooth", *SETTINGS, "steps chosen", "F1 with them"]

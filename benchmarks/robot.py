@@ -1,12 +1,12 @@
-"""A look at the robot's videos, which have no labels: do its embeddings agree with where its joints are?
+"""Compare embeddings of unlabelled robot videos with the positions of the joints.
 
     python benchmarks/robot.py embedded/ --states PARQUET_DIR     pip install pyarrow
 
-`embedded/` is what `benchmarks/maps.py train ... --plan robot` wrote. Every frame is matched with its nearest neighbour
-in each other video. `joints`: how far apart the joints then are, as a share of how far they are for two frames drawn at
-random; a match by the clock (the same share of the video) stands beside, and the best there is, by the joints
-themselves. `tau`: Kendall's, 1 when matches come in the order of time. `one order`: the share of videos that go through
-the steps, cut by the ProCut Module, in the commonest order.
+`embedded/` comes from `benchmarks/maps.py train ... --plan robot`. Every frame is matched with its
+nearest neighbour in each other video. `joints`: distance of the joints of matched frames, relative
+to random frames. Reference rows match by relative time (uniform baseline) and by the joints
+themselves (upper bound). `tau`: Kendall's tau, 1 if matches are in temporal order. `one order`: the
+share of videos with the most common order of steps, segmented by ProCut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS = 4
 
 
 def read_states(folder: Path, lengths: dict[str, int]) -> Videos:
-    """The positions of the joints that move at every row, in radians from their mean in the video."""
+    """Positions of moving joints at every row, in radians from their mean in the video."""
     import pyarrow.parquet as parquet
 
     found = {}
@@ -86,8 +86,11 @@ def main() -> None:
     }
     states = read_states(args.states, lengths)
     table = Table(["row", "joints", "tau", f"one order (K = {STEPS})"], [], digits=2)
-    table.caption = f"robot: {len(lengths)} videos, {sum(lengths.values())} rows at {RATE} a second, stepcut {__version__}"
-    for name, embedded in {"clock": clock, "the joints themselves": states, **rows}.items():
+    table.caption = (
+        f"robot: {len(lengths)} videos, {sum(lengths.values())} rows at {RATE} per second, "
+        f"stepcut {__version__}"
+    )
+    for name, embedded in {"uniform": clock, "the joints themselves": states, **rows}.items():
         table.rows.append([name, *judge(embedded, states)])
     print(table.markdown())
 

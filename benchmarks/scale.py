@@ -1,17 +1,21 @@
-"""What workers and Ray cost and gain on this machine, and what that means for a cluster.
+"""Measure cost and gain of workers and Ray on this machine, and extrapolate to a cluster.
 
-    python benchmarks/scale.py                      measure and print the tables of reports/scale.md (about 7 minutes)
+    python benchmarks/scale.py
+        measure and print the tables of reports/scale.md (about 7 minutes)
     python benchmarks/scale.py --quick              a minute or two instead
-    python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md    the same, kept and put in the page
-    python benchmarks/scale.py --tables scale_costs.json                           no measuring: the tables from a file
+    python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md
+        store the costs and write the page
+    python benchmarks/scale.py --tables scale_costs.json
+        print the tables from a file
 
-Efficiency: frames per second of two workers over twice those of one, each on a core of its own, which its decoder and
-its backbone (one thread) share. Overhead: seconds of two workers on Ray over those of two local ones, none pinned.
-Everything is started and warm before the clock runs: what is left out is starting Ray (shown), starting the workers and
-loading their backbones. Rounds are interleaved; ratios are taken in every round, their medians are shown.
+Efficiency: frames per second of two workers over twice those of one, each pinned to one core, which
+its decoder and its backbone (one thread) share. Overhead: time of two workers on Ray over two local
+ones, not pinned. Everything is warm before timing starts: starting Ray (shown), starting the
+workers and loading their backbones are excluded. Runs are interleaved; ratios are per run, medians
+are shown.
 
-By CPU time, the driver, the workers and all of Ray's own processes count; this says more than the clock where other
-programs want the same cores, and how much they took is shown as well.
+CPU time includes the driver, the workers and all processes of Ray. It is more reliable than wall
+time under other load, which is also shown.
 """
 
 from __future__ import annotations
@@ -45,14 +49,17 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round, short films")
+    parser.add_argument("--quick", action="store_true", help="one run, short videos")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--costs", type=Path, metavar="FILE", help="keep the costs here; other entries stay"
+        "--costs", type=Path, metavar="FILE", help="file to store the costs in; other entries stay"
     )
-    parser.add_argument("--docs", type=Path, metavar="FILE", help="put the tables into this page")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="write the tables into this page")
     parser.add_argument(
-        "--tables", type=Path, metavar="FILE", help="measure nothing: the tables from these costs"
+        "--tables",
+        type=Path,
+        metavar="FILE",
+        help="print the tables from this file, without measuring",
     )
     args = parser.parse_args()
     if args.tables:
@@ -75,7 +82,7 @@ def main() -> int:
 
 
 def measure(quick: bool, rounds: int) -> dict[str, Any]:
-    """All costs of this machine."""
+    """Measure all costs of this machine."""
     with tempfile.TemporaryDirectory() as folder:
         films = make_copies(Path(folder), count=4 if quick else 6, seconds=15 if quick else 60)
         workers = measure_workers(films, Path(folder), rounds)
@@ -93,7 +100,7 @@ def measure(quick: bool, rounds: int) -> dict[str, Any]:
 
 
 def make_copies(folder: Path, count: int, seconds: int) -> list[Path]:
-    """As many films that take the same work: one film, with a box at the end that players pass over."""
+    """Copies of one video with different content hashes."""
     (film,) = make_films(folder, 1, seconds)
     copies = []
     for number in range(count):
@@ -122,7 +129,7 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
     begin = time.perf_counter()
     engines["2 on Ray"] = Ray(2)
     start = time.perf_counter() - begin
-    for name, engine in engines.items():  # a film for each worker loads the backbones
+    for name, engine in engines.items():  # one video per worker loads the backbones
         extract(
             films[: engine.workers],
             fps=FPS,
@@ -174,7 +181,7 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
 
 
 class Watch:
-    """The clock, the CPU time of some processes and of this one, and what the rest of the machine took."""
+    """Wall time, CPU time of processes, and load by other programs."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.pids = [os.getpid(), *pids]
@@ -185,25 +192,25 @@ class Watch:
         )
 
     def read(self) -> tuple[float, float, float]:
-        """Seconds by the clock, CPU seconds of the processes, share of the cores that others took."""
+        """Wall seconds, CPU seconds of the processes, share of the cores used by others."""
         took, spent = time.perf_counter() - self.clock, cpu_seconds(self.pids) - self.spent
         foreign = busy_seconds() - self.busy - spent
         return took, spent, max(0.0, foreign / (took * (os.cpu_count() or 1)))
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """CPU seconds of processes since they began."""
+    """CPU seconds of processes since they started."""
     return sum(sum(int(word) for word in stat(pid)[11:13]) for pid in pids) / TICK
 
 
 def busy_seconds() -> float:
-    """CPU seconds of the whole machine, but for idling and waiting for disks."""
+    """CPU seconds of the whole machine, without idle and disk wait."""
     words = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
     return sum(int(word) for place, word in enumerate(words) if place not in (3, 4)) / TICK
 
 
 def descendants() -> list[int]:
-    """The processes that this one has started, and theirs."""
+    """All child processes, recursively."""
     parents = {int(file.name): stat(int(file.name)) for file in Path("/proc").glob("[0-9]*")}
     found = [os.getpid()]
     for pid in found:
@@ -212,7 +219,7 @@ def descendants() -> list[int]:
 
 
 def stat(pid: int) -> list[str]:
-    """What /proc says of a process, from its state on; nothing where it has ended."""
+    """Fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -220,7 +227,7 @@ def stat(pid: int) -> list[str]:
 
 
 def pin(core: int) -> None:
-    """Keep this worker, and the threads it will start, on one core; a pause lets every worker get one of these."""
+    """Pin this worker to one core; the pause gives every worker one call."""
     time.sleep(1.0)
     mine = {sorted(os.sched_getaffinity(0))[core]}
     for thread in Path("/proc/self/task").iterdir():
@@ -228,12 +235,12 @@ def pin(core: int) -> None:
 
 
 def wait(_: int) -> None:
-    """A pause, so that every worker gets one of these."""
+    """Pause, so that every worker gets one call."""
     time.sleep(1.0)
 
 
 def measure_decoding(films: list[Path]) -> float:
-    """CPU seconds of decoding and scaling alone, per frame sampled."""
+    """CPU seconds of decoding and scaling per sampled frame."""
     begin, count = time.process_time(), 0
     for film in films:
         count += sum(1 for _ in sample_frames(film, FPS, 224, threads=1))
@@ -244,7 +251,7 @@ def measure_decoding(films: list[Path]) -> float:
 
 
 def measure_memory(folder: Path, minutes: list[int]) -> dict[str, float]:
-    """The greatest memory of a fresh worker, in megabytes, for videos of growing length."""
+    """Peak memory of a fresh worker in MB, for videos of increasing length."""
     peaks = {}
     for length in minutes:
         film = make_long_film(folder / f"{length}.mp4", length, rate=10, width=320, height=240)
@@ -262,7 +269,7 @@ def measure_memory(folder: Path, minutes: list[int]) -> dict[str, float]:
 
 
 def peak(_: int) -> float:
-    """The greatest memory that this worker has had, in megabytes."""
+    """Peak memory of this worker in MB."""
     return peak_resident()
 
 
@@ -270,7 +277,7 @@ def peak(_: int) -> float:
 
 
 def measure_step(steps: int) -> float:
-    """CPU seconds of one training step on vectors of 1,280 numbers, on one core."""
+    """CPU seconds of one training iteration on vectors of 1,280 numbers, on one core."""
     import torch
 
     from stepcut.paper.cnc.embedder import Embedder
@@ -283,7 +290,7 @@ def measure_step(steps: int) -> float:
         5,
         steps,
         2 * steps,
-    ):  # the first compiles; the difference of the others leaves preparing out
+    ):  # the first run compiles; the difference of the others excludes preparation
         begin = time.process_time()
         Embedder.of(device="cpu", iterations=count, patience=count, rate=2).fit(features)
         took.append(time.process_time() - begin)

@@ -1,11 +1,14 @@
-"""Ray with the backbone on a GPU, against one process with the same GPU: the same features, and at what pace.
+"""Compare Ray with the backbone on a GPU with one process on the same GPU: equal features, and
+speed.
 
     python benchmarks/scale_gpu.py VIDEOS...              one actor on each GPU, CPU workers decode
     python benchmarks/scale_gpu.py VIDEOS... --fps 30     more frames of every video
-    python benchmarks/scale_gpu.py VIDEOS... --device cpu --actors 1    the same actors where there is no GPU
+    python benchmarks/scale_gpu.py VIDEOS... --device cpu --actors 1
+        the same actors without a GPU
 
-Both are started and warm before the clock runs; rounds are interleaved, medians are shown. The exit code is 1 where a
-feature differs by a bit. With --piece, videos of twice as many seconds or more are split between the workers.
+Both are warm before timing starts; runs are interleaved, medians are shown. The exit code is 1 if
+any feature differs. With --piece, videos of at least twice that many seconds are split between the
+workers.
 """
 
 from __future__ import annotations
@@ -33,12 +36,10 @@ def main() -> int:
     parser.add_argument("videos", nargs="+", help="folders or files")
     parser.add_argument("--device", default="cuda", help="cuda (default) or cpu")
     parser.add_argument(
-        "--actors", type=int, help="how many hold a backbone (default: one for each GPU)"
+        "--actors", type=int, help="number of actors with a backbone (default: one per GPU)"
     )
     parser.add_argument("--fps", default="2", help="rows per second of video (default 2)")
-    parser.add_argument(
-        "--piece", type=float, default=600.0, help="seconds of video that a worker sees at a time"
-    )
+    parser.add_argument("--piece", type=float, default=600.0, help="seconds of video per piece")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
 
@@ -48,7 +49,7 @@ def main() -> int:
     there, _ = open_backbone("efficientnet-lite0", device=args.device, engine=engine)
     start = time.perf_counter() - begin
     if not isinstance(there, HeldBackbone):
-        raise SystemExit("no actor holds the backbone; give --actors 1 where there is no GPU.")
+        raise SystemExit("no actor has a backbone; use --actors 1 without a GPU.")
     here = load_backbone(device=args.device)
     print(
         f"stepcut {__version__}, {count_cores()} cores, {len(there.held.actors)} actor(s): {there.fingerprint}"
@@ -57,7 +58,7 @@ def main() -> int:
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     found: dict[str, list[Features]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for turn in range(args.rounds + 1):  # the first one warms up
+        for turn in range(args.rounds + 1):  # warm-up
             for way, (backbone, where) in ways.items():
                 begin = time.perf_counter()
                 cache = Path(folder, f"{turn}-{way}")
@@ -83,7 +84,7 @@ def main() -> int:
         - 1
     )
     print(
-        f"  Ray over one process: {over:+.1%} (starting Ray and its actors, left out here: {start:.1f} s)"
+        f"  Ray over one process: {over:+.1%} (excluding the start of Ray and its actors: {start:.1f} s)"
     )
     print(f"  features identical: {'yes' if same else f'no, by up to {worst:.3g}'}")
     return 0 if same else 1

@@ -1,4 +1,4 @@
-"""The tables of reports/scale.md from what benchmarks/scale.py has measured: figures, costs, capacity plan."""
+"""The tables of reports/scale.md from the measurements of benchmarks/scale.py."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from stepcut.progress import duration
 FPS = 2
 HOURS = {"EgoProceL": 62, "Ego4D": 3670}
 TASKS = {"EgoProceL": 16, "Ego4D": 947}
-"""Ego4D has no tasks of its own; as many as there would be at EgoProceL's 3.9 hours each."""
+"""Ego4D has no tasks; as many as at EgoProceL's 3.9 hours each."""
 SIZES = (("1 GPU, 16 cores", 1, 16), ("8 GPUs, 128 cores", 8, 128), ("100 CPU workers", 0, 100))
 
 Costs = dict[str, Any]
 
 
 def figures(costs: Costs) -> str:
-    """What was measured, against the goals."""
+    """The measurements and their targets."""
     m = costs["measured"]
     minutes, megabytes = list(m["memory"]), list(m["memory"].values())
     lengths = f"{', '.join(minutes[:-1])} and {minutes[-1]} minutes"
     peaks = f"{', '.join(f'{value:.0f}' for value in megabytes)} MB"
     lines = [
         f"Measured with stepcut {costs['version']} on {m['cores']} cores ({costs['machine']}): {m['frames']} frames of "
-        "640x480 films,",
-        f"{m['rounds']} interleaved rounds, medians; other programs took {m['others']:.0%} of the cores meanwhile.",
+        "640x480 videos,",
+        f"{m['rounds']} interleaved runs, medians; other programs used {m['others']:.0%} of the cores.",
         *([m["note"]] if "note" in m else []),
         "",
         "| | by the clock | by CPU time | goal |",
@@ -42,7 +42,7 @@ def figures(costs: Costs) -> str:
 
 
 def unit_costs(costs: Costs) -> str:
-    """What one frame and one iteration of training cost."""
+    """Cost of one frame and one training iteration."""
     rows = {
         "a frame, decoded and seen, on one core": f"{1000 * costs['cpu_frame']:.1f} ms, "
         f"of which {1000 * costs['cpu_decode']:.1f} ms decoding",
@@ -60,10 +60,10 @@ def unit_costs(costs: Costs) -> str:
 
 
 def plan(costs: Costs) -> str:
-    """Time and cost of every size for every collection, and what limits it.
+    """Time and cost of every size for every collection, and its bottleneck.
 
-    Seeing on GPUs takes as long as the slower of decoding (on all cores) and the backbone (on all GPUs). Tasks are
-    learned side by side.
+    Extraction on GPUs takes as long as the slower of decoding (on all cores) and the backbone (on
+    all GPUs). Tasks are learned in parallel.
     """
     lines = [
         "| data | hardware | seeing | learning | cost | the next bottleneck |",
@@ -103,5 +103,5 @@ TABLES: dict[str, Callable[[Costs], str]] = {"figures": figures, "costs": unit_c
 
 
 def fill(text: str, costs: Costs) -> str:
-    """The page with its tables made anew: each stands between `<!-- NAME ... -->` and `<!-- end -->`."""
+    """Replace the tables of a page between `<!-- NAME ... -->` and `<!-- end -->`."""
     return shared.fill(text, {name: table(costs) for name, table in TABLES.items()})

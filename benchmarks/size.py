@@ -1,7 +1,9 @@
-"""How large the house is: lines by folder, circles and upward imports (both 0), time to import, weight of an install.
+"""Measure the package: lines by folder, import cycles and upward imports (both 0), import time,
+install size.
 
-python benchmarks/size.py            lines, circles, times
-python benchmarks/size.py --install  also installs the package twice into new environments and weighs them
+python benchmarks/size.py            lines, cycles, times
+python benchmarks/size.py --install
+    also install the package twice into new environments and measure the size
 """
 
 from __future__ import annotations
@@ -42,18 +44,18 @@ def lines_by_folder() -> Table:
 
 
 def house() -> Table:
-    """Whether the tests of the house pass, which count circles and upward imports."""
+    """Whether the architecture tests pass, which count cycles and upward imports."""
     checks = ("test_no_circle_of_files", "test_imports_point_down")
     rows: list[list[Cell]] = []
     for check in checks:
         words = [sys.executable, "-m", "pytest", "-q", "tests/test_architecture.py", "-k", check]
         passed = subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode == 0
         rows.append([check, "0" if passed else "some: run the test"])
-    return Table(["what", "found"], rows, "circles and upward imports")
+    return Table(["what", "found"], rows, "cycles and upward imports")
 
 
 def times(repeats: int = 5) -> Table:
-    """Seconds of a bare interpreter, of `import stepcut` and of `stepcut -h`, interleaved, medians."""
+    """Median seconds of a bare interpreter, of `import stepcut` and of `stepcut -h`, interleaved."""
     commands = {
         "python": ["-c", "pass"],
         "import stepcut": ["-c", "import stepcut"],
@@ -74,24 +76,24 @@ def times(repeats: int = 5) -> Table:
     return Table(
         ["what", "seconds", "times bare Python"],
         rows,
-        f"time to start, median of {repeats}",
+        f"start time, median of {repeats}",
         digits=2,
     )
 
 
 def weights() -> Table:
-    """Megabytes that an install puts into a new environment, without extras and with `[cnc]`."""
+    """Megabytes of an install in a new environment, without extras and with `[cnc]`."""
     rows: list[list[Cell]] = []
     for extra in ("", "[cnc]"):
         with tempfile.TemporaryDirectory() as folder:
             python = Path(folder) / "bin" / "python"
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
             before = _bytes(Path(folder))
-            if extra:  # the CPU build that a laptop has; a newer torch would bring CUDA
+            if extra:  # the CPU build; a newer torch would install CUDA
                 subprocess.run([python, "-m", "pip", "install", "-q", "torch==2.13.0"], check=True)
             subprocess.run([python, "-m", "pip", "install", "-q", f"{ROOT}{extra}"], check=True)
             rows.append([f"stepcut{extra}", round((_bytes(Path(folder)) - before) / 1e6)])
-    return Table(["install", "MB"], rows, "weight of an install")
+    return Table(["install", "MB"], rows, "size of an install")
 
 
 def _bytes(folder: Path) -> int:
@@ -104,7 +106,9 @@ def _bytes(folder: Path) -> int:
 
 if __name__ == "__main__":
     parser = arguments(__doc__)
-    parser.add_argument("--install", action="store_true", help="weigh an install as well (minutes)")
+    parser.add_argument(
+        "--install", action="store_true", help="also measure the size of an install (minutes)"
+    )
     args = parser.parse_args()
     tables = [lines_by_folder(), house(), times()] + ([weights()] if args.install else [])
     with report(__file__):

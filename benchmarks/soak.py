@@ -1,10 +1,13 @@
-"""Everything at once for as long as you like: `make soak SECONDS=3600`; figures as JSON, exit 1 if anything failed.
+"""Run everything for a long time: `make soak SECONDS=3600`; figures as JSON, exit 1 after any
+failure.
 
 A quarter of the time each:
-guide   a stream of features through `Procedure.guide()`: does memory or the time of an update grow?
-learn   films, one in twenty broken, learned again and again: is every broken one named, and the rest learned?
-view    50 readers of the viewer's state at once: p95 of an answer, memory of the server, failed requests
-kills   a learning run killed at a random moment and started again: does it end with the very same procedure?
+guide   a stream of features through `Procedure.guide()`: do memory or update time grow?
+learn   videos, one in twenty broken, learned repeatedly: is every broken one reported, and are the
+others learned?
+view    50 concurrent readers of the viewer's state: p95 latency, memory of the server, failed
+requests
+kills   a learning run killed at a random moment and restarted: is the procedure identical?
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ READERS = 50
 
 
 def task(seed: int, videos: int) -> list[np.ndarray]:
-    """Features of videos with six steps in order, 8 to 20 rows each, sixteen numbers a row."""
+    """Features of videos with six ordered steps of 8 to 20 rows, sixteen numbers per row."""
     random_ = np.random.default_rng(seed)
     centres = np.random.default_rng(1).normal(size=(6, 16))
     return [
@@ -49,7 +52,7 @@ def task(seed: int, videos: int) -> list[np.ndarray]:
 
 
 def soak_guide(seconds: float, _: Path) -> dict[str, Any]:
-    """Feed a guide rows as fast as it takes them."""
+    """Push rows into a guide as fast as it accepts them."""
     procedure = sc.learn(task(0, 12), steps=6, seed=0)
     guide, rate = procedure.guide(), float(procedure.rate)
     rows = np.concatenate(task(2, 50))
@@ -67,7 +70,7 @@ def soak_guide(seconds: float, _: Path) -> dict[str, Any]:
     grown = memory[-1] - memory[min(5, len(memory) - 1)]
     return {
         "hours of stream": round(pushed / rate / 3600, 1),
-        "microseconds of CPU an update, first tenth and last": [
+        "microseconds of CPU per update, first tenth and last": [
             round(1e6 * first),
             round(1e6 * last),
         ],
@@ -77,7 +80,7 @@ def soak_guide(seconds: float, _: Path) -> dict[str, Any]:
 
 
 def soak_learn(seconds: float, folder: Path) -> dict[str, Any]:
-    """Learn films of which one in twenty is broken, until the time is up."""
+    """Learn videos of which one in twenty is broken, until the time is up."""
     count = 200 if seconds >= 900 else 20
     kitchen = make_kitchen(folder / "kitchen", videos=4, duration=20)
     films, broken = folder / "films", max(1, count // 20)
@@ -85,7 +88,7 @@ def soak_learn(seconds: float, folder: Path) -> dict[str, Any]:
     chance = random.Random(0)
     for number in range(count):
         data = bytearray(Path(kitchen.videos[number % 4]).read_bytes())
-        # an empty box with a number of its own, so that no film is another's copy in the cache
+        # an empty box with a unique number, so that no video is a copy of another in the cache
         data += (16).to_bytes(4, "big") + b"free" + number.to_bytes(8, "big")
         if number < broken:
             data = data[: len(data) // 3] if number % 2 else bytearray(chance.randbytes(len(data)))
@@ -106,7 +109,7 @@ def soak_learn(seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def soak_view(seconds: float, folder: Path) -> dict[str, Any]:
-    """Ask the viewer for its state from many threads."""
+    """Request the state of the viewer from many threads."""
     place = folder / "view.proc"
     sc.learn(task(0, 30), steps=6, seed=0, output=place)
     server = subprocess.Popen(
@@ -129,7 +132,7 @@ def soak_view(seconds: float, folder: Path) -> dict[str, Any]:
             except OSError as error:
                 errors.append(str(error))
             took.append(time.perf_counter() - began)
-            time.sleep(0.5)  # as a page that looks again
+            time.sleep(0.5)  # like a page that polls
 
     readers = [threading.Thread(target=read) for _ in range(READERS)]
     for reader in readers:
@@ -152,7 +155,7 @@ def soak_view(seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def soak_kills(seconds: float, folder: Path) -> dict[str, Any]:
-    """Kill a learning run at a random moment, start it again, and compare with one that was left alone."""
+    """Kill a learning run at a random moment, restart it, and compare with an undisturbed run."""
     features = folder / "features"
     features.mkdir()
     for number, rows in enumerate(task(0, 8)):
@@ -213,7 +216,7 @@ def resident(pid: int) -> float:
 
 
 def main() -> int:
-    """Run the parts that are asked for."""
+    """Run the requested parts."""
     parser = arguments(__doc__)
     parser.add_argument("seconds", type=float, nargs="?", default=600.0)
     parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS))

@@ -1,10 +1,11 @@
-"""Is it better to label what `suggest` names than what one draws at random? A table of reports/labels.md.
+"""Compare labelling the recordings of `suggest` with random ones; a table of reports/labels.md.
 
-    python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4] [--first 0]
+    python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4]
+        [--first 0]
 
-Folders as for `benchmarks/teach.py`. A single choice of three recordings is good or bad by some three points of F1 by
-luck alone, so every column is learned with several seeds, and each is compared with ten draws of its own. `suggest` is
-asked for one recording at a time, and the procedure is taught in between, as a person would.
+Folders as for `benchmarks/teach.py`. Three random recordings vary by about three points of F1 by
+chance. Every column is therefore learned with several seeds, and each is compared with ten draws.
+`suggest` selects one recording at a time, with `teach` in between, as a person works.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from stepcut.tables import Table
 from teach import Bench, Column, knots, recipes
 
 DRAWS = {1: 4, 3: 10, 5: 4}
-"""How many random draws each number of labelled recordings is compared with."""
+"""Random draws for each number of labelled recordings."""
 
 
 def measure(column: Column, seed: int) -> dict[str, Any]:
-    """F1 (strict, named, strict of no labels on the same recordings) by draws and by `suggest`."""
+    """F1 (strict, named, strict without labels on the same recordings) for draws and for `suggest`."""
     bench = Bench(column, seed)
     advice = bench.advice(max(DRAWS))
     figures: dict[str, Any] = {"key": column.key, "seed": seed}
@@ -38,7 +39,7 @@ def measure(column: Column, seed: int) -> dict[str, Any]:
 
 
 def table(results: list[dict[str, Any]]) -> Table:
-    """How far `suggest` is above random draws, by column and in the mean."""
+    """Gain of `suggest` over random draws, by column and on average."""
     keys = sorted({result["key"] for result in results})
     rows: list[list[Any]] = []
     for number in DRAWS:
@@ -53,17 +54,17 @@ def table(results: list[dict[str, Any]]) -> Table:
             for name, own in zip(names, means.T, strict=True)
         ]
     seeds = len({result["seed"] for result in results})
-    title = f"`suggest` less random draws, F1, {seeds} seeds, stepcut {__version__}"
+    title = f"`suggest` minus random draws, F1, {seeds} seeds, stepcut {__version__}"
     return Table(
         ["labelled", "", *keys, "mean"],
         rows,
         title,
-        ["gain: over no labels on the same recordings."],
+        ["gain: difference to no labels on the same recordings."],
     )
 
 
 def _ahead(result: dict[str, Any], number: int) -> list[float]:
-    """Strict, named and gain of `suggest` less those of random draws."""
+    """Strict, named and gain of `suggest` minus those of random draws."""
     strict, named, before = np.subtract(
         result[f"suggest {number}"], result[f"drawn {number}"]
     ).tolist()
@@ -71,7 +72,7 @@ def _ahead(result: dict[str, Any], number: int) -> list[float]:
 
 
 def main() -> None:
-    """Measure what is not kept yet, in processes of their own, and print the table."""
+    """Measure what is missing, in separate processes, and print the table."""
     parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)

@@ -1,7 +1,8 @@
-"""How long an iteration of the paper's embedder takes: `python benchmarks/training.py [--device cuda] [--kinds ...]`.
+"""Measure an iteration of the paper's embedder: `python benchmarks/training.py [--device cuda]
+[--kinds ...]`.
 
-Maps are 1024 x 14 x 14, 5 videos x 32 frames x 2 of context an iteration, as in the paper; vectors have 1024 numbers.
-Random features, seed 0: the time does not depend on what they hold.
+Maps are 1024 x 14 x 14, 5 videos x 32 frames x 2 context frames per iteration, as in the paper;
+vectors have 1024 numbers. Random features, seed 0: their values do not affect the time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from stepcut.version import __version__
 
 
 def measure(kind: str, loss: str, device: str, iterations: int) -> float:
-    """Milliseconds of an iteration: the median over stretches of the run, without its beginning."""
+    """Milliseconds per iteration: the median over parts of the run, without its start."""
     random = np.random.default_rng(0)
     shape = (1024, 14, 14) if kind == "maps" else (1024,)
     features = [random.normal(size=(100, *shape)).astype(np.float32) for _ in range(6)]
@@ -39,14 +40,14 @@ def measure(kind: str, loss: str, device: str, iterations: int) -> float:
 
 
 def main() -> None:
-    """Print a row per loss."""
+    """Print one row per loss."""
     parser = arguments(__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--kinds", nargs="+", default=["vectors"], help="vectors, maps")
     parser.add_argument("--losses", nargs="+", default=["tc3i", "tcc", "lav", "lav+tcc"])
     parser.add_argument("--iterations", type=int, default=500)
     args = parser.parse_args()
-    print(f"stepcut {__version__}, {args.device}, ms an iteration")
+    print(f"stepcut {__version__}, {args.device}, ms per iteration")
     for kind in args.kinds:
         for loss in args.losses:
             print(

@@ -1,9 +1,11 @@
-"""Train end to end from frames, the backbone included, and say how long a step takes and what memory it needs.
+"""Train end to end from frames, including the backbone, and report time and memory per iteration.
 
-    python benchmarks/tune.py decode VIDEOS... -o frames.npz [--rate 2]     here, where PyAV is
-    python benchmarks/tune.py train frames.npz --weights resnet50.safetensors [--iterations 100] [--device cuda]
+    python benchmarks/tune.py decode VIDEOS... -o frames.npz [--rate 2]     where PyAV is installed
+    python benchmarks/tune.py train frames.npz --weights resnet50.safetensors [--iterations 100]
+        [--device cuda]
 
-`decode` writes frames of 224 x 224 at `rate` a second, RGB; `train` needs torch and safetensors only.
+`decode` writes RGB frames of 224 x 224 at `rate` per second; `train` needs only torch and
+safetensors.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
     )
     if len(stamps) > 1:
         read = iterations / len(stamps)
-        print(f"{(stamps[-1] - stamps[0]) / (len(stamps) - 1) / read * 1000:.0f} ms a step")
+        print(f"{(stamps[-1] - stamps[0]) / (len(stamps) - 1) / read * 1000:.0f} ms per iteration")
     if device == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB with chunk={chunk}")
     print(f"embeddings {[rows.shape for rows in embedder.transform(frames[:2])]}")

@@ -220,7 +220,7 @@ class Careless(Given):
         ),
         (
             Forgetful(),
-            "Forgetful: __init__ takes width and does not store it; write self.width = width",
+            "Forgetful: __init__ takes width",
         ),
         (Careless(), "restore.settings, state. predicts the same; got .*no attribute 'kept'"),
     ],

@@ -1,6 +1,7 @@
-"""Attacks through the command line, as a user or a stranger would try them: as a script for `make attack ROUNDS=n`.
+"""Attacks through the command line, as a user or an attacker may try them: `make attack ROUNDS=n`.
 
-Each attack gives, for every attempt, what went wrong, or nothing. The table goes into docs/reliability.md.
+Each attack yields one message per attempt: what went wrong, or nothing. The table is in
+docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from stepcut.procedure.folder import OURS
 from stepcut.toy import toy_features
 
 PATIENCE = 120
-"""Seconds for one command: it imports, and looks at some forty files."""
+"""Time limit of one command in seconds: imports, and about forty files."""
 Outcome = Iterator[str]
 QUICK = ("--set", "restarts=2")
 
 
 def start(folder: Path, *words: object, **settings: str) -> subprocess.Popen[str]:
-    """Begin a command of stepcut with a cache and a state of its own."""
+    """Start a stepcut command with a separate cache and state folder."""
     own = {"STEPCUT_CACHE": str(folder / "cache"), "STEPCUT_STATE": str(folder / "state")}
     return subprocess.Popen(
         [sys.executable, "-m", "stepcut", *map(str, words)],
@@ -50,7 +51,7 @@ def start(folder: Path, *words: object, **settings: str) -> subprocess.Popen[str
 
 
 def run(folder: Path, *words: object, **settings: str) -> tuple[int, str]:
-    """Run a command to its end; gives its exit code and all that it printed. One that hangs has the code 124."""
+    """Run a command to its end; return its exit code and output. The code is 124 after a timeout."""
     begun = start(folder, *words, **settings)
     try:
         out, error = begun.communicate(timeout=PATIENCE)
@@ -61,7 +62,7 @@ def run(folder: Path, *words: object, **settings: str) -> tuple[int, str]:
 
 
 def learned(folder: Path, steps: int = 4) -> Path:
-    """A procedure of six small feature files, with labels beside them."""
+    """A procedure from six small feature files, with labels."""
     rows, truth = toy_features(videos=6, seed=1, dim=8)
     (folder / "features").mkdir(exist_ok=True)
     for number, one in enumerate(rows):
@@ -118,7 +119,7 @@ def not_videos(folder: Path, random: Random) -> Outcome:
     for name, target in targets.items():
         (mixed / f"{name}.mp4").symlink_to(target)
     names += ["pipe.mp4", *(f"{name}.mp4" for name in targets)]
-    names.remove("list.m3u8")  # not the suffix of a video, so nobody asks for it
+    names.remove("list.m3u8")  # not a video suffix, so it is ignored
     for film in films:
         film.rename(mixed / film.name)
     code, said = run(folder, "learn", "mixed", "-k", 2, "-o", "m.proc", *QUICK)
@@ -147,7 +148,7 @@ def signals(folder: Path, random: Random) -> Outcome:
             _, error = begun.communicate(timeout=10)
         except subprocess.TimeoutExpired:
             begun.kill()
-            yield f"{sent.name}: still at work after 10 s"
+            yield f"{sent.name}: still running after 10 s"
             continue
         left = list(folder.glob("**/*.part"))
         fine = begun.returncode in (-sent, 128 + sent) and "Traceback" not in error and not left
@@ -299,7 +300,7 @@ def browsers(folder: Path, _: Random) -> Outcome:
 
 
 class _Elsewhere(BaseHTTPRequestHandler):
-    """A web server that sends whoever posts to another address, and counts."""
+    """A web server that redirects every POST, and counts requests."""
 
     asked: ClassVar[list[str]] = []
 
@@ -379,7 +380,7 @@ ATTACKS: tuple[Callable[[Path, Random], Outcome], ...] = (
 
 
 def main(rounds: int, names: list[str]) -> int:
-    """Try every attack, or those of these `names`, so many `rounds`; print a table, and 1 if anything failed."""
+    """Run all attacks or those in `names`, `rounds` times; print a table, return 1 after a failure."""
     lines, failed = [], 0
     for attack in ATTACKS:
         if names and attack.__name__ not in names:

@@ -1,4 +1,4 @@
-"""The losses of METHOD written as loops, straight from their equations: slow, obvious, in float64."""
+"""The losses of the paper as plain loops over their equations, in float64."""
 
 from __future__ import annotations
 

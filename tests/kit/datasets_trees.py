@@ -1,4 +1,4 @@
-"""Small synthetic trees in each published layout; nothing of others' data is in the repository."""
+"""Small synthetic trees in each published layout; the repository contains no real data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepcut.paper.datasets import egoprocel
 
 
 def put(path: Path, text: str = "") -> Path:
-    """Write a file with its folders."""
+    """Write a file and its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -41,7 +41,7 @@ def egoprocel_tree(root: Path) -> Path:
 
 
 def egoprocel_json(root: Path) -> Path:
-    """`egoprocel.json` with two tasks: one plain, one with the lists of three views of two recordings."""
+    """`egoprocel.json` with two tasks: one plain, one with three views of two recordings."""
 
     def frames(*steps: tuple[str, int, int], last: int) -> tuple[list[str], list[int], list[int]]:
         actions, starts, ends, reached = [], [], [], 0
@@ -64,8 +64,8 @@ def egoprocel_json(root: Path) -> Path:
         }
 
     first = frames(("1", 10, 20), ("2", 30, 50), last=99)
-    early = frames(("1", 10, 20), last=25)  # a camera that stopped early
-    empty = frames(last=19)  # one that stopped at once
+    early = frames(("1", 10, 20), last=25)  # this camera stopped early
+    empty = frames(last=19)  # this camera stopped immediately
     second = frames(
         ("1", 500, 520), ("2", 530, 550), last=599
     )  # the same steps at other times: another recording
@@ -79,7 +79,7 @@ def egoprocel_json(root: Path) -> Path:
 
 
 def crosstask_tree(root: Path) -> Path:
-    """Two tasks; one with a repeated step name, a step number that is unknown, and a file of no task."""
+    """Two tasks, with a repeated step name, an unknown step number, and a file of an unknown task."""
     release = root / "crosstask_release"
     put(
         release / "tasks_primary.txt",
@@ -100,7 +100,7 @@ def crosstask_tree(root: Path) -> Path:
 
 
 def procel_tree(root: Path) -> Path:
-    """One task as MATLAB wrote it, one as text files."""
+    """One task as MATLAB file, one as text files."""
     from scipy.io import savemat
 
     def cell(values: list[Any]) -> Any:
@@ -132,7 +132,7 @@ def procel_tree(root: Path) -> Path:
 
 
 def captaincook4d_tree(root: Path) -> Path:
-    """One recipe with two recordings: one good, one that leaves a step out and does another wrongly."""
+    """One recipe with two recordings: one correct, one with a missing and a wrong step."""
     grind: dict[str, Any] = {
         "step_id": 61,
         "description": "Grind -Grind the beans",

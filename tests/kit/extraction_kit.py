@@ -1,4 +1,4 @@
-"""Extraction that is killed, crashed or out of disk, for the tests of worker processes and of Ray alike."""
+"""Extraction that is killed, crashes or runs out of disk, for the tests of workers and of Ray."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stored(cache: Path) -> dict[str, bytes]:
 
 
 class Crash(Logged):
-    """Dies by a segmentation fault on the film that is all dark."""
+    """A backbone that crashes with a segmentation fault on the dark video."""
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         if frames.max() < 60:
@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
 
 def kill_and_run_again(films: Path, folder: Path, name: str) -> None:
-    """Kill the driver in mid-work; its workers go with it, and the next run computes what was not finished only."""
+    """Kill the driver during work: its workers end too, and the next run resumes."""
     script = folder / "driver.py"
     script.write_text(DRIVER)
     here = Path(__file__).parent
@@ -69,16 +69,16 @@ def kill_and_run_again(films: Path, folder: Path, name: str) -> None:
     before = seen(log)
     finished = 0
     for file in (folder / "features").iterdir():
-        if not file.name.startswith(".."):  # what a dead worker left half written
+        if not file.name.startswith(".."):  # partial files of a dead worker
             finished += len(read_rows(file)[0])
     time.sleep(0.5)
-    assert seen(log) == before  # no worker goes on alone
+    assert seen(log) == before  # no worker continues alone
     subprocess.run(words, check=True)
     clean, _ = extract(films, Logged(folder / "other"), fps=5, cache=folder / "clean")
     rows = sum(len(f.rows) for f in clean)
     assert stored(folder / "clean") == stored(folder)
     assert 0 < before < rows
-    assert seen(log) - before == rows - finished  # what was stored is not computed again
+    assert seen(log) - before == rows - finished  # stored features are not computed again
 
 
 FULL = """
@@ -114,7 +114,7 @@ if __name__ == "__main__":
 
 
 def fill_the_disk(films: Path, folder: Path, name: str) -> None:
-    """A disk of 200 kB, where the films' features take 230: the work stops and says why; with room it goes on."""
+    """Extract 230 kB onto a disk of 200 kB: the run stops with an error, and resumes with space."""
     (folder / "disk").mkdir()
     (folder / "full.py").write_text(FULL)
     here = Path(__file__).parent
@@ -123,8 +123,6 @@ def fill_the_disk(films: Path, folder: Path, name: str) -> None:
     assert ran.returncode == 0, ran.stderr
     told = json.loads((folder / "told.json").read_text())
     assert "no space left on the disk. Free some, then run the same command again" in told["said"]
-    assert told["failures"] == 0  # no video is blamed
+    assert told["failures"] == 0  # no video is reported as failed
     assert 0 < told["kept"] < told["rows"]
-    assert (
-        told["again"] == told["rows"] - told["kept"]
-    )  # what was finished is kept, and not computed again
+    assert told["again"] == told["rows"] - told["kept"]  # finished features are kept

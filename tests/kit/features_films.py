@@ -1,4 +1,4 @@
-"""Small films for the tests, made with PyAV: every frame carries its own number as grey levels."""
+"""Small test videos, made with PyAV: every frame encodes its number as grey levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 64, 48
 
 
 def picture(number: int) -> NDArray[np.uint8]:
-    """Four large grey squares that spell `number` in base 4, so that it survives coding and scaling."""
+    """Four large grey squares that encode `number` in base 4; robust to compression and scaling."""
     image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     for place in range(4):
         value = number // 4**place % 4
@@ -24,7 +24,7 @@ def picture(number: int) -> NDArray[np.uint8]:
 
 
 def number_of(image: NDArray[np.uint8]) -> int:
-    """Read the number back from a picture of any size (upright)."""
+    """Read the number from a picture of any size (upright)."""
     width = image.shape[1]
     values = [
         float(image[:, int((p + 0.3) * width / 4) : int((p + 0.7) * width / 4)].mean())
@@ -47,9 +47,10 @@ def make_film(
     scale: int = 1,
     **options: str,
 ) -> Path:
-    """Write a film of `frames` numbered pictures; `times` are presentation times in units of `clock`.
+    """Write a video of `frames` numbered pictures; `times` are presentation times in units of
+    `clock`.
 
-    scale  the side of a picture, in those of 64 x 48
+    `scale` is the size of a picture, in multiples of 64 x 48.
     """
     with av.open(str(path), "w", format=container, options=muxer or {}) as out:
         stream: Any = out.add_stream(
@@ -91,7 +92,7 @@ def add_sound(out: Any, voice: Any, seconds: float) -> None:
 
 
 def make_sound(path: Path, cover: bool = False) -> Path:
-    """A sound file, with a cover picture if asked."""
+    """A sound file, optionally with a cover picture."""
     with av.open(str(path), "w") as out:
         voice = out.add_stream(
             "aac" if path.suffix != ".mp3" else "libmp3lame", rate=8000, layout="mono"
@@ -112,7 +113,7 @@ def make_sound(path: Path, cover: bool = False) -> Path:
 
 
 def hostile_texts(folder: Path) -> list[str]:
-    """Text files named like videos that FFmpeg would follow to other files, or for ever."""
+    """Text files named like videos that make FFmpeg open other files, or loop."""
     folder.mkdir(exist_ok=True)
     texts = {
         "itself.mp4": "ffconcat version 1.0\nfile itself.mp4\n",
@@ -120,7 +121,7 @@ def hostile_texts(folder: Path) -> list[str]:
         "list.ts": "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nlist.ts\n",
         "dash.mp4": '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"></MPD>',
     }
-    for level in range(24):  # each names the next one twice: two to the power of 24
+    for level in range(24):  # each lists the next one twice: 2 to the power of 24
         texts[f"level{level}.mkv"] = (
             f"ffconcat version 1.0\n{f'file level{level + 1}.mkv{chr(10)}' * 2}"
         )

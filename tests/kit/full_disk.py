@@ -1,4 +1,5 @@
-"""A full disk: `python full_disk.py DISK FREE_KB stepcut ...` runs a command on one, as root of a namespace."""
+"""Run a command on a full disk, as root of a namespace: `python full_disk.py DISK FREE_KB stepcut
+...`."""
 
 from __future__ import annotations
 
@@ -13,13 +14,12 @@ import pytest
 def run_as_root(
     words: list[str | Path], environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of these `words` where it may mount a disk that nobody else sees; skip where that is forbidden."""
+    """Run a command in a namespace that may mount a private disk; skip the test if that is
+    forbidden."""
     namespace = ["unshare", "--map-root-user", "--mount"]
     may = subprocess.run([*namespace, "true"], capture_output=True, text=True)
     if may.returncode:
-        pytest.skip(
-            f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}"
-        )
+        pytest.skip(f"needs a private disk, and this machine forbids mounting one: {may.stderr}")
     return subprocess.run([*namespace, *words], capture_output=True, text=True, env=environment)
 
 

@@ -1,6 +1,6 @@
-"""Mutated files for everything that reads one: as a script for `make fuzz SECONDS=n`, seeded and bounded in the suite.
+"""Mutated files for every reader: `make fuzz SECONDS=n`; seeded and bounded in the test suite.
 
-A reader may give a right result or raise a StepcutError, and nothing else, within a minute.
+A reader must return a correct result or raise a StepcutError, within a minute.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ TIMELINE = Timeline(
 
 
 def mutate(data: bytes, random: Random) -> bytes:
-    """One to four changes: bytes flipped, cut out, doubled, swapped; numbers made extreme; scraps put in."""
+    """Apply one to four changes: bytes flipped, removed, doubled, swapped; extreme numbers;
+    inserted scraps."""
     for _ in range(random.randint(1, 4)):
         here, there = sorted(random.randrange(len(data) + 1) for _ in range(2))
         numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data[:100_000]))
@@ -90,13 +91,13 @@ def mutate(data: bytes, random: Random) -> bytes:
 
 
 class Target:
-    """Something that reads a file: an original of it, and how it is read."""
+    """A reader: an original file, and how it is read."""
 
     def __init__(self, original: Path, read: Callable[[Path], object], part: str = "") -> None:
         self.original, self.read, self.part = original, read, part
 
     def attempt(self, seed: int, folder: Path) -> str:
-        """Read one mutant; gives what went wrong, or nothing."""
+        """Read one mutant; return what went wrong, or nothing."""
         place = folder / self.original.name
         if self.original.is_dir():
             shutil.copytree(self.original, place, dirs_exist_ok=True)
@@ -107,7 +108,7 @@ class Target:
         try:
             self.read(place)
         except StepcutError as error:
-            return "" if str(error).strip() else "an error without a sentence"
+            return "" if str(error).strip() else "an error without a message"
         except BaseException:
             return traceback.format_exc(limit=-3)
         finally:
@@ -115,15 +116,15 @@ class Target:
         return ""
 
     def spoil(self, victim: Path, data: bytes, random: Random) -> None:
-        """Put a mutant of `data` where the file is."""
+        """Replace the file by a mutant of `data`."""
         victim.write_bytes(mutate(data, random))
 
 
 class Stranger(Target):
-    """The same for a file that becomes something else: a link, a pipe, a folder, a hole, or has odd permissions."""
+    """A target that becomes a link, a pipe, a folder, a sparse file, or has unusual permissions."""
 
     def spoil(self, victim: Path, data: bytes, random: Random) -> None:
-        """Put something else where the file is; what it may lead to must stay as it is."""
+        """Replace the file by something else; the target of a link must stay unchanged."""
         victim.unlink(missing_ok=True)
         outside = victim.parent.parent / "outside"
         outside.write_bytes(OUTSIDE)
@@ -236,8 +237,8 @@ def other_targets(folder: Path) -> dict[str, Target]:
 
 
 def main(seconds: float, seed: int | None = None) -> int:
-    """Mutate until the time is up, from `seed` on (left out: the clock's); 1 if anything failed, with the files kept in
-    fuzz-failures/."""
+    """Mutate until the time is up, starting at `seed` (default: the time); 1 after a failure, with
+    the files in fuzz-failures/."""
     signal.signal(signal.SIGALRM, _too_long)
     kept, failures, seed = Path("fuzz-failures"), 0, int(time.time()) if seed is None else seed
     with tempfile.TemporaryDirectory() as place:

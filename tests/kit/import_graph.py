@@ -1,4 +1,4 @@
-"""Which folder of stepcut imports which, as arrows that no other arrows imply."""
+"""Imports between the folders of stepcut, transitively reduced."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ROOT = Path(stepcut.__file__).parent
 
 
 def folders() -> set[str]:
-    """The folders of the package, and annotations.py, which has the rank of one."""
+    """The folders of the package, and annotations.py, which counts as one."""
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"annotations"}
 
 
 def imports() -> dict[str, set[str]]:
-    """For each folder those that its files import, but for drawing in notebooks, which `show` does late."""
+    """Folder -> imported folders, except notebook drawing, which `show` imports late."""
     names = folders()
     found: dict[str, set[str]] = {name: set() for name in names}
     for path in ROOT.rglob("*.py"):
@@ -28,7 +28,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    """The names under `stepcut` that a file imports."""
+    """Names below `stepcut` that a file imports."""
     late = {
         inner
         for node in ast.walk(tree)
@@ -45,7 +45,7 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def reduced(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
-    """The arrows of an acyclic graph without those that longer ways imply."""
+    """The edges of an acyclic graph without those that longer paths imply."""
 
     def reach(name: str) -> set[str]:
         return graph[name].union(*(reach(other) for other in graph[name]))

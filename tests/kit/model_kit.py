@@ -17,7 +17,7 @@ def mean_colour(
     kind: int = TensorProto.FLOAT,
     outputs: Sequence[str] = ("colour",),
 ) -> Path:
-    """A model whose output `colour` is the mean of each colour as it arrives, and whose `double` is twice that."""
+    """A model whose output `colour` is the mean colour, and whose output `double` is twice that."""
     rank = len(shape)
     channel = next(axis for axis in ((1, 3) if rank == 4 else (2, 1, 4)) if shape[axis] == 3)
     axes = np.array([axis for axis in range(1, rank) if axis != channel], np.int64)

@@ -1,4 +1,4 @@
-"""What the tests of scale share: a backbone that logs every frame it sees, and work that fails in all ways."""
+"""Shared by the tests of parallel work: a backbone that logs every frame, and work that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepcut.files.atomic import whole_file
 
 
 class Logged:
-    """Twelve numbers, the mean colour of four columns; every batch is a line in a file, whichever process it is in."""
+    """Twelve numbers, the mean colour of four columns; logs every batch in a file, in any process."""
 
     name, dim, size, batch = "logged", 12, 16, 4
 
@@ -35,7 +35,8 @@ class Logged:
 
 
 class Wide(Logged):
-    """The same hundred times over: rows of 2.4 kB in half precision, which fill a small disk."""
+    """The same, repeated a hundred times: rows of 2.4 kB in half precision, which fill a small
+    disk."""
 
     dim = 1200
 
@@ -44,7 +45,7 @@ class Wide(Logged):
 
 
 def seen(log: Path) -> int:
-    """How many frames the backbone was given, by all processes together."""
+    """Number of frames that all processes passed to the backbone."""
     lines = log.read_text().splitlines() if log.exists() else []
     return sum(int(line.split()[1]) for line in lines)
 
@@ -71,14 +72,15 @@ def stumble(number: int) -> int:
 
 
 class Fussy(Exception):
-    """An error that cannot be made again from what it says."""
+    """An exception that cannot be rebuilt from its message."""
 
     def __init__(self, one: str, other: str) -> None:
         super().__init__(one + other)
 
 
 def fail_oddly(number: int) -> Any:
-    """Number 1 raises what cannot be pickled, number 2 what cannot be unpickled; 3 gives what cannot be pickled."""
+    """Number 1 raises an error that cannot be pickled, 2 one that cannot be unpickled; 3 returns
+    such a value."""
     if number == 1:
         error = ValueError("one is odd")
         error.hook = lambda: None  # type: ignore[attr-defined]
@@ -105,7 +107,7 @@ def cores(_: int) -> tuple[int, str]:
 
 
 def scribble(item: tuple[int, str]) -> int:
-    """Number 1 writes for a minute; every other waits until it does, and is done."""
+    """Number 1 writes for a minute; every other waits until it does, and finishes."""
     number, folder = item
     paper = Path(folder) / "scribbled"
     if number != 1:
@@ -120,7 +122,7 @@ def scribble(item: tuple[int, str]) -> int:
 
 
 def half_write(item: tuple[int, str]) -> int:
-    """Number 1 has a file half written for a minute; every other waits until it does, and is done."""
+    """Number 1 has a partial file for a minute; every other waits until it does, and finishes."""
     number, folder = item
     if number != 1:
         while not list(Path(folder).iterdir()):
@@ -132,7 +134,7 @@ def half_write(item: tuple[int, str]) -> int:
 
 
 def deafen(number: int) -> int:
-    """From now on this worker does not go when it is told to, nor when its pipe ends."""
+    """Make this worker ignore termination and the end of its pipe."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=time.sleep, args=(60,)).start()
     return number

@@ -1,4 +1,4 @@
-"""Random weights of a ResNet-50, as many stages as a test needs."""
+"""Random weights of a ResNet-50, with as many stages as a test needs."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def random_resnet(stages: int = 3, seed: int = 0) -> dict[str, NDArray[np.float3
 
 
 def resnet_file(path: Path, stages: int = 3) -> Path:
-    """The same, as a file of weights."""
+    """The same, as a weights file."""
     save_file(random_resnet(stages), path)
     return path

@@ -1,4 +1,4 @@
-"""A network camera for tests: a small RTSP server that sends H.264 over the RTSP connection itself (RFC 2326, 6184)."""
+"""A network camera for tests: a small RTSP server that sends H.264 over RTSP (RFC 2326, 6184)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import numpy as np
 
 PAYLOAD = 96
 LARGEST = 1200
-"""Bytes of a packet; larger units are sent in parts."""
+"""Largest packet in bytes; larger units are fragmented."""
 
 
 def encode(pictures: Sequence[np.ndarray], rate: int = 25) -> list[bytes]:
-    """H.264 as a camera has it: one string of bytes per picture, a key frame every five."""
+    """H.264 like a camera: one byte string per picture, a key frame every five."""
     codec: Any = av.CodecContext.create("libx264", "w")
     height, width = pictures[0].shape[:2]
     codec.width, codec.height, codec.pix_fmt = width, height, "yuv420p"
@@ -41,7 +41,7 @@ def packets(picture: bytes, number: int, time: int) -> Iterator[bytes]:
 
 
 def split(unit: bytes) -> list[bytes]:
-    """A unit in one packet, or in several (fragmentation units, type 28)."""
+    """A unit in one packet, or in fragments (fragmentation units, type 28)."""
     if len(unit) <= LARGEST:
         return [unit]
     head, body = unit[0], unit[1:]
@@ -54,7 +54,8 @@ def split(unit: bytes) -> list[bytes]:
 
 
 class RtspCamera:
-    """Shows one film per connection, the last one over and over; if it `hangs`, the connection stays after a film."""
+    """Shows one video per connection, repeating the last; if it `hangs`, connections stay open at
+    the end."""
 
     def __init__(
         self, films: Sequence[Sequence[bytes]], hangs: bool = False, pace: float = 0.01

@@ -1,4 +1,4 @@
-"""Principal directions of wide rows: the iteration against the eigenvectors of the scatter matrix."""
+"""Principal directions of wide rows: the iteration against exact eigenvectors."""
 
 from __future__ import annotations
 

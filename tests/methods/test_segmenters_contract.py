@@ -1,4 +1,4 @@
-"""The contract, run over every segmenter: whatever goes in, labels of the right shape or a clear error come out."""
+"""The contract of every segmenter: labels of the right shape, or a clear error."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: f
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_a_strong_prior_is_a_clock(name: str) -> None:
+def test_a_strong_prior_is_the_uniform_baseline(name: str) -> None:
     videos = [
         video[np.random.default_rng(n).permutation(60)]
         for n, video in enumerate(make_videos((60,) * 3))
@@ -224,9 +224,7 @@ def test_a_value_that_is_no_number(name: str, value: float) -> None:
 
 @every
 def test_more_steps_than_frames(name: str) -> None:
-    with pytest.raises(
-        OptionError, match="steps=9 is more than the 5 frames given; allowed is 1 to 5"
-    ):
+    with pytest.raises(OptionError, match="steps=9 is more than the 5 frames"):
         METHODS[name](steps=9).fit(make_videos((3, 2)))
 
 
@@ -234,7 +232,7 @@ def test_more_steps_than_frames(name: str) -> None:
 @pytest.mark.parametrize(
     ("videos", "message"),
     [
-        ([], "videos is empty; at least one video"),
+        ([], "videos is empty"),
         (np.zeros((5, 3)), r"videos is one array of shape \(5, 3\); .* Put it in a list"),
         ([np.zeros((5, 3)), np.zeros((5, 4))], "video 1 has 4 dimensions where 3 are expected"),
         ([np.zeros((5, 3)), np.zeros((0, 3))], r"video 1: empty, shape \(0, 3\); at least one row"),
@@ -242,7 +240,7 @@ def test_more_steps_than_frames(name: str) -> None:
         ([np.array([["a"]])], "video 0: values of type <U1, not numbers"),
     ],
 )
-def test_videos_that_make_no_sense(name: str, videos: Any, message: str) -> None:
+def test_invalid_videos_are_refused(name: str, videos: Any, message: str) -> None:
     with pytest.raises(FeatureError, match=message):
         METHODS[name](steps=2).fit(videos)
 
@@ -258,8 +256,8 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps=0; give a whole number from 1 up"),
-        ({"steps": 2.5}, "steps=2.5; give a whole number"),
+        ({"steps": 0}, "steps=0"),
+        ({"steps": 2.5}, "steps=2.5"),
         ({"rate": 0}, "rate=0 is not allowed; give a number above 0"),
         ({"rate": "fast"}, "rate='fast' is not allowed"),
         ({"seed": -1}, "seed=-1 is not allowed"),
@@ -269,7 +267,7 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
         ),
     ],
 )
-def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         METHODS[name](**settings).fit(make_videos())
 
@@ -306,7 +304,7 @@ class Own(Method):
         return np.ones((len(rows), self.count + 1))
 
 
-def test_a_segmenter_of_ones_own_that_is_wrong_is_told() -> None:
+def test_a_wrong_custom_segmenter_is_refused() -> None:
     with pytest.raises(
         OptionError,
         match=r"Own: probabilities of a video of 30 rows are \(30, 4\); they must be \(30, 3\)",

@@ -1,4 +1,4 @@
-"""The cut on real features."""
+"""Segmentation of real features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepcut.paper.cnc.procut import ProCut
 
 
 @pytest.mark.data
-def test_real_videos_are_cut_exactly_and_not_by_the_clock(shared_data: Path) -> None:
+def test_real_videos_are_segmented_exactly_and_not_uniformly(shared_data: Path) -> None:
     features = shared_data / "captaincook4d" / "features" / "omnivore"
     videos = [np.load(path, allow_pickle=False) for path in sorted(features.glob("12_*.npy"))[:5]]
     videos = [(video - video.mean(axis=0)).astype(np.float16) for video in videos]

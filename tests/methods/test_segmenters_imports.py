@@ -1,4 +1,4 @@
-"""Segmenters can be imported where compilers and solvers are absent."""
+"""Segmenters can be imported without compilers and solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows that look at no video."""
+"""The baselines that ignore the video."""
 
 from __future__ import annotations
 

@@ -18,5 +18,5 @@ def test_the_tables_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> 
     text = (ROOT / "benchmarks" / "reports" / "scale.md").read_text()
     assert script.fill(text, costs) == text
     assert script.fill(text, {**costs, "cpu_frame": 1.0}) != text
-    with pytest.raises(SystemExit, match="no place for plan"):
+    with pytest.raises(SystemExit, match="a mark for plan"):
         script.fill(text.replace("<!-- plan", "<!-- plans"), costs)

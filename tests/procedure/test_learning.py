@@ -98,8 +98,8 @@ def test_what_stands_in_the_way_is_said_before_the_work(
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"steps": 0}, "steps=0; give a whole number from 1 up"),
-        ({"steps": 2.5}, "steps=2.5; give a whole number"),
+        ({"steps": 0}, "steps=0"),
+        ({"steps": 2.5}, "steps=2.5"),
         ({"steps": 10_000}, r"steps=10000, but all videos together have \d+ sampled frames"),
         ({"method": "cnk"}, "method='cnk' is unknown; did you mean 'cnc'"),
         ({"restart": 1}, "setting='restart' is unknown; did you mean 'restarts'"),
@@ -126,7 +126,7 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({"method": "json:decoder"}, "method=.json:decoder. has no fit, predict"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
         ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
-        ({**PAPER, "train": "x"}, "train='x'; give settings by name"),
+        ({**PAPER, "train": "x"}, "train='x' is not a dict of settings"),
     ],
 )
 def test_settings_that_make_no_sense(

@@ -1,20 +1,20 @@
-"""Methods: how features become steps. Choose one by name, or hand over an object of a class derived from `Method`.
+"""Methods: from features to steps. Choose one by name, or pass an object derived from `Method`.
 
-    fit(features, constraints) -> self   learns from a list of arrays (T, d) or maps (T, C, h, w), one per video
+    fit(features, constraints) -> self   learn from (T, d) or maps (T, C, h, w) per video
     predict(features)                    (T,) per video: the step of each frame, -1 for background
-    settings(), state()                  JSON-able settings and arrays, from which
-    restore(settings, state)             builds it again
+    settings(), state()                  JSON-able settings, and arrays
+    restore(settings, state)             rebuild the method from them
 
-Every method has these besides, with a default where a class has no better way:
+These have a default that a class may override:
 
-    probabilities(features)              (T, K) per video, rows sum to 1: how much a frame belongs to each step
-    novelty(features)                    (T,) per video: 0 on a frame it knows well, more on one that resembles no step
-    embed(features)                      (T, D) per video: where the same step of different videos lies close
-    online()                             an object whose `push(row) -> (K,)` gives probabilities from the past alone
+    probabilities(features)              (T, K) per video: step probabilities, rows sum to 1
+    novelty(features)                    (T,) per video: 0 for a familiar frame, higher if unusual
+    embed(features)                      (T, D) per video: equal steps of different videos are close
+    online()                             object with `push(row) -> (K,)`, from the past only
 
-A class declares what else it can do: `chooses_steps` (K may be "auto" or a range) and `learns_from` (which parts of
-`stepcut.methods.constraints.Constraint`). After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K); where
-the method has them, `left_out_`, `choice_`, `chosen_` and `curve_`. See `stepcut.methods.method.Method`.
+A class declares `chooses_steps` (K may be "auto" or a range) and `learns_from` (parts of
+`stepcut.methods.constraints.Constraint`). After `fit`: `labels_` (a list of (T,) step numbers) and
+`steps_` (K); some methods also have `left_out_`, `choice_`, `chosen_` and `curve_`.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ METHODS: Mapping[str, Any] = Lazy(
         **WING["method"],
     }
 )
-"""The methods by name, each imported when it is asked for: ours, then those of the paper."""
+"""All methods by name, imported on first use."""
 
 __all__ = [
     "BACKGROUND",

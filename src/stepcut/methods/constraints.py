@@ -1,11 +1,11 @@
-"""Constraints: what is known about the steps of one video, per row of its features, whoever said it.
+"""Constraints: annotations of one video, per row of its features.
 
-A method that learns from people receives one `Constraint` (or None) per video:
+A method that learns from annotations receives one `Constraint` (or None) per video:
 
-    labels      (T,) step numbers; -1 is background, -2 is open
-    clicks      (row, step) pairs: the step holds at this row
-    complete    whether every occurrence of a step was clicked: then, between two neighbouring clicks of steps a
-                and b, only a, background and b may occur, in this order
+    labels      (T,) step numbers; -1 is background, -2 is not annotated
+    clicks      (row, step) pairs: the step is active at this row
+    complete    whether every occurrence of a step has a click: then, between neighbouring clicks of
+                steps a and b, only a, background and b may occur, in this order
     transcript  the steps of the video in order, without times
 """
 
@@ -16,28 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 OPEN = -2
-"""In labels: this row is not annotated."""
+"""Label of a row that is not annotated."""
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """The steps of a video in order, without times; background may come between any two."""
+    """The steps of a video in order, without times; background may occur between any two."""
 
     steps: tuple[int, ...]
     optional: frozenset[int] = frozenset()
-    """Places in `steps` that a video may leave out."""
+    """Places in `steps` that a video may omit."""
     anytime: frozenset[int] = frozenset()
-    """Steps (not places) that may occur at any time, beside those in order."""
+    """Steps (not places) that may also occur at any time."""
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """What is known about one video of T rows."""
+    """Annotations of one video of T rows."""
 
     labels: NDArray[np.int64] | None = None
-    """(T,): a step, -1 for background, -2 for open; None is open everywhere."""
+    """(T,): a step, -1 for background, -2 for not annotated; None: nothing is annotated."""
     clicks: tuple[tuple[int, int], ...] = ()
-    """(row, step), by row."""
+    """(row, step), sorted by row."""
     complete: bool = True
     """Whether `clicks` has one click for every occurrence of a step."""
     transcript: Transcript | None = None
@@ -48,5 +48,5 @@ Constraints = Sequence[Constraint | None]
 
 
 def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constraint | None]:
-    """Labels (T,) of each video, or None, as constraints."""
+    """Convert labels (T,) of each video, or None, to constraints."""
     return [None if one is None else Constraint(labels=one) for one in labels]

@@ -1,4 +1,4 @@
-"""Hierarchy: one tree for all videos of which steps join when fewer are wanted, so that a person picks the grain."""
+"""Hierarchy: one tree for all videos that merges similar steps into fewer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,28 +18,34 @@ class Merge:
     """Two groups of steps become one."""
 
     a: tuple[int, ...]
-    """The steps of the one group."""
+    """Steps of the first group."""
     b: tuple[int, ...]
-    """The steps of the other."""
+    """Steps of the second group."""
     cost: float
-    """How much it costs, as a share of all that distinguishes the steps."""
+    """Cost, as a share of the total distance between steps."""
     count: int
-    """How many groups there are afterwards."""
+    """Number of groups after the merge."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The merges from all steps to one, the cheapest first, one tree for all videos."""
+    """The merges from all steps to one, cheapest first."""
 
     steps: tuple[str, ...]
-    """The names of the steps."""
+    """Names of the steps."""
     merges: tuple[Merge, ...]
     """From K - 1 groups to one."""
     split: int | None = None
-    """The step that would part in two if there were one more, where that is known."""
+    """The step that splits in two if there is one more, if it is known."""
 
     def groups(self, count: int) -> list[tuple[int, ...]]:
-        """The steps in `count` groups, by their first step."""
+        """Return the steps in `count` groups, sorted by their first step.
+
+        Raises
+        ------
+        OptionError
+            `count` is not between 1 and the number of steps.
+        """
         check_number("count", count, 1, len(self.steps), whole=True)
         groups: set[tuple[int, ...]] = {(step,) for step in range(len(self.steps))}
         for merge in self.merges[: len(self.steps) - count]:
@@ -47,19 +53,27 @@ class Hierarchy:
         return sorted(groups)
 
     def labels(self, labels: Labels, count: int) -> Labels:
-        """Step numbers (T,) as the numbers of `count` groups; -1 stays."""
+        """Convert step numbers (T,) to numbers of `count` groups; -1 stays.
+
+        Raises
+        ------
+        OptionError
+            A label is not a step, or `count` is out of range.
+        """
         labels = np.asarray(labels)
         if labels.size and not -1 <= labels.min() <= labels.max() < len(self.steps):
             wrong = labels[(labels < -1) | (labels >= len(self.steps))][0]
             last = len(self.steps) - 1
-            raise OptionError(f"labels has step {wrong}; steps go from 0 to {last}, -1 is none.")
+            raise OptionError(
+                f"labels contains step {wrong}; steps are 0 to {last}, or -1 for none."
+            )
         number = np.full(len(self.steps) + 1, -1, dtype=np.int64)
         for place, group in enumerate(self.groups(count)):
             number[list(group)] = place
         return number[labels]
 
     def to_json(self) -> dict[str, Any]:
-        """Names and merges, for the viewer and the report."""
+        """Return names and merges as a JSON-able dict."""
         merges = [
             {"a": list(m.a), "b": list(m.b), "cost": m.cost, "count": m.count} for m in self.merges
         ]
@@ -67,14 +81,14 @@ class Hierarchy:
 
     @classmethod
     def from_json(cls, record: dict[str, Any], steps: Sequence[str]) -> Self:
-        """What `to_json` wrote, with the names that the `steps` have now."""
+        """Rebuild a hierarchy from `to_json`, with the current names of the `steps`."""
         merges = [
             Merge(tuple(m["a"]), tuple(m["b"]), m["cost"], m["count"]) for m in record["merges"]
         ]
         return cls(tuple(steps), tuple(merges), record["split"])
 
     def __str__(self) -> str:
-        """What would part with one step more, and a line for every merge."""
+        """One line per merge, and the step that would split next."""
         name = [
             ", ".join(self.steps[step] for step in group)
             for merge in self.merges
@@ -86,13 +100,13 @@ class Hierarchy:
         ]
         if self.split is not None:
             lines.insert(
-                0, f"{len(self.steps) + 1:3d} steps: ({self.steps[self.split]}) would part in two"
+                0, f"{len(self.steps) + 1:3d} steps: ({self.steps[self.split]}) splits in two"
             )
         return "\n".join(lines) or "1 step"
 
 
 def find_split(labels: Sequence[Labels], finer: Sequence[Labels], count: int) -> int:
-    """Of `count` steps, the one that parts most evenly in a finer segmentation of the same videos."""
+    """Of `count` steps, return the one that splits most evenly in a finer segmentation."""
     coarse, fine = np.concatenate(labels), np.concatenate(finer)
     both = (coarse >= 0) & (fine >= 0)
     counts = np.zeros((count, max(int(fine.max(initial=0)) + 1, 2)))
@@ -104,17 +118,18 @@ def find_split(labels: Sequence[Labels], finer: Sequence[Labels], count: int) ->
 def build_hierarchy(
     embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]
 ) -> Hierarchy:
-    """Join `steps` one pair after the other: those that look alike and follow each other in all videos, by `labels`
-    (T,) and `embeddings` (T, d), first.
+    """Merge `steps` pair by pair: first those that look alike and follow each other.
 
-    The cost of joining groups a and b is Ward's,  n_a n_b / (n_a + n_b) |m_a - m_b|^2,  with n the videos that show the
-    step and m its mean, every video counting once, over the share of the transitions of the one that has fewer
-    which are between them (plus one half): two phases of one step follow each other in every video.
+    `labels` (T,) and `embeddings` (T, d) per video. The cost of merging groups a and b is Ward's,
+    n_a n_b / (n_a + n_b) |m_a - m_b|^2,  with n the videos that contain the step and m its mean,
+    where every video counts once. It is divided by 1/2 plus the share of transitions between the
+    two groups, relative to the group with fewer: phases of one step follow each other in every
+    video.
     """
     count = len(steps)
     sums, shown = step_sums(embeddings, labels, count)
     follow = np.zeros((count, count))
-    for done in (cut[cut >= 0] for cut in labels):
+    for done in (numbers[numbers >= 0] for numbers in labels):
         np.add.at(follow, (done[:-1], done[1:]), 1)
     np.fill_diagonal(follow, 0)
     follow += follow.T.copy()

@@ -1,4 +1,4 @@
-"""What learning leaves beside the steps: the loss curve, how the number of steps was chosen, what is left out."""
+"""Results of learning beside the steps: loss curve, choice of K, held-out predictions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,38 +14,38 @@ from stepcut.methods.inputs import Array, Labels
 
 @dataclass
 class Curve:
-    """The loss after every iteration of training, for methods that train."""
+    """The loss after every training iteration."""
 
     names: tuple[str, ...] = ()
-    """The loss and its parts."""
+    """The loss and its terms."""
     values: list[list[float]] = field(default_factory=list)
-    """A row per iteration, a column per name."""
+    """One row per iteration, one column per name."""
 
     def csv(self) -> str:
-        """A row per iteration: its number, then the loss and its parts."""
+        """Return CSV: the number of the iteration, then the loss and its terms."""
         head, rows = ["iteration", *self.names], enumerate(self.values, start=1)
         return "".join(
             ",".join(line) + "\n" for line in [head, *([str(n), *map(str, row)] for n, row in rows)]
         )
 
     def save(self, path: AnyPath) -> None:
-        """Write it as CSV to `path`, whole or not at all."""
+        """Write the curve as CSV to `path`, atomically."""
         write_text(path, self.csv())
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a number of steps was chosen."""
+    """How the number of steps was chosen."""
 
     count: int
-    """The number chosen."""
+    """The chosen number."""
     candidates: NDArray[np.float64]
-    """(n, 2): every number tried and its score; the highest was chosen."""
+    """(n, 2): every candidate and its score; the highest wins."""
     reason: str
-    """The choice in words."""
+    """The reason, in one sentence."""
 
     def state(self) -> dict[str, Array]:
-        """As arrays, for a method's `state`."""
+        """Return the choice as arrays, for the `state` of a method."""
         return {
             "choice": self.candidates,
             "choice.reason": np.frombuffer(self.reason.encode(), dtype=np.uint8),
@@ -53,7 +53,7 @@ class Choice:
 
     @classmethod
     def restore(cls, count: int, state: Mapping[str, Array]) -> Self | None:
-        """The choice of `count` steps that a method's `state` holds; version 0.1.0 kept other scores and no reason."""
+        """Rebuild the choice of `count` steps from the `state` of a method."""
         candidates = state.get("choice", np.zeros((0, 2)))
         if not len(candidates):
             return None
@@ -66,24 +66,24 @@ class Choice:
 
 
 class LeftOut(NamedTuple):
-    """What is seen in the videos learned from, in each as if it were new."""
+    """Held-out predictions: each training video as if it were new."""
 
     labels: list[Labels]
-    """The step of each row, (T,) per video."""
+    """Step of each row, (T,) per video."""
     probabilities: list[NDArray[np.float64]]
     """(T, K) per video."""
     novelty: list[NDArray[np.float64]]
     """(T,) per video."""
     looks: list[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
-    """Its embedding (T, p) and the centres of the steps (K, p), per video, where the method knows them."""
+    """Embedding (T, p) and step centres (K, p) per video, if the method has them."""
     embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
-    """embed(without, place, kept): the embedding (T, p) of all rows, or those kept, of the video at a place, by what
-    was learned without the videos of a group, where the method knows it."""
+    """embed(without, place, kept): the embedding (T, p) of the `kept` rows, or all, of the video at
+    `place`, learned without the videos of group `without`; None if the method has none."""
     groups: list[int] | None = None
-    """The group that each video was left out with, where the method knows it."""
+    """The group that each video was held out with, if the method has groups."""
 
     def of(self, places: Sequence[int]) -> "LeftOut":
-        """The same for the videos at some places, which are counted from 0 then."""
+        """Select the videos at `places`, which are renumbered from 0."""
         embed = self.embed
         return LeftOut(
             [self.labels[place] for place in places],

@@ -1,4 +1,4 @@
-"""The contract of every method: features in, steps out. Ours and a user's own derive from `Method`."""
+"""The contract of every method: features in, steps out."""
 
 import warnings
 from collections import deque
@@ -36,39 +36,39 @@ from stepcut.methods.learned import Choice, Curve, LeftOut
 from stepcut.progress import Hook, silent
 
 NEEDED = ("fit", "predict", "settings", "state", "restore")
-"""What no method can do without; everything else of `Method` has a default."""
+"""Required methods; everything else in `Method` has a default."""
 
 
 class Online(Protocol):
-    """Memberships from the past alone: what guidance listens to."""
+    """Step probabilities from the past only, for guidance."""
 
     def push(self, row: Array) -> NDArray[np.float64]:
-        """Take the next feature row; give its probabilities (K,)."""
+        """Take the next feature row; return its probabilities (K,)."""
 
 
 @dataclass(eq=False, repr=False)
 class Method:
     """From features to steps. Derive from it, and write `learn` and one of `shares` and `segment`.
 
-    Everything else follows from these: a method with a better way (probabilities, novelty, an online form, an
-    embedding) writes that verb itself. `__init__` only stores settings; what is learned has a name that ends in `_`.
-    The arrays among it are saved.
+    Everything else follows from these. Override probabilities, novelty, the online form or the
+    embedding if a better way exists. `__init__` only stores settings; learned attributes end in
+    `_`, and their arrays are saved.
 
     Parameters
     ----------
     steps
-        How many steps; a method that sets `chooses_steps` also takes "auto" or (fewest, most).
+        Number of steps; with `chooses_steps`, also "auto" or (fewest, most).
     rate
-        Rows of the features per second.
+        Feature rows per second.
     seed
-        Of random draws: same seed, same steps.
+        Seed of random draws: the same seed gives the same steps.
 
     Attributes
     ----------
     labels_
-        The step of each row, (T,) per video that was learned from; -1 is background.
+        Step of each row, (T,) per training video; -1 is background.
     steps_
-        How many steps were learned.
+        Number of learned steps.
 
     Examples
     --------
@@ -82,9 +82,10 @@ class Method:
     chooses_steps: ClassVar[bool] = False
     """Whether `steps` may be "auto" or a range."""
     learns_from: ClassVar[frozenset[str]] = frozenset()
-    """What of a `Constraint` it learns from: labels, clicks, transcript."""
+    """The parts of a `Constraint` that it learns from: labels, clicks, transcript."""
     orders_by_mean: ClassVar[bool] = False
-    """Whether orders follow the mean time of each step, as in the paper, also where steps are repeated."""
+    """Whether orders follow the mean time of each step, as in the paper, also for repeated steps.
+    """
 
     steps: StepCount = 7
     rate: float | Fraction = limited(1.0, 0, above=True)
@@ -96,23 +97,25 @@ class Method:
             _warn_of_memberships(cls)
             cls.probabilities = vars(cls)["memberships"]  # type: ignore[method-assign]
 
-    # ------------------------------------------------------------------ what a method of one's own writes
+    # ------------------------------------------------------------------ for custom methods
 
     def learn(self, videos: list[Array]) -> None:
-        """Learn from `videos`, (T, d) each, checked and in an order that does not depend on how they were given."""
+        """Learn from `videos`, (T, d) each, validated and in canonical order."""
 
     def shares(self, rows: Array) -> Array:
-        """How much each row (T, d) of one video belongs to each step: (T, K), rows sum to 1."""
+        """Return the step probabilities of one video (T, d): (T, K), rows sum to 1."""
         if type(self).segment is Method.segment:
-            raise OptionError(f"{type(self).__name__} has neither shares nor segment; write one.")
+            raise OptionError(
+                f"{type(self).__name__} has neither shares nor segment; implement one."
+            )
         return one_hot(self.segment(rows), self.count)
 
     def segment(self, rows: Array) -> Labels:
-        """The step of each row (T, d) of one video: (T,), -1 for background. The most likely, the lowest on a tie."""
+        """Return the step of each row (T, d) of one video: (T,), -1 for background."""
         shares = check_shares(self.shares(rows), len(rows), self.count, self)
         return np.asarray(shares.argmax(axis=1))
 
-    # ------------------------------------------------------------------ what everybody calls
+    # ------------------------------------------------------------------ public interface
 
     def fit(
         self,
@@ -128,119 +131,128 @@ class Method:
         features
             (T, d) or (T, C, h, w) per video.
         constraints
-            What people said about each video; see `stepcut.methods.constraints`.
+            Annotations of each video; see `stepcut.methods.constraints`.
         progress
-            Hears how far the work is.
+            Hook for progress.
         checkpoint
-            A file where long training keeps its state, so that it resumes.
+            File that stores the state of long training, so that it resumes.
+
+        Returns
+        -------
+        Method
+            The method itself.
 
         Raises
         ------
         OptionError
             A setting is wrong, or the method does not learn from constraints.
+        FeatureError
+            The arrays have the wrong shape or contain NaN.
         """
-        del progress, checkpoint  # for methods that take long
+        del progress, checkpoint  # for slow methods
         self.check_settings(constraints)
         videos = _vectors(check_videos(features, kinds=(2, 4)))
         frames = sum(len(rows) for rows in videos)
         if self.count > frames:
             raise OptionError(
-                f"steps={self.count} is more than the {frames} frames given; allowed is 1 to {frames}. "
-                "Ask for fewer steps or give more frames."
+                f"steps={self.count} is more than the {frames} frames. Use fewer steps or more "
+                "frames."
             )
-        # In an order of their own, so that the order in which they come cannot matter.
+        # Sorted, so that the order of the input does not matter.
         self.learn(sorted(videos, key=fingerprint))
         self.steps_, self.dimension_ = self.count, videos[0].shape[1]
         self.labels_ = self.predict(videos)
         return self
 
     def predict(self, features: Videos) -> list[Labels]:
-        """The step of each frame, (T,) per video; -1 is background."""
-        return [np.asarray(self.segment(rows)).astype(np.int64) for rows in self._known(features)]
+        """Return the step of each frame, (T,) per video; -1 is background."""
+        return [np.asarray(self.segment(rows)).astype(np.int64) for rows in self._checked(features)]
 
     def probabilities(self, features: Videos) -> list[Array]:
-        """How much each frame belongs to each step, (T, K) per video; rows sum to 1."""
+        """Return the step probabilities of each frame, (T, K) per video; rows sum to 1."""
         return [
             check_shares(self.shares(rows), len(rows), self.steps_, self)
-            for rows in self._known(features)
+            for rows in self._checked(features)
         ]
 
     def novelty(self, features: Videos) -> list[NDArray[np.float64]]:
-        """0 on a frame that surely belongs to a step, more where it resembles none, (T,) per video."""
+        """Return 0 for a frame that fits a step, and more for an unusual one, (T,) per video."""
         return [
             np.maximum(1.0 - np.asarray(shares, dtype=np.float64).max(axis=1), 0.0)
             for shares in self.probabilities(features)
         ]
 
     def embed(self, features: Videos) -> list[NDArray[np.float32]]:
-        """Where the same step of different videos lies close, (T, D) per video: by default the features."""
+        """Embed each frame, so that equal steps are close, (T, D) per video: by default the
+        features."""
         return [np.asarray(rows, dtype=np.float32) for rows in _vectors(features)]
 
     def online(self) -> Online:
-        """Step probabilities frame by frame, from the past alone: the last two minutes taken as a video."""
+        """Return an object that computes probabilities frame by frame, from two minutes."""
         return Window(self)
 
     def start_from(self, other: Self, shown: Sequence[Labels] | None = None) -> None:
-        """Begin from what another has learned from the same videos, with the steps (T,) as they are `shown` by now."""
+        """Start from a method fitted to the same videos, with the current steps (T,) as `shown`."""
 
-    # ------------------------------------------------------------------ what only some learn
+    # ------------------------------------------------------------------ optional results
 
     @property
     def right_(self) -> float | None:
-        """The share of labelled rows that are found right where their video is left out."""
+        """Share of labelled rows that are correct when their video is held out."""
         return None
 
     @property
     def left_out_(self) -> LeftOut | None:
-        """What is seen in each video learned from as if it were new."""
+        """Predictions of each training video as if it were new."""
         return None
 
     @property
     def choice_(self) -> Choice | None:
-        """How the number of steps was chosen, where it was not given."""
+        """How the number of steps was chosen, if it was not set."""
         return None
 
     @property
     def chosen_(self) -> dict[str, Any] | None:
-        """Settings that were left open and chosen while learning, but for the number of steps."""
+        """Other settings that were chosen while learning."""
         return None
 
     @property
     def curve_(self) -> Curve | None:
-        """The loss of training, where there is training."""
+        """The training loss, if there is training."""
         return None
 
     # ------------------------------------------------------------------ settings and state
 
     @property
     def count(self) -> int:
-        """How many steps, for a method that is told the number."""
+        """Number of steps, for a method that does not choose it."""
         return as_whole_count(self.steps, type(self).__name__)
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
-        """Refuse wrong settings, and `constraints` that the method does not learn from. `__init__` only stores."""
+        """Refuse wrong settings, and `constraints` that the method does not learn from."""
         check_limits(self)
         as_step_count(self.steps) if self.chooses_steps else self.count
         for one in constraints or ():
             if wrong := [name for name in parts(one) if name not in self.learns_from]:
                 raise OptionError(
-                    f"method {type(self).__name__} does not learn from {wrong[0]}; the default method does."
+                    f"method {type(self).__name__} does not learn from {wrong[0]}; the default "
+                    "method does."
                 )
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings as the command line has them, `{"group.name": value}` among them, as `__init__` takes them."""
+        """Convert command-line settings, such as `{"group.name": 1}`, to constructor arguments."""
         return dict(settings)
 
     def settings(self) -> dict[str, Any]:
-        """What `__init__` was given, ready for JSON."""
+        """Return the constructor arguments, ready for JSON."""
         kept = plain_numbers(kept_settings(self)).items()
         return {
             name: float(value) if isinstance(value, Fraction) else value for name, value in kept
         }
 
     def state(self) -> dict[str, Array]:
-        """What was learned: the arrays whose names end in `_`, and the labels of the videos learned from."""
+        """Return what was learned: arrays whose names end in `_`, and the training labels."""
         check_fitted(self, "dimension_")
         arrays = {
             name: value
@@ -252,7 +264,7 @@ class Method:
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """The method as it was when `settings()` and `state()` were taken."""
+        """Rebuild the method from `settings()` and `state()`."""
         method = cls(**settings)
         labels = part(state, "labels.")
         vars(method).update(
@@ -266,8 +278,8 @@ class Method:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{type(self).__name__}({shown})"
 
-    def _known(self, features: Videos) -> list[Array]:
-        """Features of new videos, checked to be like those learned from."""
+    def _checked(self, features: Videos) -> list[Array]:
+        """Validate features of new videos against those learned from."""
         check_fitted(self, "dimension_")
         if not len(features):
             return []
@@ -275,12 +287,12 @@ class Method:
 
 
 def _vectors(videos: Videos) -> list[Array]:
-    """Maps as vectors, vectors as they are."""
+    """Convert maps to vectors; vectors stay."""
     return [as_vectors(rows) if rows.ndim == 4 else rows for rows in map(np.asarray, videos)]
 
 
 def adapt(method: Any) -> Method:
-    """The same `method`; one that does not derive from `Method` gets the defaults of what it lacks."""
+    """Add the defaults of `Method` to an object that does not derive from it."""
     if not isinstance(method, Method):
         if not hasattr(method, "probabilities") and hasattr(method, "memberships"):
             _warn_of_memberships(type(method))
@@ -298,15 +310,15 @@ def adapt(method: Any) -> Method:
 
 
 def parts(constraint: Constraint | None) -> list[str]:
-    """What a `constraint` says: labels, clicks, transcript."""
+    """Names of the parts that a `constraint` has: labels, clicks, transcript."""
     if constraint is None:
         return []
-    said = {
+    present = {
         "labels": constraint.labels is not None,
         "clicks": bool(constraint.clicks),
         "transcript": constraint.transcript is not None,
     }
-    return [name for name, given in said.items() if given]
+    return [name for name, there in present.items() if there]
 
 
 def _warn_of_memberships(kind: type) -> None:
@@ -318,17 +330,19 @@ def _warn_of_memberships(kind: type) -> None:
 
 
 def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:
-    """What a method sees in the videos that it was fitted to as if they were new, where it knows that: limits set by
-    videos that it was fitted to would be too low for new ones."""
+    """Return held-out predictions of the training videos if the method has them.
+
+    Limits from fitted videos are too low for new ones.
+    """
     if method.left_out_ is not None:
         return method.left_out_
     return LeftOut(method.labels_, method.probabilities(features), method.novelty(features))
 
 
 class Window:
-    """The online form of any method: the last rows are taken as a video, and its last frame is the answer.
+    """The online form of any method: segment the last rows as a video, and return its last frame.
 
-    Causal, because nothing later has been seen; constant in memory, because older rows are dropped.
+    It is causal, because it sees nothing later, and drops older rows, so memory is constant.
     """
 
     def __init__(self, method: Method, seconds: float = 120.0) -> None:
@@ -338,8 +352,8 @@ class Window:
         )
 
     def push(self, row: Array) -> NDArray[np.float64]:
-        """Take the next feature row; give its probabilities (K,)."""
+        """Take the next feature row; return its probabilities (K,)."""
         rows = check_rows([*self.rows, row], "the rows so far")[-(self.rows.maxlen or 1) :]
         last: NDArray[np.float64] = self.method.probabilities([rows])[0][-1]
-        self.rows.append(rows[-1].copy())  # only now: one that the method cannot take is forgotten
+        self.rows.append(rows[-1].copy())  # only if the method accepts it
         return last

@@ -1,1 +1,1 @@
-"""The ECCV 2022 paper and research on it: its method, its data sets, its experiments."""
+"""The ECCV 2022 paper and research on it: its method, data sets and experiments."""

@@ -1,4 +1,4 @@
-"""The rivals: k-means with a clock, subset selection against the plain greedy, ASOT against its formula."""
+"""Baselines: k-means with time, subset selection against plain greedy, ASOT against its formula."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stepcut.methods.baselines.asot import Asot, around, transport
 from stepcut.methods.baselines.kmeans import (
     KMeans,
     append_time,
-    clock_cost,
     find_means,
     smooth_embedding,
+    time_cost,
     time_order,
 )
 from stepcut.paper.cnc.subset import Subset, choose_subset
@@ -58,7 +58,7 @@ def test_subset_chooses_among_its_states() -> None:
     assert all(np.abs(means.centres_ - centre).sum(axis=1).min() < 1e-4 for centre in few.centres_)
 
 
-def test_the_clock_of_k_means_is_one_more_dimension() -> None:
+def test_the_time_prior_of_k_means_is_a_dimension() -> None:
     rows = np.ones((10, 3), dtype=np.float32)
     timed = append_time(rows, 2.0)
     np.testing.assert_allclose(timed[:, 3], 2 * (np.arange(10) + 0.5) / 10)
@@ -73,8 +73,8 @@ def test_the_clock_of_k_means_is_one_more_dimension() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(small, large, strict=True))
 
 
-def test_clock_cost() -> None:
-    cost = clock_cost(4, 2)
+def test_time_cost() -> None:
+    cost = time_cost(4, 2)
     np.testing.assert_allclose(cost[:, 0], [0.125, 0.125, 0.375, 0.625])
     np.testing.assert_allclose(cost, cost[::-1, ::-1])
 

@@ -1,4 +1,4 @@
-"""Tuning the backbone from the command line: learned, saved, loaded, and used on videos."""
+"""Tuning the backbone from the command line: learn, save, load, and use on videos."""
 
 from __future__ import annotations
 

@@ -135,24 +135,24 @@ def test_overwrite_gives_the_same_and_without_it_the_input_stays() -> None:
         ({"k": 2, "tolerance": -1}, "tolerance=-1 is not allowed"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         fuzzy_c_means(blobs(20), **settings)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(20), np.zeros(20), np.full(20, np.nan)])
-def test_weights_that_make_no_sense(weights: Any) -> None:
-    with pytest.raises(FeatureError, match="expected are 20 of at least 0, not all 0"):
+def test_invalid_weights_are_refused(weights: Any) -> None:
+    with pytest.raises(FeatureError, match="expected 20 numbers"):
         fuzzy_c_means(blobs(20), 2, weights=weights)
 
 
 def test_a_start_of_the_wrong_shape() -> None:
-    with pytest.raises(FeatureError, match=r"start has shape \(3, 5\); expected is \(2, 5\)"):
+    with pytest.raises(FeatureError, match=r"start has shape \(3, 5\); expected \(2, 5\)"):
         fuzzy_c_means(blobs(20), 2, start=blobs(3))
 
 
 def test_probabilities_around_centres_that_do_not_fit() -> None:
-    with pytest.raises(FeatureError, match=r"centres has shape \(3, 4\); expected is \(k, 5\)"):
+    with pytest.raises(FeatureError, match=r"centres has shape \(3, 4\); expected \(k, 5\)"):
         memberships(blobs(20), blobs(3)[:, :4])
     with pytest.raises(FeatureError, match="centres.*NaN"):
         memberships(blobs(20), np.full((3, 5), np.nan))

@@ -183,7 +183,7 @@ def test_costs_that_are_no_numbers(bad: float) -> None:
         unary[t, k] = bad
         with pytest.raises(
             FeatureError,
-            match="unary holds NaN, minus infinity, or a frame without any finite cost",
+            match="a frame without any finite cost",
         ):
             chain(unary, 1)
         with pytest.raises(FeatureError, match="alpha-expansion needs finite costs"):
@@ -195,33 +195,29 @@ def test_a_frame_with_every_step_forbidden() -> None:
         chain([[0, 0], [np.inf, np.inf], [0, 0]], 1)
 
 
-def test_shapes_that_make_no_sense() -> None:
-    with pytest.raises(
-        FeatureError, match=r"unary is float64 of shape \(3,\); expected is \(T, K\)"
-    ):
+def test_wrong_shapes_are_refused() -> None:
+    with pytest.raises(FeatureError, match=r"unary is float64 of shape \(3,\); expected \(T, K\)"):
         chain([1.0, 2.0, 3.0], 1)
     with pytest.raises(
-        FeatureError, match=r"weights has shape \(4,\); expected is one number or \(2,\)"
+        FeatureError, match=r"weights has shape \(4,\); expected one number or \(2,\)"
     ):
         chain(np.zeros((3, 2)), np.ones(4))
-    with pytest.raises(FeatureError, match=r"links join frames 0 to 9; there are frames 0 to 2"):
+    with pytest.raises(FeatureError, match=r"frames 0 to 9; frames are 0 to 2"):
         expand(np.zeros((3, 2)), [[0, 9]], [1])
-    with pytest.raises(FeatureError, match=r"links is int64 of shape \(2,\); expected is \(E, 2\)"):
+    with pytest.raises(FeatureError, match=r"links is int64 of shape \(2,\); expected \(E, 2\)"):
         energy(np.zeros((3, 2)), [0, 1], [1], [0, 0, 0])
-    with pytest.raises(FeatureError, match="expected are 3 whole numbers, 0 to 1"):
+    with pytest.raises(FeatureError, match="expected 3 integers from 0 to 1"):
         energy(np.zeros((3, 2)), [[0, 1]], [1], [0, 2, 0])
-    with pytest.raises(FeatureError, match="expected are 3 whole numbers"):
+    with pytest.raises(FeatureError, match="expected 3 integers"):
         energy(np.zeros((3, 2)), [[0, 1]], [1], [0.0, 1.0, 0.0])
     for start in ([0, 2, 0], [0, -1, 0], [0, 1], [0.0, 1.0, 0.0], "abc"):
-        with pytest.raises(
-            FeatureError, match="start has shape .*expected are 3 whole numbers, 0 to 1"
-        ):
+        with pytest.raises(FeatureError, match="start has shape .*expected 3 integers from 0 to 1"):
             expand(np.zeros((3, 2)), [[0, 1]], [1], start)
 
 
 @pytest.mark.parametrize("weight", [-0.1, np.nan])
 def test_weights_below_zero(weight: float) -> None:
-    with pytest.raises(OptionError, match="allowed are numbers of at least 0"):
+    with pytest.raises(OptionError, match="at least 0"):
         chain(np.zeros((3, 2)), weight)
-    with pytest.raises(OptionError, match="allowed are numbers of at least 0"):
+    with pytest.raises(OptionError, match="at least 0"):
         expand(np.zeros((3, 2)), [[0, 1]], [weight])

@@ -1,4 +1,4 @@
-"""The losses against loops written from the equations, their gradients, and what must not matter to them."""
+"""The losses against loops written from the equations; gradients and invariances."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_cidm_counts_time_in_frames_where_asked() -> None:
     assert float(far) == pytest.approx(2 * (4**2 + 1) * (2 - 1) / 4)
 
 
-def test_shapes_that_do_not_fit_are_told() -> None:
+def test_wrong_shapes_are_refused() -> None:
     u, t, d, _ = make()
     with pytest.raises(
         OptionError, match=r"embeddings has shape \(1, 7, 16\); .* at least 2 videos"

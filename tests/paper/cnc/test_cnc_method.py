@@ -1,4 +1,4 @@
-"""The paper's method as a whole: parts of one's own are kept and come back, settings reach where they belong."""
+"""The paper's method: custom parts are saved and restored, settings reach their parts."""
 
 from __future__ import annotations
 

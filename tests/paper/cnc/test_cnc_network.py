@@ -1,4 +1,4 @@
-"""The networks and what they see: frames drawn with their context, prepared vectors, the fast path beside the plain."""
+"""The networks: frames with context, prepared vectors, the fast path against the plain one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_channels_and_time_are_never_mixed() -> None:
 
 
 def test_other_channels_are_refused() -> None:
-    with pytest.raises(FeatureError, match="maps have 3 channels, the network was built for 8"):
+    with pytest.raises(FeatureError, match="maps have 3 channels.* 8"):
         MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(2, 3, 2, 5, 5))
 
 

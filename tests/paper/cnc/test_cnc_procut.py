@@ -1,4 +1,4 @@
-"""ProCut: seconds, not frames; steps shared by all videos, links by none."""
+"""ProCut: settings in seconds, steps shared by all videos, no links between videos."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_agrees_with_tslearn() -> None:
     np.testing.assert_allclose(gradient[0].numpy(), share, rtol=1e-7, atol=1e-12)
 
 
-def test_shapes_that_do_not_fit_are_told() -> None:
+def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(OptionError, match=r"cost has shape \(5, 7\); .* cost\[None\]"):
         soft_dtw(make()[0])
     with pytest.raises(OptionError, match="gamma=0 is not positive"):

@@ -1,4 +1,4 @@
-"""Subset selection: how many states the steps are chosen from."""
+"""Subset selection: the number of candidate states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from stepcut.paper.cnc.subset import Subset
 
 
-def test_there_are_ten_states_for_each_step_unless_it_is_said() -> None:
+def test_the_default_is_ten_states_per_step() -> None:
     rng = np.random.default_rng(0)
     videos = [rng.normal(size=(60, 4)).astype(np.float32) for _ in range(2)]
     plain, ten, five = (

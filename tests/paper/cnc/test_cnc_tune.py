@@ -1,4 +1,4 @@
-"""Training end to end: a backbone that learns, exact in parts, written down and built again."""
+"""End-to-end training: a trainable backbone, exact in chunks, saved and restored."""
 
 from __future__ import annotations
 
@@ -76,7 +76,5 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     )  # the backbone is described, and tuned weights are the state
     np.testing.assert_array_equal(again.transform(frames)[0], out[0])
     embedder.backbone = embedder.backbone_ = torch.nn.Flatten()
-    with pytest.raises(
-        OptionError, match="backbone=Flatten.* is of your own, which cannot be written down"
-    ):
+    with pytest.raises(OptionError, match="backbone=Flatten.* cannot be saved"):
         embedder.settings()

@@ -50,7 +50,7 @@ def test_check_says_exactly_what_is_missing(
     )
     assert "  known defect: Eggs: 6 lists of camera views were collapsed to 2 recordings.\n" in out
     assert "  missing: " in out
-    assert "the task 'tent' (Tent) is not in it." in out
+    assert "the task 'tent' (Tent) is missing." in out
     code, out, _ = run(capsys, "check", "captaincook4d", "--root", str(tmp_path))
     assert code == 1
     assert (
@@ -121,16 +121,19 @@ def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["info"], "data info: the name of a data set is needed. Choose from egoprocel, crosstask"),
+        (["info"], "data info needs the name of a data set: egoprocel, crosstask"),
         (["info", "egoprocl"], "data set='egoprocl' is unknown; did you mean 'egoprocel'?"),
-        (["stats", "egoprocel"], "data stats egoprocel: --root DIR is needed"),
+        (["stats", "egoprocel"], "data stats egoprocel needs --root DIR"),
         (["check", "egoprocel", "--root", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
-        (["stats", "procel", "--root", ".", "--view", "top"], "--view: procel has no such choice"),
+        (
+            ["stats", "procel", "--root", ".", "--view", "top"],
+            "--view: procel does not have this option",
+        ),
         (["stats", "procel", "--root", "."], ".: nothing to count."),
         (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
     ],
 )
-def test_mistakes_are_told_in_one_line(
+def test_errors_are_one_line(
     words: list[str], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, *words)

@@ -1,4 +1,4 @@
-"""The real annotations, where they are: the published statistics come out, and the defects are named."""
+"""The real annotations, if available: published statistics are reproduced, defects reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statistics of section 6, against a slow count by hand, and as table, CSV, LaTeX and plot."""
+"""The statistics against a slow count, and as table, CSV, LaTeX and plot."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_videos_without_length_or_timeline() -> None:
     assert table.rows[0] == ["t", 1, 1, None, 0.0, 0.0]
     assert table.notes == [
         "t: odd.",
-        "1 videos have no known length and are left out of the foreground and the hours.",
+        "1 videos have no known length; foreground and hours exclude them.",
     ]
     assert statistics([Task("t", [], ())], more=True).rows[0][3:] == [
         None,

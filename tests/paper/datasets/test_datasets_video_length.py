@@ -1,4 +1,4 @@
-"""Lengths and frame rates come from the video files themselves, where they are at hand."""
+"""Lengths and frame rates come from the video files, if available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof that the protocols are read rightly: published rows come out of the true annotations of EgoProceL."""
+"""Evidence for the protocols: EgoProceL annotations reproduce published rows."""
 
 from __future__ import annotations
 

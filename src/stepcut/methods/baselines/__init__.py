@@ -1,1 +1,1 @@
-"""The rows that every table has: random, uniform, one cluster, k-means, subset selection, smooth, ASOT."""
+"""Baselines of every table: random, uniform, one cluster, k-means, ASOT."""

@@ -1,11 +1,12 @@
-"""ASOT decoding (Xu and Gould, CVPR 2024): every video's frames are transported to the steps, smoothly in time.
+"""ASOT decoding (Xu and Gould, CVPR 2024): optimal transport of frames to steps, smooth in time.
 
-The plan P (T, K), rows sum to 1, starts even and follows, 25 times,
+The plan P (T, K), whose rows sum to 1, starts uniform and is updated 25 times:
 
-    G = a Cv (P/T) (1 - I) + (1 - a) C + eps log P + lam (log(K mean_t P) + 1),   P <- P exp(-step G), rows to 1
+    G = a Cv (P/T) (1 - I) + (1 - a) C + eps log P + lam (log(K mean_t P) + 1)
+    P <- P exp(-step G), rows normalized to 1
 
-with C = 1 - cosine between frame and step. Cv[i, j] = 1/r for frames 1 to r T apart joins them as links do in a graph
-cut; `lam` pulls towards steps of equal length, weakly, so rare steps survive and repeats cost nothing.
+with C = 1 - cosine between frame and step. Cv[i, j] = 1/r for frames 1 to r T apart links them as
+in a graph cut. `lam` weakly favours steps of equal length, so rare steps survive.
 """
 
 from dataclasses import dataclass, field
@@ -14,20 +15,30 @@ import numpy as np
 
 from stepcut.checks import limited
 from stepcut.methods.arithmetic import Floats, unit
-from stepcut.methods.baselines.kmeans import CentreMethod, clock_cost, find_means
+from stepcut.methods.baselines.kmeans import CentreMethod, find_means, time_cost
 from stepcut.methods.inputs import Array, Rows
 
 ITERATIONS = 25
 FIRST_STEP = 4.0
-"""The size of the first step in the exponent, from which the step size follows."""
+"""Size of the first update in the exponent; it determines the step size."""
 
 
 @dataclass(eq=False, repr=False)
 class Asot(CentreMethod):
-    """Optimal-transport decoding around k-means centres, on directions (frames of length 1).
+    """Optimal-transport decoding around k-means centres, on frames of length 1.
 
-    `radius`: how far links reach, as a share of the video; `alpha`: their weight against the cost; `entropy` (eps);
-    `balance` (lam): how strongly steps are drawn to equal length; `prior`: weight of the temporal prior, 0 is off.
+    Parameters
+    ----------
+    radius
+        Reach of the links, as a share of the video.
+    alpha
+        Weight of the links against the cost.
+    entropy
+        Weight of the entropy (eps).
+    balance
+        How strongly steps are drawn to equal length (lam).
+    prior
+        Weight of the temporal prior; 0 is off.
     """
 
     normalise: bool = field(default=True, init=False)
@@ -43,7 +54,7 @@ class Asot(CentreMethod):
     def shares(self, rows: Array) -> Rows:
         cost = 1 - self._prepare(rows) @ unit(self.centres_).T
         if self.prior > 0:
-            cost = cost + self.prior * clock_cost(*cost.shape)
+            cost = cost + self.prior * time_cost(*cost.shape)
         return transport(cost, self.radius, self.alpha, self.entropy, self.balance)
 
 
@@ -54,7 +65,7 @@ def transport(
     entropy: float = 0.07,
     balance: float = 0.1,
 ) -> Rows:
-    """The plan (T, K), rows sum to 1, that ASOT's iteration reaches from the costs (T, K)."""
+    """Run the ASOT iteration on costs (T, K); return the plan (T, K), whose rows sum to 1."""
     frames, steps = cost.shape
     reach = int(radius * frames)
     plan = np.full((frames, steps), 1 / steps)
@@ -65,9 +76,7 @@ def transport(
         gradient += balance * (np.log(np.maximum(steps * plan.mean(axis=0), 1e-300)) + 1)
         if reach > 0:
             near = around(plan, reach) / (radius * frames)
-            gradient += alpha * (
-                near.sum(axis=1, keepdims=True) - near
-            )  # times (1 - I): the share of other steps
+            gradient += alpha * (near.sum(axis=1, keepdims=True) - near)  # times (1 - I)
         if size == 0:
             size = FIRST_STEP / max(float(np.abs(gradient).max()), 1e-9)
         logs -= size * gradient
@@ -80,7 +89,7 @@ def transport(
 
 
 def around(plan: Floats, reach: int) -> Floats:
-    """The sum over frames 1 to `reach` away on either side, in O(T K): (T, K)."""
+    """Sum over frames 1 to `reach` away on either side, in O(T K): (T, K)."""
     frames = len(plan)
     sums = np.concatenate([np.zeros((1, plan.shape[1])), np.cumsum(plan, axis=0)])
     at = np.arange(frames)

@@ -1,9 +1,8 @@
-"""k-means over the frames of all videos ("HC" in the paper), the training-free row of every table, and what all that
-learn a centre per step share: rows prepared alike, steps in the order of time, a prior.
+"""k-means over the frames of all videos ("HC" in the paper), and what methods with centres share.
 
-The temporal prior: videos of one task tend to do the same steps at the same time; 0 is off. It has two forms, both a
-clock mixed into the features: a cost per frame and step once steps are numbered in time (`clock_cost`), and the time
-itself as one more dimension (`append_time`). The strongest single effect in this field: always compare with `uniform`.
+The temporal prior: videos of one task tend to do the same steps at the same time; 0 is off. It has
+two forms: a cost per frame and step (`time_cost`), and time as a further dimension (`append_time`).
+It is the strongest single effect in this field: always compare with `uniform`.
 """
 
 import copy
@@ -31,16 +30,16 @@ from stepcut.methods.inputs import Labels, Rows
 from stepcut.methods.method import Method
 
 SECONDS = 12.0
-"""Standard deviation of the Gaussian over time in the smooth embedding."""
+"""Standard deviation of the temporal Gaussian in the smooth embedding."""
 COMPONENTS = 32
 TIME = 1.5
-"""Weight of the normalised time in the smooth embedding, against rows of length 1."""
+"""Weight of normalized time in the smooth embedding, against rows of length 1."""
 
 
 def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
-    """The centres (k, d) that scikit-learn's k-means finds; fewer distinct frames than `k` give equal centres.
+    """Run k-means of scikit-learn: centres (k, d); too few distinct frames give equal centres.
 
-    In one thread: several add up their sums in any order, so that the same seed would not give the same numbers.
+    It runs in one thread: several threads sum in any order, so results would depend on timing.
     """
     from sklearn.cluster import KMeans as Solver
     from sklearn.exceptions import ConvergenceWarning
@@ -53,7 +52,7 @@ def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
 
 @cache
 def _threads() -> Any:
-    """What sets how many threads the libraries have that are loaded by now; to find them takes longer than k-means."""
+    """Thread controller of the loaded libraries, cached because finding them is slow."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -61,14 +60,14 @@ def _threads() -> Any:
 
 @dataclass(eq=False, repr=False)
 class CentreMethod(Method):
-    """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first, so only directions count."""
+    """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first."""
 
     normalise: bool = True
     prior: float = limited(0.0, 0)
 
     def learn(self, videos: list[NDArray[Any]]) -> None:
         self.centres_ = self._find_centres(videos)
-        # The numbers that clustering gives are arbitrary; time gives them a meaning, and the prior its order.
+        # Cluster numbers are arbitrary; sort them by time, which the prior needs.
         plain = copy.copy(self)
         plain.prior = 0.0
         self.centres_ = self.centres_[
@@ -77,29 +76,29 @@ class CentreMethod(Method):
 
     @abstractmethod
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
-        """A centre per step, in any order: (steps, d)."""
+        """Find one centre per step, in any order: (steps, d)."""
 
     def _prepare(self, rows: NDArray[Any]) -> Rows:
-        """The rows of one video as float32, of length 1 where asked for: a copy, ours to spoil."""
+        """A float32 copy of the rows, of length 1 if `normalise`."""
         return unit(rows) if self.normalise else rows.astype(np.float32)
 
     def _stack(self, videos: list[NDArray[Any]]) -> Rows:
-        """All frames of all videos, prepared: one array that is ours to spoil."""
+        """Prepared frames of all videos, as one new array."""
         return np.concatenate([self._prepare(rows) for rows in videos])
 
 
 @dataclass(eq=False, repr=False)
 class KMeans(CentreMethod):
-    """k-means, the best of `restarts` starts; every frame goes to its nearest centre.
+    """k-means, the best of `restarts` starts; every frame gets its nearest centre.
 
-    `prior` appends the normalised time, times `prior` and the RMS length of a frame, as one more dimension; 0 is off.
-    Memberships are those of fuzzy c-means around the same centres.
+    `prior` appends normalized time as a dimension, times `prior` and the RMS length of a frame; 0
+    is off. Probabilities are the memberships of fuzzy c-means around the centres.
     """
 
     restarts: int = limited(10, 1, 10_000, whole=True)
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
-        """Learns the weight of time on the way."""
+        """Also learns the weight of time."""
         self.clock_ = np.zeros(())
         if self.prior > 0:
             plain = super()._prepare
@@ -116,25 +115,25 @@ class KMeans(CentreMethod):
         return append_time(prepared, float(self.clock_)) if self.clock_ > 0 else prepared
 
     def shares(self, rows: NDArray[Any]) -> Rows:
-        # Around the middle of the centres: far from the origin, float32 would lose what tells frames apart.
+        # Relative to the mean centre: far from the origin, float32 loses differences.
         middle = self.centres_.mean(axis=0)
         apart = squared_distances(self._prepare(rows) - middle, self.centres_ - middle)
         return fuzzy_shares(apart.T, FUZZIFIER).T
 
 
-def clock_cost(frames: int, steps: int) -> NDArray[np.float64]:
-    """|i/T - k/K|, taken at the middle of frame i and of step k: (T, K), to be weighted and added to a cost."""
+def time_cost(frames: int, steps: int) -> NDArray[np.float64]:
+    """|i/T - k/K| at the middle of frame i and step k: (T, K), to add to a cost."""
     return np.abs(normalised_times(frames)[:, None] - normalised_times(steps))
 
 
 def append_time(rows: Rows, weight: float) -> Rows:
-    """The rows with `weight` times the normalised time as one more dimension: (T, d + 1)."""
+    """Append `weight` times the normalized time as a dimension: (T, d + 1)."""
     clock = weight * normalised_times(len(rows))[:, None]
     return np.concatenate([rows, clock.astype(np.float32)], axis=1)
 
 
 def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
-    """The steps sorted by the mean normalised time of their frames over all videos; steps without a frame come last."""
+    """Sort steps by the mean normalized time of their frames; steps without a frame come last."""
     times = np.concatenate([normalised_times(len(video)) for video in labels])
     joined: NDArray[Any] = np.concatenate(labels)
     count = np.bincount(joined, minlength=steps)
@@ -145,10 +144,10 @@ def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
 def smooth_embedding(
     features: Sequence[NDArray[Any]], rate: float = 1.0
 ) -> list[NDArray[np.float32]]:
-    """The features of all videos of a task, (T, d) each at `rate` rows a second, as (T, 33) rows for k-means.
+    """Embed the features of all videos of a task, (T, d) each, as (T, 33) rows for k-means.
 
-    Each video is centred and smoothed over time; 32 components of length 1, and the time. k-means takes them as they
-    are (`normalise=False`).
+    Each video is centred and smoothed over time: 32 components of length 1, and the time. Use
+    k-means with `normalise=False`.
     """
     from scipy.ndimage import gaussian_filter1d
 

@@ -1,4 +1,4 @@
-"""The three rows of every table that look at no video: random, uniform, one cluster."""
+"""The three baselines that ignore the video: random, uniform, one cluster."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from stepcut.methods.method import Method
 
 
 class Random(Method):
-    """Every frame gets a random step, all steps equally likely.
+    """Every frame gets a random step; all steps are equally likely.
 
-    The seed and the video's own content decide, so a video gets the same labels wherever it stands in the list.
+    The seed and the content of the video decide, so its position in the list does not matter.
     """
 
     def segment(self, rows: Array) -> Labels:
@@ -19,7 +19,7 @@ class Random(Method):
 
 
 class Uniform(Method):
-    """Every video is cut into `steps` parts of equal length: what needs no video must be beaten."""
+    """Split every video into `steps` segments of equal length: the baseline to beat."""
 
     def segment(self, rows: Array) -> Labels:
         return equal_parts(len(rows), self.count)

@@ -1,2 +1,1 @@
-"""Correspond and Cut, the paper whole: losses, soft-DTW, embedder, training, fuzzy c-means, graph
-cut, ProCut."""
+"""Correspond and Cut, the method of the paper."""

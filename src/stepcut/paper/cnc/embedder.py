@@ -1,5 +1,4 @@
-"""Embedder: learn, from features alone, an embedding in which the same step of different videos
-lies close together."""
+"""The embedder: learn an embedding in which the same step of different videos is close."""
 
 import copy
 import hashlib
@@ -45,8 +44,7 @@ from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask
-(B, T)."""
+"""A custom loss: a function of embeddings (B, T, d), times (B, T), durations (B,), mask (B, T)."""
 
 PAPERS: dict[str, Any] = {
     "learning_rate": 1e-4,
@@ -55,22 +53,38 @@ PAPERS: dict[str, Any] = {
     "patience": 500,
     "hidden": 256,
 }
-"""What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone
-that learns."""
+"""Defaults of settings left at None, for maps and frames: the values of the paper."""
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
-"""The same for vectors; benchmarks/reports/embedder.md says which data chose them."""
+"""Defaults of settings left at None, for vectors."""
 
 FILMED = 30.0
-"""Frames a second of the paper's videos, in which `gamma_time="frames"` counts."""
+"""Frame rate of the paper's videos, for `gamma_time="frames"`."""
 
 
 @dataclass
 class Embedder:
-    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos,
-    `transform`.
+    """Learn an embedding from the features of several videos of one task, without labels.
 
-    No label is read. Same seed, same numbers on one machine.
+    The same seed gives the same numbers on one machine.
 
+    Parameters
+    ----------
+    loss
+        `tc3i`, `tcc`, `lav`, `lav+tcc`, or a custom function.
+    rate
+        Feature rows per second.
+    seed
+        Seed of the initial weights and of the sampled frames.
+    network, training, losses
+        Groups of settings; `Embedder.of` takes all settings as keywords.
+    backbone
+        With `network.tune_backbone`: a module from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, or
+        the settings of a network: `{"backbone": "resnet50", "weights": FILE}`.
+    device
+        `cpu` or `cuda`. None uses the GPU if there is one.
+
+    Examples
+    --------
     >>> features = [np.random.default_rng(i).normal(size=(40, 8)) for i in range(3)]
     >>> embedder = Embedder(network=Network(dim=4), training=Training(iterations=5))
     >>> embedder.fit(features).transform(features)[0].shape
@@ -78,23 +92,17 @@ class Embedder:
     """
 
     loss: str | Loss = "tc3i"
-    """tc3i, tcc, lav, lav+tcc, or a function of your own."""
     rate: float | Fraction = limited(1.0, 0, above=True)
-    """Rows of the features per second."""
     seed: int = limited(0, 0, SEEDS, whole=True)
     network: Network = field(default_factory=Network)
     training: Training = field(default_factory=Training)
     losses: Losses = field(default_factory=Losses)
     backbone: nn.Module | Mapping[str, Any] | None = None
-    """With `network.tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`; a module,
-    such as `tune.TunableBackbone`, or the settings of one of stepcut's networks, {"backbone":
-    "resnet50", "weights": FILE}."""
     device: str | None = None
-    """`cpu` or `cuda`; None takes the GPU if there is one."""
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
-        """An embedder from plain settings, each put into its group.
+        """Make an embedder from keyword settings, sorted into their groups.
 
         >>> Embedder.of(loss="tcc", dim=8, frames=16).training.frames
         16
@@ -107,15 +115,34 @@ class Embedder:
         progress: Hook = silent,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Learn from a list of `(T, d)` vectors or `(T, C, h, w)` maps, one per video.
+        """Train on the features of at least two videos of one task.
 
-        With `checkpoint`, an interrupted run goes on where it stopped when called again.
+        Parameters
+        ----------
+        features
+            Vectors `(T, d)` or maps `(T, C, h, w)`, one array per video.
+        progress
+            Called after every iteration.
+        checkpoint
+            File that stores the state of training; the same call resumes an interrupted run.
+
+        Returns
+        -------
+        Embedder
+            The embedder itself.
+
+        Raises
+        ------
+        OptionError
+            A setting is not allowed, or there are fewer than two videos.
+        FeatureError
+            The arrays have the wrong shape or contain NaN.
         """
         features = self._check(features)
         device = find_device(self.device)
         tuned = self.network.tune_backbone
         self.kind_ = "frames" if tuned else "maps" if features[0].ndim == 4 else "vectors"
-        self._known: dict[Any, NDArray[np.float32]] = {}
+        self._embedded: dict[Any, NDArray[np.float32]] = {}
         self.shape_: dict[str, int] = {"row": features[0].shape[1]}
         if isinstance(self.backbone, Mapping):
             self.backbone_: nn.Module | None = load_tunable(self.backbone)
@@ -134,8 +161,7 @@ class Embedder:
             rows = put_together([network.store(video, device) for video in features], device)
             lengths = [len(video) for video in features]
             embed = partial(self._embed, network, rows, device)
-            # In a video of one minute ten seconds hold more than one step, and C-IDM would join
-            # them.
+            # Ten seconds of a one-minute video span several steps, which C-IDM would join.
             rate = float(self.rate)
             window = self.losses.window or max(
                 min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate
@@ -155,10 +181,8 @@ class Embedder:
                 network, sample, measure, plan, self.seed, run, progress, checkpoint
             )
         self.network_ = network
-        if (
-            self.kind_ == "frames"
-        ):  # learning asks for them several times, and a backbone takes long
-            self._known = {fingerprint(video): self._embed_video(video) for video in features}
+        if self.kind_ == "frames":  # running the backbone again takes long
+            self._embedded = {fingerprint(video): self._embed_video(video) for video in features}
         return self
 
     def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
@@ -166,9 +190,9 @@ class Embedder:
         self._learned()
         kinds = (2 if self.kind_ == "vectors" else 4,)
         videos = check_videos(features, self.shape_["row"], kinds)
-        names = [fingerprint(video) if self._known else None for video in videos]
+        names = [fingerprint(video) if self._embedded else None for video in videos]
         return [
-            self._known[name] if name in self._known else self._embed_video(video)
+            self._embedded[name] if name in self._embedded else self._embed_video(video)
             for name, video in zip(names, videos, strict=True)
         ]
 
@@ -185,55 +209,52 @@ class Embedder:
         return embedded
 
     def settings(self) -> dict[str, Any]:
-        """All settings, and what shape of features was learned, ready for JSON."""
+        """Return all settings and the shape of the features, ready for JSON."""
         self._learned()
-        given: dict[str, Any] = {"loss": self.loss, "seed": self.seed, **spread(self._groups())}
-        given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
+        saved: dict[str, Any] = {"loss": self.loss, "seed": self.seed, **spread(self._groups())}
+        saved["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
         if isinstance(self.backbone_, TunableBackbone):
-            given["backbone"] = self.backbone_.settings()  # its weights are in the state
-        own = [] if isinstance(self.loss, str) else [f"loss={self.loss!r}"]
-        own += (
-            [] if self.backbone_ is None or "backbone" in given else [f"backbone={self.backbone!r}"]
-        )
-        if own:
+            saved["backbone"] = self.backbone_.settings()  # the weights are in state()
+        custom = [] if isinstance(self.loss, str) else [f"loss={self.loss!r}"]
+        if self.backbone_ is not None and "backbone" not in saved:
+            custom.append(f"backbone={self.backbone!r}")
+        if custom:
             raise OptionError(
-                f"{own[0]} is of your own, which cannot be written down. To save the embedder, "
-                "choose a loss from "
-                f"{', '.join(LOSSES)}, and tune stepcut.paper.cnc.tune.TunableBackbone(graph)."
+                f"{custom[0]} is custom code, which cannot be saved. Choose a loss from "
+                f"{', '.join(LOSSES)}; tune a stepcut.paper.cnc.tune.TunableBackbone(graph)."
             )
-        return {**given, "kind": self.kind_, "shape": self.shape_}
+        return {**saved, "kind": self.kind_, "shape": self.shape_}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The learned arrays by name."""
+        """Return the learned arrays by name."""
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
-        """The embedder that gave these `settings()` and this `state()`."""
-        given = dict(settings)
-        kind, shape, about = given.pop("kind"), given.pop("shape"), given.pop("backbone", None)
+        """Rebuild an embedder from its `settings()` and `state()`."""
+        saved = dict(settings)
+        kind, shape, about = saved.pop("kind"), saved.pop("shape"), saved.pop("backbone", None)
         backbone = None if about is None else TunableBackbone.restore(about)
-        self = cls.of(**{**given, "rate": fraction_of(str(given["rate"])), "backbone": backbone})
+        self = cls.of(**{**saved, "rate": fraction_of(str(saved["rate"])), "backbone": backbone})
         self.kind_, self.shape_, self.backbone_ = kind, shape, backbone
         network = self._build()
         network.load_state_dict(
             {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
         )
-        self.network_, self._known = network.to(find_device(self.device)).eval(), {}
+        self.network_, self._embedded = network.to(find_device(self.device)).eval(), {}
         return self
 
     def _groups(self) -> tuple[Network, Training, Losses]:
         return self.network, self.training, self.losses
 
     def _setting(self, name: str) -> Any:
-        """A setting as it is used: as given, or the default of its kind of features."""
-        given = spread(self._groups())[name]
-        return (
-            (FOR_VECTORS if self.kind_ == "vectors" else PAPERS)[name] if given is None else given
-        )
+        """Return a setting, or its default for this kind of features."""
+        value = spread(self._groups())[name]
+        defaults = FOR_VECTORS if self.kind_ == "vectors" else PAPERS
+        return defaults[name] if value is None else value
 
     def _build(self) -> Encoder:
-        """The network, not trained."""
+        """Build the untrained network."""
         chosen, row, stride = self.network, self.shape_["row"], self._setting("stride")
         if self.kind_ == "vectors":
             sizes = (row, min(chosen.components, row), chosen.dim, self._setting("hidden"))
@@ -253,7 +274,7 @@ class Embedder:
     def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
         chosen, iterations = self.training, self.training.iterations
         if iterations is None and self.kind_ == "vectors":
-            # A network that sees a row too often learns its time by heart: the clock, not the step.
+            # A network that sees a row too often memorizes its time instead of the step.
             iterations = min(1_000, math.ceil(10 * sum(lengths) / (chosen.videos * chosen.frames)))
         return Plan(
             learning_rate=self._setting("learning_rate"),
@@ -262,24 +283,24 @@ class Embedder:
             patience=self._setting("patience"),
             tolerance=chosen.tolerance,
             read_every=1 if device.type == "cpu" else 25,
-            # A loss of one's own may read values back, and frames are too much to hold still for a
-            # recording.
+            # A custom loss may read values back; frames do not fit in a CUDA graph.
             record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames",
         )
 
     def _embed(self, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:
-        """The embeddings of a batch: (B, T, dim)."""
+        """Embed a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
         with half_precision(device, self.kind_):
             embedded = network.embed(rows, batch.context.reshape(-1, context), device)
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
-        """The loss of a batch and its parts, soft-DTW per frame, as TCC is.
+        """Compute the loss of a batch and its terms; soft-DTW is per frame, as TCC is.
 
-        The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5
-        on T^2 pairs beside a path of T frames, so half the frames (with 0.5 on means the embeddings
-        collapse)."""
+        Default weight of C-IDM: 1 for tc3i. For lav and lav+tcc it is half the frames, which equals
+        the paper's sums (0.5 on T^2 pairs, a path of T frames); 0.5 on means collapses the
+        embedding.
+        """
         u = embed(batch)
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
@@ -308,8 +329,7 @@ class Embedder:
         return network
 
     def _run(self, features: Sequence[NDArray[Any]]) -> str:
-        """A fingerprint of the settings and the features: two runs with the same give the same
-        weights."""
+        """Fingerprint of settings and features: equal fingerprints give equal weights."""
         seen = {
             each.name: str(getattr(self, each.name))
             for each in fields(self)
@@ -321,19 +341,19 @@ class Embedder:
         return digest.hexdigest()
 
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Say what is wrong with a setting or with the features; the features as arrays."""
+        """Validate the settings and the features; return the features as arrays."""
         if not callable(self.loss):
             choose("loss", str(self.loss), dict.fromkeys(LOSSES))
         check_limits(self)
         check_groups(self._groups())
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(
-                f"tune_backbone=true needs a backbone, from frames to maps, and {self.backbone!r} "
-                "was given. Add "
+                f"tune_backbone=true needs a backbone; backbone={self.backbone!r}. Add "
                 "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
             )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            what = "1 video was given; at least 2 are needed, to see what they have in common"
-            raise OptionError(f"{what}. Add another video of the same task.")
+            raise OptionError(
+                "training needs at least 2 videos, not 1. Add another video of the same task."
+            )
         return checked

@@ -1,14 +1,14 @@
-"""The graph of one video: its Potts energy, the exact minimum on a chain, alpha-expansion on any
-graph.
+"""The Potts energy of one video: exact minimum on a chain, alpha-expansion on any graph.
 
 The energy of labels x, with a cost per frame and step and a weight per link:
 
     E(x) = sum_t unary[t, x_t] + sum_(t,s) weight_ts [x_t != x_s]
 
-Alpha-expansion (Boykov, Veksler, Zabih 2001), over SciPy's maximum flow: one move lets every frame
-keep its label or take alpha, all at once and optimally, a minimum cut. The source's side keeps, the
-sink's side takes. Moves go round the labels until a full round brings nothing; the result is then
-at most twice the lowest energy there is."""
+Alpha-expansion (Boykov, Veksler, Zabih 2001) uses SciPy's maximum flow. One move lets every frame
+keep its label or take alpha, and a minimum cut finds the best move. In the cut, the source side
+keeps and the sink side takes. Moves repeat until no label lowers the energy; the result is at most
+twice the minimum.
+"""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ from stepcut.jit import compiled_later
 Unary = NDArray[np.float64] | NDArray[np.float32]
 
 CAPACITY = 2**30 - 1
-"""Half of what SciPy can count: what is left of an arc is its capacity plus the flow against it."""
+"""Half of SciPy's integer range: a residual is a capacity plus the opposite flow."""
 
 
 def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: ArrayLike) -> float:
-    """E(x) = sum_t unary[t, x_t] + sum_e weights[e] [x_a != x_b], link e joining frames a and b.
+    """Compute E(x) = sum_t unary[t, x_t] + sum_e weights[e] [x_a != x_b], for links e = (a, b).
 
     `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number, `labels (T,)`.
 
@@ -37,10 +37,9 @@ def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: Array
 
 
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
-    """The labels (T,) of lowest energy where frame t is linked to t + 1 only.
+    """Find the labels (T,) of minimum energy where frame t is linked to t + 1 only.
 
-    `unary (T, K)`; `weights (T - 1,)`, the cost of a change between t and t + 1, or one number for
-    all.
+    `unary (T, K)`; `weights (T - 1,)`, the cost of a change between t and t + 1, or one number.
 
     >>> chain([[0, 1], [0.6, 0.4], [0, 1]], 0.2).tolist()
     [0, 0, 0]
@@ -48,25 +47,24 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     costs, _, strength = _check(unary, weights)
     labels = _chain(costs, strength)
     if labels[0] < 0:
-        what = "unary holds NaN, minus infinity, or a frame without any finite cost"
-        raise FeatureError(f"{what}. Infinity may forbid some steps of a frame, not all.")
+        raise FeatureError(
+            "unary contains NaN, minus infinity, or a frame without any finite cost. Infinity may "
+            "forbid some steps of a frame, not all."
+        )
     return labels
 
 
 @compiled_later
 def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """best_t(k) = unary_t(k) + min(best_{t-1}(k), min_j best_{t-1}(j) + w): stay, or come from the
-    cheapest."""
+    """best_t(k) = unary_t(k) + min(best_{t-1}(k), min_j best_{t-1}(j) + w)."""
     frames, steps = unary.shape
     best = unary[0].astype(np.float64)
-    cheapest = np.zeros(
-        frames, dtype=np.int32
-    )  # the step it is cheapest to come from, at the frame before
+    cheapest = np.zeros(frames, dtype=np.int32)  # the cheapest step at the previous frame
     stays = np.ones((frames, steps), dtype=np.bool_)
     for t in range(1, frames):
         at = np.argmin(best)
         cheapest[t] = at
-        # Kept relative to the cheapest, so that sums over a million frames lose no digits.
+        # Relative to the cheapest: sums over a million frames stay precise.
         base, change = best[at], weights[t - 1]
         for k in range(steps):
             keep = best[k] - base
@@ -76,7 +74,7 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
             best[k] = unary[t, k] + keep
     labels = np.full(frames, -1, dtype=np.int64)
     step = np.argmin(best)
-    if not np.isfinite(best[step]) or np.isnan(best).any():  # NaN, once met, stays to the end
+    if not np.isfinite(best[step]) or np.isnan(best).any():  # NaN propagates to the end
         return labels
     for t in range(frames - 1, -1, -1):
         labels[t] = step
@@ -88,24 +86,23 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
 def expand(
     unary: ArrayLike, links: ArrayLike, weights: ArrayLike, start: ArrayLike | None = None
 ) -> NDArray[np.int64]:
-    """Labels (T,) that no single move can better: `unary (T, K)`, `links (E, 2)`, `weights (E,)` or
-    one number.
+    """Find labels (T,) that no single expansion move improves.
 
-    It begins from the cheapest label of every frame, or from `start (T,)`.
+    `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number. The search starts from the
+    cheapest label of every frame, or from `start (T,)`.
     """
     costs, pairs, strength = _check(unary, weights, links)
     if not np.isfinite(costs).all():
         raise FeatureError(
-            "unary holds infinity; alpha-expansion needs finite costs. Use a large number instead."
+            "unary contains infinity; alpha-expansion needs finite costs. Use a large number."
         )
     labels = np.argmin(costs, axis=1) if start is None else _check_labels(start, costs, "start")
     lowest = _energy(costs, pairs, strength, labels)
     alpha, quiet = 0, 0
-    while quiet < costs.shape[1]:  # a full round without a move ends it
+    while quiet < costs.shape[1]:  # ends after one pass without a move
         moved = _move(costs, pairs, strength, labels, alpha)
         reached = _energy(costs, pairs, strength, moved)
-        # Capacities are rounded, the energy is not: only what truly lowers it counts, so it must
-        # end.
+        # Capacities are rounded, the energy is not: comparing it guarantees termination.
         if reached < lowest:
             labels, lowest, quiet = moved, reached, 0
         quiet += 1
@@ -116,16 +113,13 @@ def expand(
 def window_links(
     frames: int, window: float, rate: float, cost: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Links (E, 2) between frames up to `window` seconds apart, at least neighbours, and their
-    weights (E,).
+    """Link frames up to `window` seconds apart, at least neighbours: links (E, 2), weights (E,).
 
-    The weight falls linearly to 0 just past the window. All weights together are such that one
-    change that lasts costs `cost` whatever the window and the rate: D frames apart lie D links
-    across every cut, so sum_D D * w(D) = cost. A window of one frame is the chain with weights
-    `cost`."""
-    reach = max(
-        1, int(window * rate + 1e-9)
-    )  # in frames; the small number forgives 0.1 * 30 = 2.9999...
+    The weight falls linearly to 0 just past the window. One lasting change costs `cost` for any
+    window and rate: D links join frames D apart across a boundary, so sum_D D * w(D) = cost. A
+    window of one frame is the chain with weights `cost`.
+    """
+    reach = max(1, int(window * rate + 1e-9))  # in frames; 0.1 * 30 = 2.9999...
     apart = np.arange(1, reach + 1)
     fall = 1 - apart / (reach + 1)
     fall *= cost / (fall @ apart)
@@ -144,7 +138,7 @@ def _move(
     labels: NDArray[np.int64],
     alpha: int,
 ) -> NDArray[np.int64]:
-    """The best labels that a move to alpha can reach, up to the rounding of capacities."""
+    """Best labels that a move to alpha reaches, up to the rounding of capacities."""
     free = np.flatnonzero(labels != alpha)
     if len(free) == 0:
         return labels
@@ -154,15 +148,15 @@ def _move(
     keep = unary[free, labels[free]].astype(np.float64)
 
     a, b = place[links[:, 0]], place[links[:, 1]]
-    # A link to a frame that has alpha already costs w when the other end keeps.
+    # A link to a frame that already has alpha costs w if the other end keeps its label.
     for end, other in ((a, b), (b, a)):
         lone = (end >= 0) & (other < 0)
         keep += np.bincount(end[lone], weights[lone], minlength=len(free))
     both = (a >= 0) & (b >= 0) & (a != b)
     a, b, w = a[both], b[both], weights[both]
     same = labels[free[a]] == labels[free[b]]
-    # Equal labels: w when one takes and the other keeps, either way round. Different labels: w
-    # unless both take, which is w (b keeps) + w (a keeps, b takes).
+    # Equal labels: w if exactly one takes alpha. Different labels: w unless both take it,
+    # which is w (b keeps) + w (a keeps, b takes).
     keep += np.bincount(b[~same], w[~same], minlength=len(free))
     tails, heads = np.concatenate([a, b[same]]), np.concatenate([b, a[same]])
     takes = _cut(take - keep, tails, heads, np.concatenate([w, w[same]]))
@@ -177,31 +171,28 @@ def _cut(
     heads: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Which nodes end on the sink's side of the minimum cut: `gap` (n,) is the cost of that side
-    less the other's."""
+    """Which nodes lie on the sink side of the minimum cut; `gap` (n,): cost of sink less source."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     count = len(gap)
     source, sink = count, count + 1
     up, down = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
-    # No more can flow than leaves the source or enters the sink; larger weights than that are never
-    # cut.
+    # The flow is at most what leaves the source or enters the sink: larger weights are never cut.
     most = min(gap[up].sum(), -gap[down].sum())
     if most <= 0:
         return np.full(count, len(up) == 0)
     rows = np.concatenate([np.full(len(up), source), down, tails])
     columns = np.concatenate([up, np.full(len(down), sink), heads])
     room = np.concatenate([gap[up], -gap[down], weights])
-    graph = coo_matrix(
-        (room, (rows, columns)), shape=(count + 2, count + 2)
-    ).tocsr()  # adds up what joins twice
+    size = count + 2
+    graph = coo_matrix((room, (rows, columns)), shape=(size, size)).tocsr()  # sums duplicates
     graph.data = np.rint(np.minimum(graph.data / most, 1) * (CAPACITY - count)).astype(np.int32)
     flow = maximum_flow(graph, source, sink).flow
     left = graph - flow
     left.eliminate_zeros()
     kept = breadth_first_order(left, source, return_predecessors=False)
-    takes = np.ones(count + 2, dtype=bool)
+    takes = np.ones(size, dtype=bool)
     takes[kept] = False
     return takes[:count]
 
@@ -212,54 +203,53 @@ def _energy(
     weights: NDArray[np.float64],
     labels: NDArray[np.integer[Any]],
 ) -> np.float64:
-    """The same for arrays that have been checked."""
     data = unary[np.arange(len(unary)), labels].sum(dtype=np.float64)
     return np.float64(data + weights[labels[links[:, 0]] != labels[links[:, 1]]].sum())
 
 
-def _check_labels(given: ArrayLike, unary: Unary, name: str) -> NDArray[np.int64]:
-    """Labels (T,), a step of `unary` (T, K) for each frame; an error calls them `name`."""
-    labels, (frames, steps) = np.asarray(given), unary.shape
+def _check_labels(values: ArrayLike, unary: Unary, name: str) -> NDArray[np.int64]:
+    """Validate labels (T,) against `unary` (T, K); errors call them `name`."""
+    labels, (frames, steps) = np.asarray(values), unary.shape
     if (
         labels.shape != (frames,)
         or labels.dtype.kind not in "iu"
         or not 0 <= labels.min() <= labels.max() < steps
     ):
-        what = f"{name} has shape {labels.shape} and holds {labels.dtype}"
-        raise FeatureError(f"{what}; expected are {frames} whole numbers, 0 to {steps - 1}.")
+        raise FeatureError(
+            f"{name} has shape {labels.shape} and type {labels.dtype}; expected {frames} integers "
+            f"from 0 to {steps - 1}."
+        )
     return labels.astype(np.int64)
 
 
 def _check(
     unary: ArrayLike, weights: ArrayLike, links: ArrayLike | None = None
 ) -> tuple[Unary, NDArray[np.int64], NDArray[np.float64]]:
-    """Costs (T, K), contiguous; links (E, 2), none where they are left out; weights (E,), one
-    number stands for all."""
+    """Validate costs (T, K), links (E, 2) and weights (E,) or one number."""
     costs = np.asarray(unary)
     if costs.ndim != 2 or 0 in costs.shape or costs.dtype.kind not in "fiu":
-        what = f"unary is {costs.dtype} of shape {costs.shape}"
-        raise FeatureError(f"{what}; expected is (T, K), a cost per frame and step.")
+        raise FeatureError(
+            f"unary is {costs.dtype} of shape {costs.shape}; expected (T, K), a cost per frame "
+            "and step."
+        )
     pairs = np.asarray([] if links is None else links)
     pairs = pairs.astype(np.int64).reshape(0, 2) if pairs.size == 0 else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        what = f"links is {pairs.dtype} of shape {pairs.shape}"
-        raise FeatureError(f"{what}; expected is (E, 2), two frame numbers each.")
+        raise FeatureError(
+            f"links is {pairs.dtype} of shape {pairs.shape}; expected (E, 2), pairs of frames."
+        )
     if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
         raise FeatureError(
-            f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to "
-            f"{len(costs) - 1}."
+            f"links join frames {pairs.min()} to {pairs.max()}; frames are 0 to {len(costs) - 1}."
         )
     count = len(costs) - 1 if links is None else len(pairs)
     strength = np.asarray(weights, dtype=np.float64)
     strength = np.full(count, strength) if strength.ndim == 0 else np.ascontiguousarray(strength)
     if strength.shape != (count,):
         raise FeatureError(
-            f"weights has shape {strength.shape}; expected is one number or ({count},), one per "
-            "link."
+            f"weights has shape {strength.shape}; expected one number or ({count},), one per link."
         )
-    if count and not strength.min() >= 0:  # a Potts weight below 0 has no cut
-        raise OptionError(
-            f"weights go down to {strength.min()}; allowed are numbers of at least 0. Raise them."
-        )
+    if count and not strength.min() >= 0:
+        raise OptionError(f"the smallest weight is {strength.min()}; weights must be at least 0.")
     kind: Any = np.float32 if costs.dtype == np.float32 else np.float64
     return np.ascontiguousarray(costs, dtype=kind), pairs.astype(np.int64), strength

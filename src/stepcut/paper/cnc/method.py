@@ -1,5 +1,4 @@
-"""Correspond and Cut as the paper describes it: an embedder trained with TC3I, then the ProCut
-Module."""
+"""Correspond and Cut as the paper describes it: an embedder trained with TC3I, then ProCut."""
 
 from __future__ import annotations
 
@@ -41,20 +40,32 @@ if TYPE_CHECKING:
 log = logging.getLogger("stepcut")
 
 EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.paper.cnc.embedder:Embedder"})
-"""What is trained: it loads torch, so it is imported when it is asked for."""
+"""Imported on first use, because it loads torch."""
 SEGMENTERS = ("procut", "kmeans", "subset", "asot")
-"""The methods that the tables of the paper cut embeddings with."""
+"""The segmenters of the paper's tables."""
 
 
 @dataclass(eq=False, repr=False)
 class CnC(Method):
-    """The paper's method; every part of it can be changed by name.
+    """The method of the paper; every part can be replaced by name.
 
-    `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc;
-    `dim` the size of an embedding; `segmenter` a name from `METHODS`, `package.module:Class`, or an
-    object of your own. `train` and `cut` hold further settings of the embedder and of the
-    segmenter. `as_published` sets what the paper's text says where ours departs from it
-    (`settings.as_published`); `train` and `cut` come before it."""
+    Parameters
+    ----------
+    steps
+        K, the number of steps.
+    rate
+        Feature rows per second.
+    loss
+        `tc3i`, `tcc`, `lav` or `lav+tcc`.
+    dim
+        Size of an embedding.
+    segmenter
+        A name from `METHODS`, `package.module:Class`, or a custom object.
+    train, cut
+        Further settings of the embedder and of the segmenter. They override `as_published`.
+    as_published
+        Use the settings of the published text where the defaults differ (`settings.as_published`).
+    """
 
     orders_by_mean: ClassVar[bool] = True
 
@@ -72,15 +83,14 @@ class CnC(Method):
         progress: Hook = silent,
         checkpoint: Path | None = None,
     ) -> Self:
-        """Train the embedder, then cluster and cut all videos together. It learns from no
-        constraints."""
+        """Train the embedder, then segment all videos together; `constraints` are not supported."""
         self.check_settings(constraints)
         self.segmenter_ = self._make_segmenter()
         if isinstance(self.segmenter_, Method):
-            self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
+            self.segmenter_.check_settings()  # fail before training
         self.embedder_ = self._make_embedder()
         if self.as_published:
-            log.warning("As published, but for: %s.", "; ".join(NOT_SET))
+            log.warning("As published, except for: %s.", "; ".join(NOT_SET))
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)
@@ -90,24 +100,23 @@ class CnC(Method):
         return self
 
     def _make_embedder(self) -> Embedder:
-        given = self._group("train")
-        if "steps" in given:
+        chosen = self._group("train")
+        if "steps" in chosen:
             raise OptionError(
-                f"train: steps={given['steps']!r} is now called iterations; write train.iterations."
+                f"train: steps={chosen['steps']!r} is now called iterations; use train.iterations."
             )
         if isinstance(self.loss, str):
             choose("loss", self.loss, dict.fromkeys(LOSSES))
-        for name in given:
+        for name in chosen:
             if name not in HOME and name not in ("backbone", "device", "loss", "rate", "seed"):
                 raise unknown("setting", name, HOME)
-        given = {"dim": self.dim, **given}
-        check_number("dim", given["dim"], 1, whole=True)
+        chosen = {"dim": self.dim, **chosen}
+        check_number("dim", chosen["dim"], 1, whole=True)
         named = {"loss": self.loss, "rate": self.rate, "seed": self.seed}
-        return EMBEDDERS["cnc"].of(**{**named, **self._published(given)[0], **given})
+        return EMBEDDERS["cnc"].of(**{**named, **self._published(chosen)[0], **chosen})
 
     def _published(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """The settings of the embedder and of the segmenter that the published text asks for, where
-        it is to be kept."""
+        """Published settings of the embedder and the segmenter, with `as_published`."""
         if not self.as_published:
             return {}, {}
         return as_published(str(train.get("loss", self.loss)), train, float(self.rate))
@@ -115,9 +124,9 @@ class CnC(Method):
     def _make_segmenter(self) -> Method:
         if not isinstance(self.segmenter, str):
             check_part("segmenter", self.segmenter, self.segmenter, NEEDED, METHODS)
-            own = adapt(copy.copy(self.segmenter))  # it stays as it was given
-            own.steps, own.rate = self.count, self.rate
-            return own
+            custom = adapt(copy.copy(self.segmenter))  # the caller's object stays unchanged
+            custom.steps, custom.rate = self.count, self.rate
+            return custom
         maker: type[Method] = find("method", self.segmenter, METHODS, "segmenter")
         check_part("segmenter", self.segmenter, maker, NEEDED, METHODS)
         named = {"steps": self.count, "rate": self.rate, "seed": self.seed}
@@ -127,57 +136,55 @@ class CnC(Method):
         return build(maker, {**named, **kept, **self._group("cut")})
 
     def _group(self, name: str) -> dict[str, Any]:
-        """The settings of the embedder (`train`) or of the segmenter (`cut`)."""
+        """Settings of the embedder (`train`) or of the segmenter (`cut`)."""
         group = getattr(self, name) or {}
         if not isinstance(group, Mapping):
-            raise OptionError(f"{name}={group!r}; give settings by name, {{name: value}}.")
+            raise OptionError(f"{name}={group!r} is not a dict of settings, {{name: value}}.")
         return dict(plain_numbers(group))
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
-        """Where each frame lies, (T, dim) per video."""
+        """Embed every frame: (T, dim) per video."""
         check_fitted(self, "embedder_")
         return self.embedder_.transform(features)
 
     def probabilities(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-        """How much each frame belongs to each step, (T, K) per video."""
+        """Return the step probabilities of every frame, (T, K) per video."""
         shares = self.segmenter_.probabilities(self.embed(features))
         return [np.asarray(share, dtype=np.float64) for share in shares]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
-        """Cut new videos with the learned embedder and centres."""
+        """Segment new videos with the learned embedder and centres."""
         return self.segmenter_.predict(self.embed(features))
 
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-        """Distance to the nearest step's centre, in units of what is usual in the videos learned
-        from."""
+        """Distance to the nearest step centre, relative to the median of the training videos."""
         return [
             _nearest(embedding, self.centres_) / self.scale_ for embedding in self.embed(features)
         ]
 
     @property
     def curve_(self) -> Curve:
-        """The loss and its parts after every iteration of training."""
+        """The loss and its terms after every training iteration."""
         check_fitted(self, "embedder_")
         return self.embedder_.curve_
 
     def settings(self) -> dict[str, Any]:
-        """What `__init__` was given; a segmenter object becomes its class and its settings."""
-        own = not isinstance(self.segmenter, str)
+        """Return the settings; a segmenter object becomes its class and its settings."""
+        custom = not isinstance(self.segmenter, str)
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
-            "segmenter": name_of("method", self.segmenter, METHODS) if own else self.segmenter,
-            # A backbone is an object; it is described beside the embedder's weights. A device is
-            # the machine's.
+            "segmenter": name_of("method", self.segmenter, METHODS) if custom else self.segmenter,
+            # A backbone object is saved with the embedder; a device belongs to the machine.
             "train": {
                 key: value
                 for key, value in self._group("train").items()
                 if key != "device" and not (key == "backbone" and not isinstance(value, Mapping))
             },
-            "cut": self._make_segmenter().settings() if own else self._group("cut"),
+            "cut": self._make_segmenter().settings() if custom else self._group("cut"),
         }
 
     def state(self) -> dict[str, Array]:
-        """Everything learned, as arrays."""
+        """Return everything learned, as arrays."""
         check_fitted(self, "embedder_")
         curve = self.embedder_.curve_
         return {
@@ -188,7 +195,7 @@ class CnC(Method):
             **{
                 f"segmenter.{key}": array
                 for key, array in self.segmenter_.state().items()
-                if not key.startswith("labels.")  # they are those of the method
+                if not key.startswith("labels.")  # the method stores them
             },
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             "centres": self.centres_,
@@ -197,14 +204,14 @@ class CnC(Method):
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """`train.`, `loss.` and `cut.` settings in their groups."""
+        """Sort `train.`, `loss.` and `cut.` settings into their groups."""
         plain = {name: value for name, value in settings.items() if "." not in name}
         segmenter = plain.get("segmenter", cls.segmenter)
         grouped = {name: value for name, value in settings.items() if "." in name}
         split = group_settings(grouped, cut_settings([segmenter]))
-        for group, given in zip(("train", "cut"), split, strict=True):
-            if given:
-                plain[group] = {**(plain.get(group) or {}), **given}
+        for group, chosen in zip(("train", "cut"), split, strict=True):
+            if chosen:
+                plain[group] = {**(plain.get(group) or {}), **chosen}
         spec = plain.get("backbone")
         if (plain.get("train") or {}).get("tune_backbone") and isinstance(spec, FeatureSpec):
             plain["backbone"], plain["train"]["backbone"] = tune_backbone(spec)
@@ -212,7 +219,7 @@ class CnC(Method):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """The method as it was when `settings` and `state` were taken."""
+        """Rebuild the method from `settings()` and `state()`."""
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
@@ -229,8 +236,10 @@ class CnC(Method):
 
 
 def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
-    """What end-to-end training needs in place of the features of a `spec`: the frames themselves as
-    features, and the settings of the backbone, which becomes part of what is trained."""
+    """Prepare end-to-end training: frames as features, and the settings of the backbone.
+
+    The backbone of `spec` becomes part of the trained network.
+    """
     tuned = {name: getattr(spec, name) for name in ("backbone", "weights", "layer", "family")}
     if tuned["weights"] is not None:
         tuned["weights"] = str(Path(tuned["weights"]).absolute())
@@ -240,22 +249,21 @@ def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
 
 
 def cut_settings(segmenters: Iterable[str] = SEGMENTERS) -> set[str]:
-    """The names of the settings that `segmenters` have, beside those of every method."""
+    """Names of the settings of `segmenters`, without those that all methods share."""
     kinds: list[Any] = [find("method", name, METHODS, "segmenter") for name in segmenters]
     names = {name for kind in kinds for name in inspect.signature(kind).parameters}
     return names - {"steps", "rate", "seed"}
 
 
 def _json_array(value: Any) -> NDArray[np.uint8]:
-    """JSON as bytes, so that it lies beside the arrays it belongs to."""
+    """Encode JSON as bytes, to store it beside arrays."""
     return np.frombuffer(json.dumps(plain_numbers(value)).encode(), dtype=np.uint8)
 
 
 def _measure(
     embeddings: Sequence[Array], labels: Sequence[Labels], steps: int
 ) -> tuple[NDArray[np.float64], float]:
-    """The mean embedding of each step, and how far a frame usually lies from the nearest of
-    them."""
+    """Mean embedding of each step, and the median distance of a frame to the nearest mean."""
     frames, numbers = np.concatenate(embeddings).astype(np.float64), np.concatenate(labels)
     overall = frames.mean(axis=0)
     centres = np.stack(

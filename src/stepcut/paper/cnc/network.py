@@ -1,8 +1,8 @@
-"""The two networks that embed frames: the paper's embedder on feature maps, and a small temporal
-encoder on vectors.
+"""The networks that embed frames: the paper's on feature maps, a small temporal one on vectors.
 
-Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N,
-dim)` embeddings."""
+Both take frames with their context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and return `(N,
+dim)` embeddings.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -20,36 +20,32 @@ from stepcut.methods.arithmetic import strongest_directions
 
 
 class Encoder(nn.Module):
-    """A network that embeds frames, and what it sees of a video."""
+    """A network that embeds frames with their context."""
 
     offsets: tuple[float, ...]
-    """The rows of context, in seconds from the frame, the earliest first."""
+    """Context rows, in seconds relative to the frame, earliest first."""
 
     def store(self, rows: NDArray[Any], _device: torch.device) -> Tensor:
-        """One video as it is kept while training: (T, ...)."""
+        """One video as it is stored during training: (T, ...)."""
         return torch.from_numpy(np.array(rows))
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
-        """What the network sees of frames with their context at `places (N, c)` of stored
-        `rows`."""
+        """Network input of the frames with context `places (N, c)` in stored `rows`."""
         return rows[places]
 
     def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
-        """The embeddings `(N, dim)` of frames with their context at `places (N, c)` of stored
-        `rows`."""
+        """Embed the frames with context `places (N, c)` in stored `rows`: `(N, dim)`."""
         seen = self.gather(rows, places.to(rows.device, non_blocking=True))
         return cast(Tensor, self(seen.to(device, non_blocking=True)))
 
 
 class MapEncoder(Encoder):
-    """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected
-    layers, a projection.
+    """The paper's embedder: two 3-D convolutions, global max pooling, three linear layers.
 
-    Its parameters are those of the plain 3-D network. `forward` computes the same with 2-D
-    convolutions over channels stacked in time: with c frames of context and kernel 3, output time t
-    sees input times t-1, t, t+1 and nothing of the padding; for c = 2 a third of the arithmetic of
-    the 3-D convolution is on zeros. It looks back: `context` frames, the last of them the frame
-    itself, `stride` seconds apart.
+    The parameters are those of the 3-D network. `forward` computes the same result with 2-D
+    convolutions over channels stacked in time. With c context frames and kernel 3, output time t
+    depends on input times t-1, t, t+1 and not on padding; for c = 2 this saves a third of the work.
+    The context looks back: `context` frames, `stride` seconds apart, the last one the frame itself.
 
     >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
     torch.Size([3, 4])
@@ -76,19 +72,18 @@ class MapEncoder(Encoder):
         self.dropout = dropout
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps `(N, C, c, h, w)`, c frames from the earliest to the frame itself -> `(N, dim)`."""
+        """Maps `(N, C, c, h, w)`, earliest frame first -> `(N, dim)`."""
         count, channels, context, height, width = maps.shape
         if channels != self.conv1.in_channels:
-            what = (
-                f"maps have {channels} channels, the network was built for {self.conv1.in_channels}"
+            raise FeatureError(
+                f"maps have {channels} channels, the network expects {self.conv1.in_channels}. Use "
+                "features of the same backbone and layer."
             )
-            raise FeatureError(f"{what}. Use features of the same backbone and layer.")
-        # In memory (N, h, w, c, C): time and channels side by side, the layout in which 2-D
-        # convolutions are fastest.
+        # In memory (N, h, w, c, C): the layout in which 2-D convolutions are fastest.
         x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)
         for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
             x = _conv(x, conv, context)
-            rows = x.reshape(-1, conv.out_channels)  # (N h w c, C): what BatchNorm3d averages over
+            rows = x.reshape(-1, conv.out_channels)  # (N h w c, C), as in BatchNorm3d
             x = F.relu(_batch_norm(rows, norm)).view(x.shape)
         x = x.view(count, height * width * context, -1).amax(1)
         for full in (self.full1, self.full2):
@@ -96,11 +91,11 @@ class MapEncoder(Encoder):
         return cast(Tensor, self.project(x))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """Maps (T, C, h, w) as (T, h, w, C): channels last; in half precision for a GPU, which
-        multiplies them so.
+        """Store maps (T, C, h, w) as (T, h, w, C), in half precision for a GPU.
 
-        The GPU turns them round, video by video, and gives them back: whether all have room there
-        is seen later."""
+        The GPU converts video by video and returns the result; `put_together` decides where it
+        stays.
+        """
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         turned = (
             torch.from_numpy(np.array(rows)).to(device).permute(0, 2, 3, 1).to(dtype).contiguous()
@@ -108,7 +103,7 @@ class MapEncoder(Encoder):
         return turned.cpu()
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
-        """(N, C, c, h, w), in memory (N, h, w, c, C): one copy, cell by cell of the map."""
+        """(N, C, c, h, w), in memory (N, h, w, c, C): one copy, cell by cell."""
         count, context = places.shape
         _, height, width, channels = rows.shape
         area = height * width
@@ -128,8 +123,7 @@ def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
 
 
 def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
-    """`conv` on `(N, h, w, c C)` as one 2-D convolution with the blocks of its kernel: `(N, h, w, c
-    O)`."""
+    """`conv` on `(N, h, w, c C)` as one 2-D convolution with block kernel: `(N, h, w, c O)`."""
     zero = torch.zeros_like(conv.weight[:, :, 0])
     blocks = [
         torch.cat(
@@ -144,12 +138,11 @@ def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
 
 
 class VectorEncoder(Encoder):
-    """Two temporal convolutions over a frame's context, beside a straight path from the frame
-    itself.
+    """Two temporal convolutions over the context of a frame, plus a linear path.
 
-    Vectors (T, d), `rate` a second, are centred per video, smoothed over `smooth` seconds and
-    projected on `components` principal axes. It sees `TAPS` rows of context, `stride` seconds
-    apart, no more: a network that sees minutes learns to tell the time and nothing else.
+    Vectors (T, d) at `rate` per second are centred per video, smoothed over `smooth` seconds and
+    projected onto `components` principal axes. The network sees only `TAPS` rows of context,
+    `stride` seconds apart: a network that sees minutes learns the time instead of the step.
 
     >>> VectorEncoder(features=9, components=6, dim=4)(torch.zeros(3, VectorEncoder.TAPS, 6)).shape
     torch.Size([3, 4])
@@ -159,8 +152,7 @@ class VectorEncoder(Encoder):
     """Two convolutions of kernel 3 see five rows."""
 
     axes: Tensor
-    """(features, components): the principal axes on which rows are projected before they come
-    here."""
+    """(features, components): principal axes; rows are projected before `forward`."""
 
     def __init__(
         self,
@@ -182,12 +174,11 @@ class VectorEncoder(Encoder):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Prepared rows `(N, TAPS, d)`, earliest first -> `(N, dim)`."""
-        # Three rows side by side make a convolution one matrix product: on a CPU the backward pass
-        # of `nn.Conv1d` takes ten times as long for sizes like these.
+        # Stacking three rows makes the convolution one matrix product: on a CPU, the backward pass
+        # of `nn.Conv1d` takes ten times as long at these sizes.
         beside = torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
         x = F.relu(self.conv1(beside.flatten(0, 1)))
-        # The second convolution sees all that the first left; with the frame beside it, one product
-        # serves both paths.
+        # With the frame appended, one product computes the second convolution and the linear path.
         seen = torch.cat(
             [x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1
         )
@@ -195,41 +186,38 @@ class VectorEncoder(Encoder):
         return F.linear(seen, weight, self.conv2.bias)
 
     def learn_axes(self, features: Sequence[NDArray[Any]]) -> None:
-        """Take the principal axes of all videos, scaled so that a projected row has mean square 1 a
-        dimension."""
+        """Compute principal axes of all videos; projected rows have mean square 1."""
         smooth = [
             centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features
         ]
         axes, power = strongest_directions(smooth, self.axes.shape[1])
-        # What differs by less than single precision can tell is no difference.
+        # Differences below single precision are noise.
         least = 1e-12 * np.mean([np.square(rows, dtype=np.float64).mean() for rows in features])
         self.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), least) or 1.0)))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """A video's rows on the principal axes: (T, components)."""
+        """Project the rows of a video onto the principal axes: (T, components)."""
         return (
             torch.from_numpy(centre_and_smooth(rows, self.rate, self.smooth)).to(device) @ self.axes
         )
 
 
 def find_device(device: str | None) -> torch.device:
-    """The device of this name; None is the GPU where torch sees one, an AMD one too."""
+    """Return the torch device; None uses a GPU if torch sees one."""
     return torch.device(
         choose_device(str(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     )
 
 
 def half_precision(device: torch.device, kind: str) -> torch.autocast:
-    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work
-    to gain by it."""
+    """Mixed precision for maps and frames on a GPU; vectors gain nothing."""
     return torch.autocast(
         device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors"
     )
 
 
 def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
-    """All videos end to end, on the device when they take less than 60 % of its free memory, else
-    beside the CPU."""
+    """Concatenate all videos, on the GPU if they fit in 60 % of its free memory."""
     size = sum(video.nbytes for video in videos)
     if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
         return torch.cat([video.to(device) for video in videos])
@@ -239,11 +227,10 @@ def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
 def centre_and_smooth(
     rows: NDArray[Any], rate: float | Fraction, seconds: float
 ) -> NDArray[np.float32]:
-    """Move a video's mean to 0 and smooth it over time with a Gaussian of `seconds`: (T, d), `rate`
-    rows a second.
+    """Centre a video (T, d) and smooth it over time with a Gaussian of `seconds`.
 
-    The mean holds the kitchen and the camera, which differ between videos and say nothing of the
-    step."""
+    The mean contains the kitchen and the camera, which differ between videos.
+    """
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float32)
@@ -255,4 +242,4 @@ def centre_and_smooth(
     smooth: NDArray[np.float32] = (
         gaussian_filter1d(centred, sigma, axis=0, mode="constant") / inside[:, None]
     )
-    return smooth  # at the ends less of the Gaussian is there
+    return smooth  # normalized at the ends

@@ -1,5 +1,4 @@
-"""ProCut, the paper's ProCut Module: fuzzy memberships become costs, and a cut through each video
-finds its steps.
+"""ProCut, the segmenter of the paper: fuzzy memberships are costs, one graph cut per video.
 
 E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t != x_s]
 """
@@ -9,28 +8,39 @@ from dataclasses import dataclass
 from stepcut.checks import limited
 from stepcut.errors import choose
 from stepcut.methods.arithmetic import FUZZIFIER
-from stepcut.methods.baselines.kmeans import CentreMethod, clock_cost
+from stepcut.methods.baselines.kmeans import CentreMethod, time_cost
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import Array, Labels, Rows
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
 
 SMOOTHNESS = 2.0
-"""Seconds; chosen on toy features and CaptainCook4D recipes: benchmarks/reports/embedder.md."""
+"""Seconds, tuned on toy features and CaptainCook4D recipes."""
 
 
 @dataclass(eq=False, repr=False)
 class ProCut(CentreMethod):
-    """Fuzzy c-means over the frames of all videos, then one cut per video; no link ever joins two
-    videos.
+    """Fuzzy c-means over the frames of all videos, then one graph cut per video.
 
-    `smoothness`, in seconds: a change of step costs as much as this many seconds in a step that is
-    surely wrong, at any rate and window. `window`, in seconds: how far apart linked frames may lie;
-    0 links neighbours only, for which the cut is exact, unless `solver` is "expansion"
-    (alpha-expansion from the cheapest label of every frame, as in the paper). `m` above 1: how
-    fuzzy the memberships are. `normalise`: frames of length 1 first. `prior`: weight of the
-    temporal prior, 0 is off. `restarts`: of fuzzy c-means.
+    Parameters
+    ----------
+    smoothness
+        Cost of a change of step, in seconds spent in a step that is certainly wrong.
+    window
+        Largest distance of linked frames, in seconds. 0 links neighbours only.
+    m
+        Fuzzifier of the memberships, above 1.
+    restarts
+        Number of starts of fuzzy c-means.
+    solver
+        "exact" solves the chain exactly; "expansion" is the alpha-expansion of the paper.
+    normalise
+        Scale frames to length 1 first.
+    prior
+        Weight of the temporal prior; 0 is off.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> rows = np.repeat(np.eye(3), 20, axis=0)
     >>> ProCut(steps=3).fit([rows]).labels_[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
@@ -57,17 +67,15 @@ class ProCut(CentreMethod):
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
     def segment(self, rows: Array) -> Labels:
-        """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a
-        wider window."""
+        """Labels of minimum energy: exact on the chain, alpha-expansion for a wider window."""
         cost: Array = 1 - self.shares(rows)
         if self.prior > 0:
-            cost = cost + self.prior * clock_cost(*cost.shape)
-        # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.
+            cost = cost + self.prior * time_cost(*cost.shape)
+        # One second has `rate` frames, so `smoothness` seconds cost smoothness * rate.
         change = float(self.smoothness * self.rate)
         links, weights = window_links(len(rows), self.window, float(self.rate), change)
         if self.solver == "expansion":
             return expand(cost, links, weights)
         labels = chain(cost, change)
-        # With a window of less than two frames links reach neighbours only, and the chain is all
-        # there is.
+        # A window below two frames links neighbours only: the chain is exact.
         return labels if self.window * self.rate < 2 else expand(cost, links, weights, start=labels)

@@ -1,5 +1,4 @@
-"""Which frames an iteration sees, and the context that goes with a frame: the same in training and
-in use."""
+"""Which frames an iteration sees, and their context."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,11 +13,10 @@ Rows = NDArray[np.int64]
 
 
 class Batch(NamedTuple):
-    """Frames of B videos, T each; where a video has fewer, the rest is padding (`mask` false)."""
+    """Frames of B videos, T each; shorter videos are padded (`mask` false)."""
 
     context: Tensor
-    """(B, T, c): rows, counted over all videos put end to end; the last of the c is the frame
-    itself or the latest."""
+    """(B, T, c): row numbers over all videos concatenated."""
     times: Tensor
     """(B, T): time of the frame divided by the length of its video."""
     durations: Tensor
@@ -26,22 +24,20 @@ class Batch(NamedTuple):
     mask: Tensor
     """(B, T): true on real frames."""
     padded: bool
-    """Whether there is padding; known beforehand, a loss need not look at the mask."""
+    """Whether there is padding; if not, a loss can skip the mask."""
 
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All four tensors."""
         return self[:4]
 
     def shapes(self) -> tuple[bool, list[torch.Size]]:
-        """What must be the same for one recording to serve two batches."""
+        """What must be equal for two batches to share one CUDA graph."""
         return self.padded, [part.shape for part in self.parts()]
 
 
 def context_rows(
     rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate: float | Fraction
 ) -> Rows:
-    """The rows at `offsets` seconds from each of `rows`, held at the first and last row of the
-    video: (..., c).
+    """Rows at `offsets` seconds from each of `rows`, clipped to the video: (..., c).
 
     >>> context_rows(np.array([0, 3]), 4, offsets=(-0.5, 0.0), rate=2)
     array([[0, 0],
@@ -60,11 +56,11 @@ def draw(
     rate: float | Fraction,
     count: int = 1,
 ) -> list[Batch]:
-    """`count` batches: in each `videos` different videos, in each `frames` different frames at
-    random, in time order.
+    """Draw `count` batches of `videos` random videos with `frames` random frames in time order.
 
-    `random` draws them; `lengths` are the rows of every video, `rate` of them a second; `offsets`
-    are the seconds from a frame to its context."""
+    `lengths` are the rows of every video at `rate` per second; `offsets` are the seconds from a
+    frame to its context.
+    """
     together = min(videos, len(lengths))
     chosen = np.empty((count, together), np.int64)
     rows = np.zeros((count, together, frames), np.int64)
@@ -74,17 +70,15 @@ def draw(
             taken = random.choice(lengths[video], size=min(frames, lengths[video]), replace=False)
             taken.sort()
             rows[batch, place, : len(taken)] = taken
-    starts, lasting = (
-        np.cumsum([0, *lengths])[chosen][..., None],
-        np.array(lengths)[chosen][..., None],
-    )
+    starts = np.cumsum([0, *lengths])[chosen][..., None]
+    lasting = np.array(lengths)[chosen][..., None]
     parts = (
         context_rows(rows, lasting[..., None], offsets, rate) + starts[..., None],
         (rows / lasting).astype(np.float32),
         (lasting[..., 0] / float(rate)).astype(np.float32),
         np.arange(frames) < lasting,
     )
-    # Without the places that no video of a batch is long enough to fill.
+    # Drop positions that no video of a batch fills.
     most, least = np.minimum(lasting.max((1, 2)), frames), lasting.min((1, 2))
     tensors = (torch.from_numpy(part).unbind() for part in parts)
     return [

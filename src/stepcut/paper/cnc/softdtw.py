@@ -1,18 +1,17 @@
-"""Soft-DTW: the smooth cost of the best alignments of two sequences, with its exact gradient,
-batched.
+"""Soft-DTW: the smooth cost of the best alignments of two sequences, with its exact gradient.
 
     R[i, j] = cost[i, j] + softmin(R[i-1, j], R[i, j-1], R[i-1, j-1])
     softmin(x) = -gamma log sum exp(-x / gamma)
 
 The gradient with respect to the cost is the share of the alignments that pass each cell. With w the
-weights of the three predecessors in the softmin of a cell, it is, from the last cell back,
+weights of the three predecessors in the softmin of a cell, computed from the last cell back:
 
     E[i, j] = E[i+1, j] w_up[i+1, j] + E[i, j+1] w_left[i, j+1] + E[i+1, j+1] w_cross[i+1, j+1]
     E[n, m] = 1
 
-In float64 throughout. On a CPU one compiled loop does the work; on a GPU torch goes over the
-anti-diagonals, whose cells do not depend on one another, and reads nothing back, so that a training
-step can be recorded."""
+All arithmetic is float64. A compiled loop runs on the CPU. On a GPU, torch iterates over the
+anti-diagonals, whose cells are independent, and reads nothing back, so a CUDA graph can record it.
+"""
 
 from typing import Any
 
@@ -28,18 +27,20 @@ from stepcut.methods.arithmetic import Floats
 
 
 def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) -> Tensor:
-    """The soft-DTW value of every cost matrix: `cost (B, N, M)` -> `(B,)`.
+    """Compute the soft-DTW value of every cost matrix: `cost (B, N, M)` -> `(B,)`.
 
-    `gamma`: the smoothness; towards 0 it is the cost of the one best alignment. `lengths (B, 2)`
-    counts the rows and columns that are real, where sequences were padded at their end.
+    `gamma` is the smoothness; near 0 the value is the cost of the best alignment. `lengths (B, 2)`
+    counts the real rows and columns of padded matrices.
 
     >>> soft_dtw(torch.zeros(1, 1, 1))
     tensor([0.])
     """
     shape = tuple(cost.shape)
     if len(shape) != 3 or 0 in shape[1:]:
-        what = f"cost has shape {shape}; expected (batch, frames, frames), none of them empty"
-        raise OptionError(f"{what}. Add a batch dimension with cost[None].")
+        raise OptionError(
+            f"cost has shape {shape}; expected (batch, frames, frames), none empty. Add a batch "
+            "dimension with cost[None]."
+        )
     if not gamma > 0:
         raise OptionError(
             f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment."
@@ -49,15 +50,14 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
             f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and "
             "columns."
         )
-    # Lengths on a GPU are not read back; a training step is being recorded there.
+    # Lengths on a GPU are not read back: a CUDA graph may be recording.
     if (
         lengths is not None
         and lengths.is_cpu
         and not ((lengths >= 1) & (lengths <= torch.tensor(shape[1:]))).all()
     ):
         raise OptionError(
-            f"lengths={lengths.tolist()} must be from 1 to the rows and columns of cost, "
-            f"{shape[1:]}."
+            f"lengths={lengths.tolist()} must be between 1 and the rows and columns, {shape[1:]}."
         )
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
@@ -65,7 +65,7 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
 
 
 class _SoftDTW(torch.autograd.Function):
-    """E comes with the value, since what it needs is at hand then."""
+    """Soft-DTW; the forward pass also computes the gradient E."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
@@ -128,10 +128,9 @@ def _align(cost: Floats, gamma: float, ends: NDArray[np.int64]) -> tuple[Floats,
 
 
 def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same, a diagonal at a time. Cell (i, j) lies at place i of diagonal i + j, with A = -R /
-    gamma there.
+    """The same, one diagonal at a time: cell (i, j) is place i of diagonal i + j, A = -R / gamma.
 
-    Two diagonals, and one place, before the first hold log 0: no alignment comes from there.
+    Two diagonals and one place before the first hold log 0: no alignment starts there.
     """
     batch, rows, columns = cost.shape
     last = rows + columns - 1
@@ -143,10 +142,9 @@ def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[T
     real = (i < n[:, None, None]) & (j < m[:, None, None])  # (B, N, M)
     k = cost.new_full((last, batch, rows), -torch.inf)
     k[i + j, :, i] = (cost / -gamma).masked_fill(~real, -torch.inf).permute(1, 2, 0)
-    a = cost.new_full(
-        (last + 2, batch, rows + 1), -torch.inf
-    )  # diagonal p is a[p + 2], place i is [i + 1]
-    a[0, :, 0] = 0  # the beginning: cell (0, 0) comes from across, and no other cell looks there
+    # Diagonal p is a[p + 2], place i is [i + 1]. a[0, :, 0] is the predecessor of cell (0, 0) only.
+    a = cost.new_full((last + 2, batch, rows + 1), -torch.inf)
+    a[0, :, 0] = 0
     gate = torch.empty_like(k)
     for p in range(last):
         torch.logaddexp(a[p + 1, :, 1:], a[p + 1, :, :-1], out=gate[p])
@@ -159,10 +157,8 @@ def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[T
         for before in (a[1:-1, :, :-1], a[1:-1, :, 1:], a[:-2, :, :-1])
     )
     e = cost.new_zeros((last + 2, batch, rows + 1))
-    e.index_put_(
-        (n + m - 2, every, n - 1), cost.new_ones(batch)
-    )  # a number would come from the CPU
-    for p in range(last - 2, -1, -1):  # what is below, to the right and across passes its share on
+    e.index_put_((n + m - 2, every, n - 1), cost.new_ones(batch))  # a scalar would need a copy
+    for p in range(last - 2, -1, -1):
         e[p, :, :-1].addcmul_(e[p + 1, :, :-1], left[p + 1])
         e[p, :, : rows - 1].addcmul_(e[p + 1, :, 1:rows], up[p + 1, :, 1:])
         if p + 2 < last:

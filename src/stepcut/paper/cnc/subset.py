@@ -1,5 +1,5 @@
-"""Subset selection ("SS" in the paper): many states, of which the few that best stand for all
-frames are chosen."""
+"""Subset selection ("SS" in the paper): choose the few of many states that best represent all
+frames."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,7 @@ from stepcut.methods.inputs import Rows
 
 @dataclass(eq=False, repr=False)
 class Subset(KMeans):
-    """k-means to `states` states (10 per step where not given), then the greedy choice of `steps`
-    of them."""
+    """k-means to `states` states (default: 10 per step), then greedy choice of `steps` of them."""
 
     restarts: int = limited(1, 1, 10_000, whole=True)
     states: int | None = None
@@ -33,12 +32,12 @@ class Subset(KMeans):
 
 
 def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
-    """The greedy choice of k of M states that best stand for all frames: `apart (M, T)` are
-    distances.
+    """Greedily choose k of M states that best represent all frames; `apart (M, T)` are distances.
 
-    A frame is served by its nearest chosen state. Each choice takes the state with the highest
-    facility-location gain, sum_t max(0, served_t - apart[s, t]), the lowest number on a tie."""
-    served = apart.max(axis=0)  # as if by a state farther away than any
+    The nearest chosen state represents a frame. Each choice has the highest facility-location gain,
+    sum_t max(0, served_t - apart[s, t]); the lowest number wins a tie.
+    """
+    served = apart.max(axis=0)
     chosen: list[int] = []
     for _ in range(k):
         gains = np.array([np.maximum(served - row, 0).sum() for row in apart])

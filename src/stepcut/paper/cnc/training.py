@@ -1,8 +1,7 @@
-"""The training loop: draw frames, embed them, take the loss and its gradient, until the smoothed
-loss stops falling.
+"""The training loop: draw frames, embed them, minimize the loss until it converges.
 
-A checkpoint holds weights, optimiser and random state in one safetensors file, written whole or not
-at all. On a GPU an iteration is recorded once and played back: one launch instead of some hundreds.
+A checkpoint stores weights, optimizer and random state in one safetensors file, written atomically.
+On a GPU, a CUDA graph replays one recorded iteration.
 """
 
 import json
@@ -28,34 +27,33 @@ from stepcut.paper.cnc.sampling import Batch
 from stepcut.progress import Hook, Stage
 
 Terms = dict[str, Tensor]
-"""The loss and its parts, by name; `loss` is the one that is minimised."""
+"""The loss and its terms by name; `loss` is minimized."""
 WARM_UP = 3
-"""Iterations done as they are before one is recorded, so that every library has chosen its ways and
-its memory."""
+"""Iterations before recording, so that all libraries have allocated their memory."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to train: settings that the loop itself needs."""
+    """Settings of the training loop."""
 
     learning_rate: float
     weight_decay: float
     iterations: int
-    """The hard limit."""
+    """Maximum number of iterations."""
     patience: int
     tolerance: float
-    """Converged when the mean loss of the last `patience` iterations is not lower than that of the
-    `patience` before by more than this share of it. Looked at every `patience` iterations."""
+    """Converged when the mean loss of the last `patience` iterations is less than this share below
+    that of the `patience` before. Checked every `patience` iterations."""
     read_every: int
-    """Losses are read from the device every so many iterations: each reading makes a GPU wait."""
+    """Iterations between reads of the losses; each read makes a GPU wait."""
     save_every: float = 30.0
-    """Seconds between checkpoints; the first come sooner, after 1, 2, 4 ... seconds."""
+    """Seconds between checkpoints; the first ones follow after 1, 2, 4 ... seconds."""
     record: bool = False
-    """On a GPU: record one iteration and play it back."""
+    """On a GPU: record one iteration and replay it."""
 
 
 def converged(curve: Curve, plan: Plan) -> bool:
-    """Whether the smoothed loss of a `curve` has stopped falling; see `Plan.tolerance`."""
+    """Return whether the smoothed loss has stopped falling; see `Plan.tolerance`."""
     done, span = len(curve.values), plan.patience
     if done < 2 * span or done % span:
         return False
@@ -76,9 +74,9 @@ def train(
 ) -> Curve:
     """Train `network` in place and return the loss curve.
 
-    `draw(random, count=...)` gives so many batches, `measure` embeds one and gives the loss and its
-    parts; `plan` says how long, `seed` what is drawn. `run` names the run: a `checkpoint` of
-    another is refused. `progress` sees every iteration."""
+    `draw(random, count=...)` draws batches, and `measure` computes the loss and its terms of a
+    batch. `run` identifies the run: a `checkpoint` of another run is refused.
+    """
     optimiser = torch.optim.Adam(
         network.parameters(),
         lr=plan.learning_rate,
@@ -100,11 +98,11 @@ def train(
 
     work = Recorded(advance, plan.read_every) if plan.record else one_by_one
     random = np.random.default_rng(seed)
-    kept = Checkpoint(checkpoint, run, network, optimiser, random)
-    curve, finished = kept.load()
+    state_file = Checkpoint(checkpoint, run, network, optimiser, random)
+    curve, finished = state_file.load()
 
     def draw_ahead(done: int) -> list[Batch]:
-        """The batches up to the next reading."""
+        """Draw the batches up to the next read."""
         stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.iterations - done)
         return draw(random, count=stretch)
 
@@ -116,29 +114,25 @@ def train(
         while not finished:
             before = len(curve.values)
             curve.names, values = work(batches)
-            drawn = (
-                random.bit_generator.state
-            )  # a run that goes on from here draws the next batches again
-            batches = draw_ahead(before + len(batches))  # while a GPU is still at work
+            drawn = random.bit_generator.state  # a resumed run draws the next batches again
+            batches = draw_ahead(before + len(batches))  # while the GPU works
             rows = values.tolist()
             for number, row in enumerate(rows, start=before + 1):
                 if not math.isfinite(row[0]):
-                    what = (
-                        f"iteration {number} of training: the loss is {row[0]}, not a finite number"
+                    raise TrainingError(
+                        f"iteration {number} of training: the loss is {row[0]}. The learning rate "
+                        f"is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
                     )
-                    lower = f"learning_rate={plan.learning_rate / 10:g}"
-                    rate = f"The learning rate is {plan.learning_rate:g}; try {lower}"
-                    raise TrainingError(f"{what}. {rate}.")
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
             if finished or time.monotonic() - saved > pause:
-                kept.save(curve, finished, drawn)
+                state_file.save(curve, finished, drawn)
                 saved, pause = time.monotonic(), min(2 * pause, plan.save_every)
             try:
                 for row in rows:
                     stage.advance(1, **dict(zip(curve.names, row, strict=True)))
-            except BaseException:  # the hook wants to stop: nothing done so far is lost
-                kept.save(curve, finished, drawn)
+            except BaseException:  # the hook stops the run: save first
+                state_file.save(curve, finished, drawn)
                 raise
     network.eval()
     return curve
@@ -146,10 +140,9 @@ def train(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on as if it had never stopped, in the file at `path`; without one
-    nothing is kept.
+    """The state of a run, stored in the file at `path`; without a path nothing is stored.
 
-    `run` names settings and data; `random` is the generator that draws frames.
+    `run` identifies settings and data; `random` draws the frames.
     """
 
     path: str | os.PathLike[str] | None
@@ -159,8 +152,7 @@ class Checkpoint:
     random: np.random.Generator
 
     def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
-        """Keep everything, with the `curve` so far, whether it is `finished`, and the state of
-        `random`, `drawn`."""
+        """Write the state: the `curve`, whether it is `finished`, and the random state `drawn`."""
         if self.path is None:
             return
         moments = self.optimiser.state_dict()["state"].items()
@@ -180,25 +172,27 @@ class Checkpoint:
             save_file(plain, temporary, metadata={"stepcut": json.dumps(record)})
 
     def load(self) -> tuple[Curve, bool]:
-        """Put everything into the state that was kept: the curve, and whether the run had finished.
+        """Restore the saved state; return the curve, and whether the run has finished.
 
-        Where there is nothing yet, nothing is changed; what another run kept is an `OptionError`.
+        Without a file nothing changes. A file of another run raises `OptionError`.
         """
         if self.path is None or not Path(self.path).exists():
             return Curve(), False
-        given = f"checkpoint={str(self.path)!r}"
+        setting = f"checkpoint={str(self.path)!r}"
         try:
             with safe_open(self.path, framework="pt") as file:
                 record: dict[str, Any] = json.loads((file.metadata() or {})["stepcut"])
-                names = file.keys()  # a file cannot be gone through itself
+                names = file.keys()
                 tensors = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, KeyError, ValueError) as error:
             raise OptionError(
-                f"{given} is not a checkpoint of stepcut ({error}). Delete it."
+                f"{setting} is not a checkpoint of stepcut ({error}). Delete it."
             ) from error
         if record["run"] != self.run:
-            what = f"{given} belongs to a run with other settings or other features"
-            raise OptionError(f"{what}. Choose another file, or delete this one to start afresh.")
+            raise OptionError(
+                f"{setting} belongs to a run with other settings or features. Choose another file, "
+                "or delete this one to start again."
+            )
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in part(tensors, "optimiser/").items():
             number, _, quantity = name.partition("/")
@@ -212,18 +206,18 @@ class Checkpoint:
         return Curve(tuple(record["names"]), tensors["curve"].tolist()), record["finished"]
 
     def _devices(self) -> dict[str, Any]:
-        """Whose random states count."""
+        """Modules whose random state is saved."""
         on_cuda = next(self.network.parameters()).device.type == "cuda"
         return {"torch": torch, **({"cuda": torch.cuda} if on_cuda else {})}
 
 
 class Recorded:
-    """Does what `work` does, by a CUDA graph in most iterations; a batch of another shape is worked
-    on as it is.
+    """Run `work` by replaying a CUDA graph; batches of another shape run without it.
 
-    `work` takes a batch, does the whole iteration and gives the loss and its parts. It must not
-    read a value back from the GPU. Up to `room` batches are brought to the GPU together, and the
-    graph itself goes from one to the next: while it plays, the CPU is free to draw frames."""
+    `work` runs one iteration on a batch and returns the loss and its terms. It must not read a
+    value back from the GPU. Up to `room` batches are copied together, and the graph advances
+    through them: the CPU is free to draw frames.
+    """
 
     def __init__(self, work: Callable[[Batch], Terms], room: int) -> None:
         self.work, self.room = work, room
@@ -232,8 +226,7 @@ class Recorded:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
-        """The names of the loss and its parts, and their values after each iteration: (iterations,
-        names)."""
+        """Return the names of the terms, and their values: (iterations, names)."""
         rows: list[Tensor] = []
         waiting: list[Batch] = []
         for batch in batches:
@@ -258,7 +251,7 @@ class Recorded:
         return row
 
     def _record(self, batch: Batch) -> None:
-        """Recording does not do the work; that follows when the graph is played."""
+        """Record the graph; recording does not execute the work."""
         self.shapes = batch.shapes()
         self.held = [
             torch.zeros(self.room, *part.shape, dtype=part.dtype, device="cuda")

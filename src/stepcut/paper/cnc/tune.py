@@ -1,4 +1,4 @@
-"""Training end to end from frames: a backbone whose weights learn, under the paper's embedder."""
+"""End-to-end training from frames: a trainable backbone under the paper's embedder."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,10 +27,9 @@ FORWARDS: dict[str, Callable[..., Any]] = {
 
 
 class TunableBackbone(nn.Module):
-    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the
-    convolutions.
+    """A backbone of stepcut with trainable weights; batch norm stays folded into convolutions.
 
-    Frames `(n, H, W, 3)`, RGB of 0 to 255, become maps `(n, C, h, w)`.
+    Frames `(n, H, W, 3)`, RGB from 0 to 255, become maps `(n, C, h, w)`.
     """
 
     mean: Tensor
@@ -56,8 +55,7 @@ class TunableBackbone(nn.Module):
         return maps
 
     def settings(self) -> dict[str, Any]:
-        """The network without its weights, ready for JSON; `restore` builds it again, to be filled
-        from a state."""
+        """Describe the network without its weights, ready for JSON."""
         shapes = {
             name: list(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)
         }
@@ -66,7 +64,7 @@ class TunableBackbone(nn.Module):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any]) -> Self:
-        """The backbone that gave these `settings()`, with weights of 0."""
+        """Rebuild a backbone from its `settings()`, with weights of 0."""
         convs = {
             n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32))
             for n, s in settings["shapes"].items()
@@ -80,31 +78,28 @@ class TunableBackbone(nn.Module):
 
 
 class Frames:
-    """The frames themselves as features, `(n, 3, 224, 224)`: what a backbone that learns is trained
-    on."""
+    """Frames as features, `(n, 3, 224, 224)`: the input of a trainable backbone."""
 
     name, dim, size, fingerprint = "frames", 3, resnet50.SIZE, "frames 1"
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Frames `(n, 224, 224, 3)` with their colours first."""
+        """Move the colours of frames `(n, 224, 224, 3)` first."""
         return frames.transpose(0, 3, 1, 2)
 
 
 def as_pictures(rows: NDArray[Any]) -> NDArray[np.uint8]:
-    """Frames `(n, H, W, 3)`, or `(n, 3, H, W)` as they are stored, as `(n, H, W, 3)`."""
+    """Convert frames `(n, H, W, 3)` or `(n, 3, H, W)` to `(n, H, W, 3)`."""
     last = rows if rows.shape[-1] == 3 else rows.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(last, dtype=np.uint8)
 
 
 def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
-    """One of stepcut's networks with its weights as parameters: `backbone`, and `weights`, `layer`,
-    `family`."""
+    """Load a trainable backbone from `backbone`, `weights`, `layer` and `family`."""
     spec = as_spec(**settings)
     if spec.backbone != "resnet50" or spec.weights is None:
         raise OptionError(
-            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a file of "
-            "weights can be tuned. "
-            "Give --backbone resnet50 --weights FILE."
+            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a weights "
+            "file can be trained. Use --backbone resnet50 --weights FILE."
         )
     arrays, metadata = read_weights(spec.weights)
     family = spec.family or resnet50.family_of(arrays, metadata)
@@ -112,12 +107,12 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
 
 
 class FrameEncoder(Encoder):
-    """A backbone and the paper's embedder on its maps, as one network on frames with their context.
+    """A backbone and the paper's embedder on its maps, as one network on frames.
 
-    The losses compare all frames of a step with one another, so they need all embeddings at once.
-    The backbone does not: its frames go through it in parts of `chunk`, whose inner values are let
-    go and computed again in the backward pass, where the gradients of the parts add up. The
-    gradient is exact, and the memory that of one part."""
+    The losses need all embeddings at once, but the backbone does not need all frames at once.
+    Frames pass through it in chunks of `chunk`; the backward pass computes inner values again. The
+    gradient is exact, and memory is bounded by one chunk.
+    """
 
     def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:
         super().__init__()
@@ -129,8 +124,7 @@ class FrameEncoder(Encoder):
         return torch.from_numpy(as_pictures(rows))
 
     def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
-        """The embeddings `(N, dim)`; a frame that is context of others goes through the backbone
-        once."""
+        """Embed frames, `(N, dim)`; each frame passes through the backbone once."""
         once, where = torch.unique(places, return_inverse=True)
         parts = torch.split(once.to(rows.device), self.chunk)
         again = self.training and torch.is_grad_enabled() and len(parts) > 1

@@ -1,1 +1,1 @@
-"""The commands of the paper: each module has `run(args)`, and beside it a text of its words."""
+"""The commands of the paper: each module has `run(args)` and a text file of options."""

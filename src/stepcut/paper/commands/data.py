@@ -1,5 +1,4 @@
-"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their
-statistics."""
+"""`stepcut data`: list, describe, check and count data sets."""
 
 import argparse
 
@@ -12,10 +11,10 @@ from stepcut.tables import Cell, Table
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do one of the actions."""
+    """Run the command."""
     if args.output and args.action not in ("list", "stats"):
         raise OptionError(
-            f"-o {args.output}: data {args.action} makes no table; use -o with list or stats.",
+            f"-o {args.output}: data {args.action} has no table; use -o with list or stats.",
             setting="output",
             value=args.output,
         )
@@ -27,19 +26,18 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.name is None:
         raise OptionError(
-            f"data {args.action}: the name of a data set is needed. Choose from "
-            f"{', '.join(DATASETS)}."
+            f"data {args.action} needs the name of a data set: {', '.join(DATASETS)}."
         )
     data_set = find_dataset(args.name)
     if args.action == "info":
         print(_info(data_set))
         return 0
     if args.action == "cite":
-        print(data_set.citation or f"% {data_set.title} needs no citation.")
+        print(data_set.citation or f"% {data_set.title} has no citation.")
         return 0
     if args.root is None:
         raise OptionError(
-            f"data {args.action} {args.name}: --root DIR is needed, the folder where it lies."
+            f"data {args.action} {args.name} needs --root DIR, the folder of the data set."
         )
     loaded = data_set.examine(args.root, **said(args, "view", "rate"))
     return (
@@ -75,15 +73,14 @@ def _info(data_set: DataSet) -> str:
 def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     videos = [video for task in loaded.tasks for video in task]
     print(f"{data_set.title} in {args.root}:")
-    timed, filmed = (
-        sum(getattr(video, part) is not None for video in videos) for part in ("timeline", "path")
-    )
-    seen = sum(bool(video.features) for video in videos)
+    annotated = sum(video.timeline is not None for video in videos)
+    files = sum(video.path is not None for video in videos)
+    features = sum(bool(video.features) for video in videos)
     print(
         f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, "
         f"{len(videos)} recordings:"
     )
-    print(f"  {timed} with a timeline, {filmed} with a video, {seen} with features")
+    print(f"  {annotated} with a timeline, {files} with a video, {features} with features")
     for task in loaded.tasks:
         for defect in task.defects:
             print(f"  known defect: {task.name}: {defect}.")
@@ -98,14 +95,14 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
 
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     if not any(task.timelines for task in loaded.tasks):
-        absent = " ".join(loaded.missing[:3]) or "It has no timelines."
+        absent = " ".join(loaded.missing[:3]) or "There are no timelines."
         raise DataError(
-            f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} "
+            f"{args.root}: nothing to count. {absent} Run: stepcut data check {data_set.name} "
             f"--root {args.root}"
         )
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
     show_table(table, args.format, args.output)
-    if args.format == "csv":  # it has no place for notes
+    if args.format == "csv":  # CSV has no notes
         for note in table.notes:
             say(note)
     if loaded.problems:

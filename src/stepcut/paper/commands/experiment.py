@@ -1,5 +1,4 @@
-"""`stepcut experiment`: a table of the paper on your data, ours beside the published one; or its
-figure."""
+"""`stepcut experiment`: a table of the paper on your data, or its figure."""
 
 import argparse
 import sys
@@ -18,15 +17,15 @@ from stepcut.paper.experiments.cells import choose_protocol
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     choose("experiment", args.name, {**EXPERIMENTS, "figure": None})
-    choose_protocol(args.protocol or "strict")  # one that is unknown is told before any work
+    choose_protocol(args.protocol or "strict")  # fail before any work
     if args.name == "figure":
         return _figure(args)
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:
             raise OptionError(
-                f"{args.from_} holds {results.experiment.name!r}, not {args.name!r}. Name that "
-                "table."
+                f"{args.from_} is a table {results.experiment.name!r}, not {args.name!r}. Run "
+                f"stepcut experiment {results.experiment.name} --from {args.from_}"
             )
     else:
         settings = _settings(args)
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         path = settings["folder"] / results.file_name()
         results.save(path)
         if not args.quiet:
-            print(f"results kept in {path}", file=sys.stderr)
+            print(f"results saved to {path}", file=sys.stderr)
     if args.plot:
         results.plot(args.plot, args.protocol)
     show_table(results.table(args.protocol), args.format, args.output)
@@ -47,8 +46,8 @@ def _figure(args: argparse.Namespace) -> int:
     """Draw the figure of one video."""
     if not args.plot or len(args.data) != 1 or args.output:
         raise OptionError(
-            "the figure needs one --data and --plot FILE and has no table for -o, for example "
-            "--data mine/ --plot figure.svg."
+            "the figure needs one --data and --plot FILE, and has no table for -o. Example: "
+            "--data mine/ --plot figure.svg"
         )
     print(draw_figure(args.plot, args.data[0], args.video, **_settings(args)))
     print(f"drawn to {args.plot}")
@@ -56,10 +55,10 @@ def _figure(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """What tables and the figure have in common."""
+    """Settings shared by tables and the figure."""
     if not args.data:
         raise OptionError(
-            "--data is missing. Give the folder of a data set, NAME:DIR, or toy; or --from FILE."
+            "--data is missing. Use the folder of a data set, NAME:DIR, or toy; or --from FILE."
         )
     train, cut = group_settings(read_settings(args.set or []), cut_settings())
     made = said(args, "backbone", "weights", "layer", "family")

@@ -1,5 +1,4 @@
-"""Data sets: what they are, how to obtain them, and their tasks, videos and true timelines, all in
-the same form.
+"""Data sets: how to obtain them, and their tasks, videos and annotated timelines.
 
 >>> DATASETS["egoprocel"]
 <DataSet egoprocel: EgoProceL, 16 tasks>
@@ -21,40 +20,43 @@ FOLDER = DATASETS["folder"]
 
 
 def find_dataset(name: str) -> DataSet:
-    """The data set of this `name`: one of `DATASETS`, or one that an installed package
-    registers."""
+    """Return a data set by name: one of `DATASETS`, or one that a plugin registers."""
     return find("dataset", name, DATASETS, "data set")
 
 
 def all_datasets() -> dict[str, DataSet]:
-    """Ours, then those that installed packages register."""
+    """Return the data sets of stepcut, then those that plugins register."""
     return {name: find_dataset(name) for name in (*DATASETS, *registered("dataset"))}
 
 
 def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
-    """The tasks of a data set.
+    """Load the tasks of a data set.
 
     Parameters
     ----------
     name
-        Of the data set, one of `DATASETS`, or one that a package registers.
+        One of `DATASETS`, or a data set that a plugin registers.
     root
-        Its folder, or several.
+        The folder of the data set, or several.
     options
-        Of its reader: EgoProceL takes `view="egocentric"` (or top, back, left, right) for the
-        cameras of CMU-MMAC, a plain folder the `rate` of label files that count frames.
+        Options of the reader. EgoProceL takes `view="egocentric"` (or top, back, left, right) for
+        the cameras of CMU-MMAC. A plain folder takes the `rate` of label files that count frames.
+
+    Returns
+    -------
+    list of Task
+        The tasks. Missing or inconsistent files are logged.
 
     Raises
     ------
     DataError
-        When nothing was found. What is missing or inconsistent is logged.
+        The folder contains no task.
     """
     return find_dataset(name).load(root, **options)
 
 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-    """As `load`, with the same `name`, `root` and `options`, together with what is missing or
-    inconsistent."""
+    """Load a data set as `load` does, and report missing and inconsistent files."""
     return find_dataset(name).examine(root, **options)
 
 

@@ -1,5 +1,4 @@
-"""CaptainCook4D: 24 recipes cooked in many kitchens, some with mistakes on purpose; with true task
-graphs."""
+"""CaptainCook4D: 24 recipes in many kitchens, some with deliberate mistakes; with task graphs."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,18 +17,17 @@ from stepcut.paper.datasets.dataset import (
 from stepcut.timeline import Segment
 
 ABOUT = DATASETS["captaincook4d"]
-RATE = Fraction(1)  # the published features: one row a second
+RATE = Fraction(1)  # published features: one row per second
 STEPS, ERRORS = "complete_step_annotations.json", "error_annotations.json"
 PLACES = ("annotations", "annotations/annotation_json")
 Recording = tuple[str, dict[str, str], list[tuple[str, float, float]]]
-"""Its name, what else is known of it, and what was done in it: description, start and end."""
+"""Name, metadata and steps (description, start, end) of a recording."""
 
 
 def read(place: Path, loaded: Loaded) -> None:
-    """Add all recipes at `place`, or in its folders, each with annotations of its own, to what was
-    `loaded`.
+    """Add all recipes at `place`, or in its subfolders with annotations, to `loaded`.
 
-    Steps that were left out (start -1) are errors, not segments.
+    Omitted steps (start -1) are errors, not segments.
     """
     alone = first_of(place, *(f"{each}/{STEPS}" for each in PLACES)) is not None
     for root in [place] if alone else sorted(p for p in place.iterdir() if p.is_dir()):
@@ -46,18 +44,18 @@ def read(place: Path, loaded: Loaded) -> None:
     ]:
         listed = ", ".join(absent)
         loaded.missing.append(
-            f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {listed}."
+            f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are missing: {listed}."
         )
 
 
 def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
-    """Add the recipes of one folder, which has annotations of its own."""
+    """Add the recipes of one annotated folder."""
     errors = _read_errors(steps_file.with_name(ERRORS), loaded)
-    # The published files are called `1_7_360p.mp4`.
-    films = {
+    # Published files are named `1_7_360p.mp4`.
+    videos_here = {
         name.removesuffix("_360p"): path for name, path in find_videos(place / "videos").items()
     }
-    shelf = Shelf(place, films)
+    shelf = Shelf(place, videos_here)
     recipes: dict[str, list[Recording]] = {}
     with refusals(steps_file, "annotations of CaptainCook4D"):
         record = read_json(steps_file)
@@ -75,10 +73,10 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
         vocabulary = tuple(dict.fromkeys(names.values()))
         videos = []
         for name, about, steps in recordings:
-            segments, left_out = [], []
+            segments, omitted = [], []
             for description, start, end in steps:
                 if start < 0:
-                    left_out.append((description, "missing step"))
+                    omitted.append((description, "missing step"))
                     continue
                 try:
                     segments.append(Segment(start, end, names[description]))
@@ -86,7 +84,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
                     loaded.problems.append(f"{steps_file}: recording {name}: {error}")
             wrong = tuple(
                 (names.get(step, step_name(step)), what)
-                for step, what in errors.get(name) or left_out
+                for step, what in errors.get(name) or omitted
             )
             videos.append(
                 shelf.video([name], segments, vocabulary, RATE, about=about, errors=wrong)
@@ -96,7 +94,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
 
 
 def step_name(description: str) -> str:
-    """A step's name: the description without the verb that it is headed with.
+    """Return the description of a step without its leading verb.
 
     >>> step_name("Coat -Coat a 6-oz. ramekin cup"), step_name("melt-In a large mug, melt butter")
     ('Coat a 6-oz. ramekin cup', 'In a large mug, melt butter')
@@ -108,16 +106,16 @@ def step_name(description: str) -> str:
 def _read_graph(
     root: Path, recipe: str, recordings: list[Recording], loaded: Loaded
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...] | None]:
-    """Description -> step name in the order of the task graph, and its edges by name.
+    """Return description -> step name in the order of the task graph, and its edges by name.
 
-    Step numbers differ between the annotations and the graphs (and are swapped in one recording);
-    the description is the same in both, so it is what identifies a step."""
+    Step numbers differ between annotations and graphs, so the description identifies a step.
+    """
     folder = first_of(root, "task_graphs", "annotations/task_graphs") or root / "task_graphs"
     path = folder / f"{plain_name(recipe)}.json"
     names: dict[str, str] = {}
     graph = None
     if not path.is_file():
-        loaded.missing.append(f"{path}: absent; the recipe has no true order.")
+        loaded.missing.append(f"{path}: absent; the recipe has no annotated order.")
     else:
         with refusals(path, "a task graph"):
             record = read_json(path)
@@ -139,15 +137,15 @@ def _read_graph(
 
 def _read_errors(path: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]:
     """Recording -> (description, kind of mistake)."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    errors: dict[str, list[tuple[str, str]]] = {}
     if not path.is_file():
         loaded.missing.append(f"{path}: absent. Copy it from {ABOUT.sources['annotations']}.")
-        return found
+        return errors
     with refusals(path, "mistakes of CaptainCook4D"):
         for recording in read_json(path):
-            found[str(recording["recording_id"])] = [
+            errors[str(recording["recording_id"])] = [
                 (str(step["description"]), str(error["tag"]).lower())
                 for step in recording["step_annotations"]
                 for error in step.get("errors", ())
             ]
-    return found
+    return errors

@@ -1,5 +1,4 @@
-"""DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how
-videos are found."""
+"""DataSet: a data set as a table of facts (`about.toml`), its tasks, and its videos."""
 
 import hashlib
 import logging
@@ -27,34 +26,34 @@ log = logging.getLogger("stepcut")
 
 @dataclass(frozen=True)
 class TaskVideo:
-    """One video of a task: where it is, its features, its true timeline."""
+    """One video of a task: its file, its features and its annotated timeline."""
 
     name: str
     path: Path | None = None
-    """The video file, where there is one."""
+    """The video file, if there is one."""
     features: Mapping[str, Path] = field(default_factory=dict)
-    """Backbone name -> a `.npy` or `.safetensors` file of rows, (T, d) or maps (T, C, h, w)."""
+    """Backbone name -> `.npy` or `.safetensors` file of rows (T, d) or maps (T, C, h, w)."""
     rate: Fraction | None = None
-    """Rows of the features per second, where there are features: row i stands for time i / rate."""
+    """Feature rows per second: row i is at time i / rate."""
     duration: float | None = None
     """Seconds."""
     timeline: Timeline | None = None
-    """Which step is done when, in seconds; None where nobody has said."""
+    """The annotated steps, in seconds; None without an annotation."""
     about: Mapping[str, str] = field(default_factory=dict)
-    """What else is known: person, environment, view."""
+    """Further metadata: person, environment, view."""
     errors: tuple[tuple[str, str], ...] = ()
-    """(step, what went wrong) for data sets that label mistakes; "missing step" for one that was
-    left out."""
+    """(step, kind of mistake), if the data set labels mistakes; "missing step" for an omitted step.
+    """
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
-        """The features of one `backbone`, a name in `features`: (T, d), or maps (T, C, h, w)."""
+        """Read the features of one `backbone`: (T, d), or maps (T, C, h, w)."""
         (found,) = load_features([choose("backbone", backbone, self.features)], 1)
         return np.array(found.rows, dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class Task:
-    """Some videos of people doing the same thing.
+    """Videos of people doing the same task.
 
     >>> Task("pour tea", [TaskVideo("a"), TaskVideo("b")], steps=("pour",))
     <Task pour tea: 2 videos, 1 steps>
@@ -64,9 +63,9 @@ class Task:
     videos: list[TaskVideo]
     steps: tuple[str, ...]
     graph: tuple[tuple[str, str], ...] | None = None
-    """The true partial order where it is known, as given: (before, after) by step name."""
+    """The annotated partial order, if there is one: (before, after) by step name."""
     defects: tuple[str, ...] = ()
-    """What is known to be wrong with these files."""
+    """Known defects of the files."""
 
     def __iter__(self) -> Iterator[TaskVideo]:
         return iter(self.videos)
@@ -79,16 +78,16 @@ class Task:
 
     @property
     def timelines(self) -> dict[str, Timeline]:
-        """Video name -> true timeline, for the videos that have one."""
+        """Video name -> annotated timeline, for annotated videos."""
         return {video.name: video.timeline for video in self.videos if video.timeline is not None}
 
     def with_features(self, backbone: str) -> Self:
-        """The task with only those videos that have features of this backbone."""
+        """Return the task with only the videos that have features of this backbone."""
         return replace(self, videos=[video for video in self.videos if backbone in video.features])
 
 
 class TaskInfo(NamedTuple):
-    """What was published about one task, and how the files call it."""
+    """Published figures of one task, and its names in the files."""
 
     videos: int | None = None
     steps: int | None = None
@@ -103,16 +102,15 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class Loaded:
-    """What was found under a root: tasks, what is absent, and what makes no sense."""
+    """The contents of a root: tasks, missing files and inconsistent files."""
 
     tasks: list[Task] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Each says which file is absent and where to put it."""
+    """Each line names a missing file and where to put it."""
     problems: list[str] = field(default_factory=list)
-    """Each says which file or label makes no sense."""
+    """Each line names an inconsistent file or label."""
 
     def add(self, part: Self) -> None:
-        """Add what was found in a `part` of the data set."""
         self.tasks += part.tasks
         self.missing += part.missing
         self.problems += part.problems
@@ -120,77 +118,71 @@ class Loaded:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, described rather than programmed; a package registers its own as
-    `stepcut.datasets`."""
+    """The description of a data set; a plugin registers its own as `stepcut.datasets`."""
 
     name: str
     title: str
     reader: str
-    """`module:function`; it is given a root, and a `Loaded` to which it adds what it finds
-    there."""
+    """`module:function`, called with a root and a `Loaded` to fill."""
     options: Sequence[str] = ()
-    """What else the reader takes."""
+    """Further options of the reader."""
     about: str = ""
     citation: str = ""
     """BibTeX."""
     licence: str = ""
     obtain: str = ""
-    """How to obtain it, in words."""
+    """How to obtain it."""
     tree: str = ""
-    """The folder tree that is expected under the root."""
+    """The expected folder tree below the root."""
     rate: str = ""
-    """Frame rates, in words."""
+    """Frame rates."""
     tasks: Mapping[str, TaskInfo] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
-    """What -> where on the web it is offered; nobody may redistribute the videos."""
+    """What -> web address. The videos must not be redistributed."""
     published: Mapping[str, float] = field(default_factory=dict)
-    """What the data set's own paper says of it: hours in all, steps and seconds a video as means
-    over tasks."""
+    """Published figures: total hours; steps and seconds per video as means over tasks."""
     checksums: Mapping[str, str] = field(default_factory=dict)
-    """File -> SHA-256, where the publisher's files are known."""
+    """File -> SHA-256 of the published file."""
 
     def __repr__(self) -> str:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
 
     def load(self, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
-        """The tasks below `root`, a folder or several; `options` are those of its reader.
+        """Load the tasks below `root`, a folder or several, with `options` of the reader.
 
-        What is missing or inconsistent is logged; a `DataError` says that there is nothing at all.
+        Missing or inconsistent files are logged. A folder without any task raises `DataError`.
         """
         loaded = self.examine(root, **options)
         if not loaded.tasks:
-            absent = " ".join(loaded.missing[:3]) or "No task was found."
+            absent = " ".join(loaded.missing[:3]) or "It contains no task."
             raise DataError(
-                f"{root}: {absent} 'stepcut data info {self.name}' shows the folder tree to build."
+                f"{root}: {absent} 'stepcut data info {self.name}' shows the expected folder tree."
             )
         for line in loaded.problems:
             log.warning("%s: %s", self.name, line)
         return loaded.tasks
 
     def examine(self, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-        """As `load`, together with what is missing and what is inconsistent."""
-        given = [root] if isinstance(root, str | Path) else root
-        roots = [
-            Path(each).expanduser()
-            for each in as_items("root", given, (str, Path), "a folder, or several")
-        ]
+        """Load as `load` does, and report missing and inconsistent files."""
+        roots = [root] if isinstance(root, str | Path) else root
+        items = as_items("root", roots, (str, Path), "a folder, or several")
+        places = [Path(each).expanduser() for each in items]
         if wrong := sorted(options.keys() - set(self.options)):
-            raise OptionError(f"--{wrong[0]}: {self.name} has no such choice. Leave it out.")
+            raise OptionError(f"--{wrong[0]}: {self.name} does not have this option. Omit it.")
         loaded, read = Loaded(), resolve_name(self.reader)
-        for place in roots:
-            if not place.is_dir() and self.name != "toy":  # whose reader says how to film one there
-                what = f"{place}: no such folder"
+        for place in places:
+            if not place.is_dir() and self.name != "toy":  # its reader shows how to render it
                 raise DataError(
-                    f"{what}. Give the root of data set {self.name} (stepcut data info {self.name} "
-                    "shows its tree)."
+                    f"{place}: no such folder. Use the root of data set {self.name}; 'stepcut data "
+                    f"info {self.name}' shows its folder tree."
                 )
             read(place, part := Loaded(), **options)
             loaded.add(part)
-        for place, (file, published) in product(roots, self.checksums.items()):
+        for place, (file, published) in product(places, self.checksums.items()):
             path = place / file
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
                 loaded.problems.append(
-                    f"{path}: it differs from the published file (SHA-256). Copy it again."
+                    f"{path} differs from the published file (SHA-256). Copy it again."
                 )
         return loaded
 
@@ -204,8 +196,7 @@ for _name, _about in tomllib.loads(
 
 
 class Shelf:
-    """What lies under a `root` beside the annotations: `videos` (given where they do not simply lie
-    in `videos/`), features and lengths by the name of a video."""
+    """Videos, features and lengths below a `root`, by video name."""
 
     def __init__(self, root: Path, videos: Mapping[str, Path] | None = None) -> None:
         self.root = root
@@ -223,23 +214,37 @@ class Shelf:
         about: Mapping[str, str] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
     ) -> TaskVideo:
-        """The video that goes by any of `names`, the first its own, with its true `segments`, where
-        there are some, of the task's `steps`; with `rate` rows of features a second, where the data
-        set says so, and a `length`, seconds, where neither a list of lengths nor the file says it.
-        `about`: what else is known (person, environment, view); `errors`: (step, what went wrong),
-        where mistakes are labelled."""
-        film = next((self.videos[name] for name in names if name in self.videos), None)
+        """Build the `TaskVideo` that has any of `names`; the first is its own name.
+
+        Parameters
+        ----------
+        names
+            Names under which files may be stored.
+        segments
+            Annotated segments, or None.
+        steps
+            Steps of the task.
+        rate
+            Feature rows per second.
+        length
+            Length in seconds, used if no list of lengths and no video file has it.
+        about
+            Further metadata: person, environment, view.
+        errors
+            (step, kind of mistake).
+        """
+        file = next((self.videos[name] for name in names if name in self.videos), None)
         features = {
             kind: path
             for name in reversed(names)
             for kind, path in self.features.get(name, {}).items()
         }
         listed = next((self.lengths[name] for name in names if name in self.lengths), None)
-        length = listed or (None if film is None else video_duration(film)) or length
+        length = listed or (None if file is None else video_duration(file)) or length
         timeline = None if segments is None else Timeline(segments, length, steps, names[0])
         return TaskVideo(
             names[0],
-            film,
+            file,
             features,
             rate if features else None,
             length,
@@ -248,12 +253,12 @@ class Shelf:
             errors,
         )
 
-    def match(self, loaded: Loaded, known: Iterable[str] = (), place: str = "videos") -> None:
-        """Report in `loaded` the videos of its tasks of which nothing lies here, and files that
-        belong to none.
+    def match(self, loaded: Loaded, optional: Iterable[str] = (), place: str = "videos") -> None:
+        """Report annotated videos without files, and files without an annotation, in `loaded`.
 
-        `known` are names of further videos, which need not be there; `place` is where videos are
-        put under the root."""
+        `optional` are names of further videos, which may be absent; `place` is the folder of videos
+        below the root.
+        """
         videos = [video for task in loaded.tasks for video in task]
         files = {
             **{name: next(iter(held.values())) for name, held in self.features.items()},
@@ -266,39 +271,40 @@ class Shelf:
             self.root / place / name
             for name in (bare if files else [f"<each of {len(bare)} names>.*"])
         ]
-        loaded.missing += [f"{path}: a timeline but no video and no features." for path in where]
+        loaded.missing += [f"{path}: annotated, but without video and features." for path in where]
         used = {path for video in videos for path in (video.path, *video.features.values())}
-        strays = sorted(
-            name for name, path in files.items() if path not in used and name not in known
+        unmatched = sorted(
+            name for name, path in files.items() if path not in used and name not in optional
         )
-        loaded.problems += [f"{files[name]}: a video without a timeline." for name in strays]
+        loaded.problems += [f"{files[name]}: a video without an annotation." for name in unmatched]
 
 
 def first_of(root: Path, *places: str) -> Path | None:
-    """The first of several places under the root that exists."""
+    """Return the first of several places below the root that exists."""
     return next((root / place for place in places if (root / place).exists()), None)
 
 
 def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
-    """Video name (without suffix) -> file, for all videos below the folder `root`. Of several with
-    one name the first is taken, and the others are reported in what was `loaded`."""
+    """Map video names (without suffix) to files, for all videos below `root`.
+
+    Of several files with one name, the first counts, and `loaded` reports the others.
+    """
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
             first = found.setdefault(path.name[: -len(path.suffix)], path)
             if loaded is not None and first != path:
                 loaded.problems.append(
-                    f"{path}: {first} has the same name, so this one is passed over. Rename it."
+                    f"{path}: {first} has the same name; this file is ignored. Rename it."
                 )
     return found
 
 
 def find_features(root: Path) -> dict[str, dict[str, Path]]:
-    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors under
-    `root`.
+    """Map video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors.
 
-    Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called
-    "features"."""
+    Files directly in `features` belong to a backbone called "features".
+    """
     found: dict[str, dict[str, Path]] = {}
     for pattern in (
         "features/*/[!.]*.npy",
@@ -311,7 +317,7 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
 
 
 def plain_name(text: str) -> str:
-    """The `text` without case, spaces and signs, to compare names by.
+    """Reduce `text` to lower-case letters and digits, to compare names.
 
     >>> plain_name("EGTEA_Gaze+") == plain_name("egtea gaze")
     True

@@ -1,5 +1,4 @@
-"""EgoProceL: 16 tasks from six sources of egocentric video, in the published annotation tree or as
-one JSON file."""
+"""EgoProceL: 16 egocentric tasks, from the published annotation tree or one JSON file."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,16 +27,18 @@ VIEWS = {
 }
 TENT_ENDING = ".egoprocel.ann"
 RATE = Fraction(10)
-"""Frames per second of the JSON file: every video's last frame ends in 9, a whole number of seconds
-at ten a second, and MECCANO's mean length comes out as the 20.7 minutes of its own publication."""
-MOST_VIEWS = 6  # no recording has more lists in the JSON file than this
-SLACK = 50  # frames: how far the starts of one step lie apart in two views of a recording
+"""Frames per second of the JSON file. Every video's last frame ends in 9, a whole number of seconds
+at 10 fps, and MECCANO's mean length is the published 20.7 minutes."""
+MOST_VIEWS = 6  # lists per recording in the JSON file
+SLACK = 50  # frames: largest difference of step starts between two views of a recording
 UNLABELLED = "0"
 
 
 def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
-    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what
-    was `loaded`; of CMU-MMAC by the camera `view`: egocentric, top, back, left or right."""
+    """Add the tasks in the published tree, or in `egoprocel.json`, to `loaded`.
+
+    `view` is the camera of CMU-MMAC: egocentric, top, back, left or right.
+    """
     choose("view", view, VIEWS)
     (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
 
@@ -45,12 +46,12 @@ def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
 def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
     annotations = root / "annotations" if (root / "annotations").is_dir() else root
     shelf = Shelf(root)
-    known: list[str] = []
+    every_camera: list[str] = []
     for title, info in TASKS.items():
         folder = _same_folder(annotations, info.folder)
         if folder is None:
             loaded.missing.append(
-                f"{annotations / info.folder}/: absent. It holds the annotations of {title}."
+                f"{annotations / info.folder}/: absent. It contains the annotations of {title}."
             )
             continue
         files = {
@@ -61,19 +62,16 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
             files = _view_files(folder, view, loaded)
         if len(files) < (info.videos or 0):
             loaded.missing.append(
-                f"{folder}: {len(files)} of {info.videos} recordings of {title} are there."
+                f"{folder}: only {len(files)} of {info.videos} recordings of {title}."
             )
         if files:
             loaded.tasks.append(_read_task(title, files, _shelf_of(shelf, info.folder), loaded))
-        known += [
-            path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("[!.]*.csv")
-        ]  # of every camera
-    shelf.match(loaded, known)
+        every_camera += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("[!.]*.csv")]
+    shelf.match(loaded, every_camera)
 
 
 def _shelf_of(shelf: Shelf, place: str) -> Shelf:
-    """The same shelf for one task: videos in the folder of its part come before others of the same
-    name."""
+    """The shelf of one task: videos in its folder have priority over others of the same name."""
     whole, own = shelf.root / "videos", copy(shelf)
     folder = (
         (_same_folder(whole, place) or _same_folder(whole, place.partition("/")[0]))
@@ -90,15 +88,16 @@ def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Load
     steps = tuple(names.values())
     if len(steps) != TASKS[title].steps:
         loaded.problems.append(
-            f"{title}: {len(steps)} steps occur in its files; {TASKS[title].steps} were published."
+            f"{title}: the files have {len(steps)} steps, published are {TASKS[title].steps}."
         )
     videos = []
     for name, each in lines.items():
         for number, segment in each:
-            usual = re.sub(r" \(\d+\)$", "", names[number])  # the commoner name is used
+            usual = re.sub(r" \(\d+\)$", "", names[number])
             if plain_name(segment.step) != plain_name(usual):
-                what = f"step {number} is called {segment.step!r} here and {usual!r} elsewhere"
-                loaded.problems.append(f"{title}, {name}: {what}.")
+                loaded.problems.append(
+                    f"{title}, {name}: step {number} is {segment.step!r} here, elsewhere {usual!r}."
+                )
         segments = [replace(segment, step=names[number]) for number, segment in each]
         person = re.match(r"(S\d+)_", name)
         about = {"person_id": person[1], "view": camera_view(name)} if person else {}
@@ -107,7 +106,7 @@ def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Load
 
 
 def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
-    """Video name -> annotation file of one camera, a recording per sub-folder."""
+    """Video name -> annotation file of one camera; each subfolder is a recording."""
     found = {}
     for recording in sorted(p for p in folder.iterdir() if p.is_dir()):
         views = {camera_view(path.stem): path for path in sorted(recording.glob("[!.]*.csv"))}
@@ -115,14 +114,15 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
             found[views[view].stem] = views[view]
         else:
             loaded.missing.append(
-                f"{recording}: no file of the {view} view (camera {VIEWS[view]})."
+                f"{recording}: the {view} view is missing (camera {VIEWS[view]})."
             )
     return found
 
 
 def camera_view(name: str) -> str:
-    """The view that a file of CMU-MMAC shows, by the camera's number in its name; the number itself
-    if unknown.
+    """Return the view of a CMU-MMAC file from the camera number in its name.
+
+    An unknown number is returned unchanged.
 
     >>> camera_view("S07_Brownie_7150991-1431")
     'egocentric'
@@ -133,7 +133,7 @@ def camera_view(name: str) -> str:
 
 
 def _same_folder(root: Path, place: str) -> Path | None:
-    """A folder by its name, whatever its case and signs."""
+    """Find a folder by name, ignoring case and punctuation."""
     here: Path | None = root
     for part in place.split("/"):
         folders = [] if here is None else [p for p in here.iterdir() if p.is_dir()]
@@ -142,11 +142,11 @@ def _same_folder(root: Path, place: str) -> Path | None:
 
 
 Frames = Sequence[tuple[str, int, int]]
-"""One list of `egoprocel.json`: (action, first frame, last frame), background included."""
+"""One list of `egoprocel.json`: (action, first frame, last frame), including background."""
 
 
 def _steps(frames: Frames) -> Frames:
-    """The same without the background."""
+    """Remove the background."""
     return [each for each in frames if each[0] != UNLABELLED]
 
 
@@ -159,7 +159,7 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
         names = {str(number): name.replace("_", " ") for number, name in numbered}
     else:
         loaded.missing.append(
-            f"{root / 'id2action.txt'}: absent; steps have numbers instead of names."
+            f"{root / 'id2action.txt'}: absent; steps are numbered instead of named."
         )
     record = read_json(path)
     if not isinstance(record, dict):
@@ -170,19 +170,18 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
                 part = _shelf_of(shelf, info.folder)
                 loaded.tasks.append(_read_lists(title, record[info.key], names, part, view))
         else:
-            loaded.missing.append(f"{path}: the task {info.key!r} ({title}) is not in it.")
+            loaded.missing.append(f"{path}: the task {info.key!r} ({title}) is missing.")
     for key in sorted(set(record) - {info.key for info in TASKS.values()}):
-        loaded.problems.append(f"{path}: the task {key!r} is not known.")
+        loaded.problems.append(f"{path}: the task {key!r} is unknown.")
     if not any(video.path or video.features for task in loaded.tasks for video in task):
         loaded.missing.append(f"{root}: no videos/ and no features/ beside egoprocel.json.")
 
 
 def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
-    """Group the lists by recording: neighbours with the same steps at nearly the same times are
-    views of one.
+    """Group lists by recording: neighbours with the same steps at nearly the same times.
 
-    A camera may have stopped early, so the shorter of two lists need only be the beginning of the
-    longer."""
+    A camera may stop early, so the shorter list only needs to match the beginning of the longer.
+    """
     groups: list[list[Frames]] = []
     for frames in lists:
         if (
@@ -193,8 +192,7 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
             groups[-1].append(frames)
         else:
             groups.append([frames])
-    # A view with nothing in it (a camera that stopped at once) belongs to the neighbour that has
-    # fewer views.
+    # An empty view belongs to the neighbour with fewer views.
     for place in range(len(groups) - 1, -1, -1):
         if len(groups) > 1 and not any(map(_steps, groups[place])):
             empty = groups.pop(place)
@@ -204,7 +202,7 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
 
 
 def fullest(views: Sequence[Frames]) -> Frames:
-    """The one of `views` with the most steps, the first of them when several are alike."""
+    """Return the first of `views` with the most steps."""
     return max(views, key=lambda frames: len(_steps(frames)))
 
 
@@ -217,7 +215,7 @@ def _same_recording(one: Frames, other: Frames) -> bool:
 def _read_lists(
     title: str, entry: Mapping[str, Any], names: Mapping[str, str], shelf: Shelf, view: str
 ) -> Task:
-    """One task of the file; the views of a recording become one timeline."""
+    """Read one task of the file; the views of a recording become one timeline."""
     parts = zip(entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True)
     lists: list[Frames] = [
         list(zip(map(str, actions), starts, ends, strict=True)) for actions, starts, ends in parts
@@ -231,7 +229,7 @@ def _read_lists(
         )
     if len(views) != len(handles):
         defects.append(
-            f"{len(handles)} video names for {len(views)} recordings, so these are numbered"
+            f"{len(handles)} video names for {len(views)} recordings, which are therefore numbered"
         )
         handles = [f"{title} {place + 1:02d}" for place in range(len(views))]
     used = {action for group in views for frames in group for action, _, _ in _steps(frames)}
@@ -243,7 +241,7 @@ def _read_lists(
         segments = [
             Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in _steps(frames)
         ]
-        # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
+        # CMU-MMAC has one file per camera, which starts with the name of the recording.
         files = [
             n
             for n in (*shelf.videos, *shelf.features)

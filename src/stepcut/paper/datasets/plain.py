@@ -1,5 +1,4 @@
-"""A folder of videos, with or without label files in any format: what most people have; and the toy
-kitchen's."""
+"""A folder of videos with or without label files, and the toy kitchen."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,23 +15,25 @@ LABELS = ("annotations", "labels", "groundTruth")
 
 
 def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
-    """Add the task in the folder `place`, or those in its folders, to what was `loaded`; `rate` is
-    for label files that count frames."""
+    """Add the task in folder `place`, or in its subfolders; `rate` is that of label files in
+    frames."""
     folders = (
         [place]
         if _is_task(place)
         else [p for p in sorted(place.iterdir()) if p.is_dir() and _is_task(p)]
     )
     if not folders:
-        loaded.missing.append(f"{place}: no video and no label file in it, nor in a folder of it.")
+        loaded.missing.append(f"{place}: no video and no label file here or in a subfolder.")
     loaded.tasks += [read_task(folder, loaded, rate) for folder in folders]
 
 
 def read_task(
     folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()
 ) -> Task:
-    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`. What
-    does not fit together is reported in `loaded`."""
+    """Read a `folder` as one task of these `steps`, or of those that occur.
+
+    Inconsistencies are reported in `loaded`.
+    """
     shelf = Shelf(
         folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded)
     )
@@ -49,26 +50,28 @@ def read_task(
         bare = [path for name, path in shelf.videos.items() if name not in timelines]
         loaded.missing += [f"{path}: a video without a label file." for path in bare]
     if shelf.videos or shelf.features:
-        strays = [
+        unmatched = [
             name for name in timelines if name not in shelf.videos and name not in shelf.features
         ]
         loaded.problems += [
-            f"{folder}: the label file of {name!r} matches no video." for name in strays
+            f"{folder}: the label file of {name!r} does not match a video." for name in unmatched
         ]
     videos = []
     for name in sorted({*shelf.videos, *shelf.features, *timelines}):
-        given = timelines.get(name)
-        known = (None, None) if given is None else (given.segments, given.duration)
-        videos.append(shelf.video([name], known[0], steps, length=known[1]))
+        timeline = timelines.get(name)
+        if timeline is None:
+            videos.append(shelf.video([name], None, steps))
+        else:
+            length = timeline.duration
+            videos.append(shelf.video([name], timeline.segments, steps, length=length))
     return Task(folder.name, videos, steps)
 
 
 def read_kitchen(place: Path, loaded: Loaded) -> None:
-    """Add what `toy.make_kitchen` filmed at `place` to what was `loaded`; `graph.json` has steps
-    and true order."""
+    """Add a rendered toy kitchen; `graph.json` has its steps and their order."""
     if not (place / "graph.json").is_file():
         loaded.missing.append(
-            f"{place}/graph.json: absent. Film a kitchen there: "
+            f"{place}/graph.json: absent. Render a kitchen there: "
             f"python -c 'from stepcut.toy import make_kitchen; make_kitchen({str(place)!r})'"
         )
         return
@@ -81,8 +84,7 @@ def read_kitchen(place: Path, loaded: Loaded) -> None:
 
 
 def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Timeline]:
-    """Video name -> timeline; a label file that makes no sense is reported, and the others are
-    still read."""
+    """Video name -> timeline; unreadable label files are reported and skipped."""
     found: dict[str, Timeline] = {}
     for path in label_files(first_of(folder, *LABELS) or folder):
         try:
@@ -90,7 +92,7 @@ def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Tim
                 name = video_name(timeline.video) or path.stem
                 if name in found:
                     loaded.problems.append(
-                        f"{path}: {name!r} has a label file already; this one is passed over."
+                        f"{path}: {name!r} already has a label file; this one is ignored."
                     )
                 found.setdefault(name, timeline)
         except AnnotationError as error:

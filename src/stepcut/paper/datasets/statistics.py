@@ -1,5 +1,4 @@
-"""Statistics of a data set: foreground, missing and repeated steps, counts and hours, per task and
-in total."""
+"""Statistics of a data set: foreground, missing and repeated steps, counts and hours per task."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,28 +14,26 @@ MORE = ["segments", "hours", "video minutes", "segment seconds"]
 
 
 class Figures(NamedTuple):
-    """A row of the table: what is counted in the videos of a task, or of several, that have a
-    timeline."""
+    """A row of the table: figures of the annotated videos of one task or several."""
 
     task: str
     videos: int
     steps: int
     foreground: float | None
-    """F = mean_n(key-step duration / video duration), over the videos whose length is known."""
+    """F = mean_n(annotated duration / video duration), over videos of known length."""
     missing: float | None
-    """M = 1 - sum_n u_n / sum_n K, with u_n the distinct steps in video n, and K those of its
-    task."""
+    """M = 1 - sum_n u_n / sum_n K, with u_n distinct steps in video n, K steps of its task."""
     repeated: float | None
     """R = 1 - sum_n u_n / sum_n g_n, with g_n the segments in video n."""
     segments: int
     hours: float
     video_minutes: float | None
-    """The mean length of the videos whose length is known."""
+    """Mean length of videos of known length."""
     segment_seconds: float | None
 
 
 def count(tasks: Sequence[Task], name: str = "total") -> Figures:
-    """The figures of `tasks` together, as a row of this `name`."""
+    """Compute the figures of `tasks` together, as a row called `name`."""
     timelines = [timeline for task in tasks for timeline in task.timelines.values()]
     lengths = [timeline.duration for timeline in timelines if timeline.duration]
     ratios = [covered(timeline) / timeline.duration for timeline in timelines if timeline.duration]
@@ -60,7 +57,7 @@ def count(tasks: Sequence[Task], name: str = "total") -> Figures:
 
 
 def covered(timeline: Timeline) -> float:
-    """Seconds of a `timeline` that at least one segment covers; what two share counts once."""
+    """Seconds of a `timeline` that at least one segment covers; overlaps count once."""
     last = max((segment.end for segment in timeline), default=0.0)
     return max(timeline.end, last) - sum(end - start for start, end in timeline.gaps())
 
@@ -68,10 +65,10 @@ def covered(timeline: Timeline) -> float:
 def statistics(
     tasks: Sequence[Task], title: str = "", more: bool = False, published: DataSet | None = None
 ) -> Table:
-    """The table of section 6 of the paper's method for `tasks` of a data set, under a `title`.
+    """Make the table of statistics of `tasks`, with a `title` and notes on known defects.
 
-    What is known to be wrong with the files stands in the notes. `more` adds counts, hours,
-    lengths, means over tasks, and beneath each row what is `published` of it."""
+    `more` adds counts, hours, lengths, means over tasks, and the published figures.
+    """
     counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
     rows: list[list[Cell]] = []
@@ -79,25 +76,21 @@ def statistics(
         rows.append(list(figures[: len(columns)]))
         info = published.tasks.get(figures.task) if more and published else None
         if info is not None and info.foreground is not None:
-            known = [info.videos, info.steps, info.foreground, info.missing, info.repeated]
-            rows.append([f"{figures.task} (published)", *known, *[None] * len(MORE)])
+            theirs = [info.videos, info.steps, info.foreground, info.missing, info.repeated]
+            rows.append([f"{figures.task} (published)", *theirs, *[None] * len(MORE)])
     rows.append(list(total[: len(columns)]))
     if more and counted:
         rows += _means(counted, total, published)
     notes = [f"{task.name}: {defect}." for task in tasks for defect in task.defects]
     unknown = sum(not timeline.duration for task in tasks for timeline in task.timelines.values())
     if unknown:
-        notes.append(
-            f"{unknown} videos have no known length and are left out of the foreground and the "
-            "hours."
-        )
+        notes.append(f"{unknown} videos have no known length; foreground and hours exclude them.")
     return Table(columns, rows, caption=title, notes=notes, digits=2)
 
 
 @drawn_with(FIXED)
 def plot_statistics(table: Table, path: str | Path) -> None:
-    """Draw foreground, missing and repeated of a `table` as bars; the suffix of `path` decides PNG,
-    SVG or PDF."""
+    """Draw foreground, missing and repeated as bars, to a PNG, SVG or PDF `path`."""
     from matplotlib.figure import Figure
 
     known = [isinstance(value, float) for value in table.column("foreground")]
@@ -119,8 +112,7 @@ def plot_statistics(table: Table, path: str | Path) -> None:
 def _means(
     counted: Sequence[Figures], total: Figures, published: DataSet | None
 ) -> list[list[Cell]]:
-    """Steps and length of a video in two means: every task counts once, as in the paper, or every
-    video."""
+    """Mean steps and length over tasks, as in the paper, and over videos."""
     minutes = [each.video_minutes for each in counted if each.video_minutes is not None]
     by_task = sum(each.steps for each in counted) / len(counted)
     by_video = sum(each.steps * each.videos for each in counted) / max(1, total.videos)

@@ -1,5 +1,4 @@
-"""Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks and
-their grammars."""
+"""Third-person how-to videos: CrossTask, 18 tasks with ordered steps, and ProceL, 12 tasks."""
 
 import re
 from collections.abc import Sequence
@@ -26,16 +25,17 @@ from stepcut.paper.datasets.dataset import (
 from stepcut.timeline import Segment
 
 CROSSTASK = DATASETS["crosstask"]
-GIVEN = "crosstask"  # what the published features are called here
+FEATURES = "crosstask"  # name of the published features
 RATE = Fraction(1)
 PROCEL = DATASETS["procel"]
 SOURCE = PROCEL.sources["project and annotations"]
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end. A
-    line that makes no sense, and a number that no step has, are reported in `loaded` and left
-    out."""
+    """Read segments from lines of step number, start and end.
+
+    Invalid lines and unknown step numbers are reported in `loaded` and skipped.
+    """
     segments = []
     named = {str(number): step for number, step in enumerate(steps, start=1)}
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -54,8 +54,7 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
 
 
 def read_crosstask(place: Path, loaded: Loaded) -> None:
-    """Add the 18 primary tasks at `place` to what was `loaded`; a video is what has an annotation
-    file."""
+    """Add the 18 primary tasks; every annotation file is a video."""
     release = (first_of(place, "crosstask_release") or place) / "tasks_primary.txt"
     folder, addresses = release.parent / "annotations", release.with_name("videos.csv")
     source = CROSSTASK.sources["annotations and features"]
@@ -69,16 +68,16 @@ def read_crosstask(place: Path, loaded: Loaded) -> None:
     for path in sorted(folder.glob("[!.]*.csv")):
         number = path.stem.partition("_")[0]
         if number not in tasks:
-            loaded.problems.append(f"{path}: the task {number} is not in {release.name}.")
+            loaded.problems.append(f"{path}: task {number} is not in {release.name}.")
     shelf = Shelf(place)
     for path in sorted((place / "crosstask_features").glob("[!.]*.npy")):
-        shelf.features.setdefault(path.stem, {})[GIVEN] = path
+        shelf.features.setdefault(path.stem, {})[FEATURES] = path
     for number, (title, steps) in tasks.items():
         files, videos = sorted(folder.glob(f"{number}_*.csv")), []
         for path in files:
             names = [path.stem, path.stem.partition("_")[2]]
             video = shelf.video(names, read_numbered(path, steps, loaded), steps)
-            videos.append(replace(video, rate=RATE) if GIVEN in video.features else video)
+            videos.append(replace(video, rate=RATE) if FEATURES in video.features else video)
         loaded.tasks.append(Task(title, videos, steps))
         expected = CROSSTASK.tasks.get(title, TaskInfo()).videos
         if expected and len(files) < expected:
@@ -89,7 +88,7 @@ def read_crosstask(place: Path, loaded: Loaded) -> None:
 
 
 def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Number -> title and steps of the tasks in the list at `path`, in blocks of six lines."""
+    """Number -> title and steps, from blocks of six lines."""
     tasks = {}
     lines = read_text(path).split("\n")
     for first in range(0, len(lines), 6):
@@ -108,7 +107,7 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
         if len(steps) != int(block[3]):
             fail(
                 path,
-                f"{block[1]} says {block[3]} steps and names {len(steps)}",
+                f"{block[1]} announces {block[3]} steps and names {len(steps)}",
                 "Copy the file again",
                 first + 5,
             )
@@ -117,8 +116,7 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def read_procel(place: Path, loaded: Loaded) -> None:
-    """Add the 12 tasks at `place` to what was `loaded`, from `data.mat` or from text files that
-    others made of it."""
+    """Add the 12 tasks, from `data.mat` or from text files converted from it."""
     base = place / "ProceL_dataset" if (place / "ProceL_dataset").is_dir() else place
     shelf, every = Shelf(place), dict[str, Path]()
     for name in PROCEL.tasks:
@@ -141,8 +139,8 @@ def read_procel(place: Path, loaded: Loaded) -> None:
 
 
 def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
-    """Steps and segments from MATLAB cells: `grammar` (K, 1) of names, `key_steps_time` (N, 1) of
-    (K, 1) of (m, 2)."""
+    """Steps and segments from MATLAB cells: `grammar` (K, 1), `key_steps_time` (N, 1) of (K, 1) of
+    (m, 2)."""
     from scipy.io import loadmat
 
     path = folder / "data.mat"
@@ -164,20 +162,17 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
                         loaded.problems.append(f"{name}: {error}")
     except AnnotationError:
         raise
-    except (
-        Exception
-    ) as error:  # a damaged file makes scipy raise anything, one of MATLAB 7.3 NotImplementedError
+    except Exception as error:  # scipy raises anything on damaged files
         fail(
             path,
-            f"has no grammar and key_steps_time that fit together ({error!r})",
+            f"grammar and key_steps_time are missing or inconsistent ({error!r})",
             "Copy the file again",
         )
     return steps, timed
 
 
 def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
-    """The names in readme.txt, in order; where they do not fit the number of annotated videos,
-    numbers."""
+    """Names in readme.txt, or numbers if they do not match the annotated videos."""
     rows = (
         [line.split("\t") for line in read_text(path).split("\n") if line.strip()]
         if path.is_file()
@@ -187,7 +182,7 @@ def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
     if len(names) == count:
         return names
     loaded.problems.append(
-        f"{path}: {len(names)} names for {count} annotated videos, so these are numbered."
+        f"{path}: {len(names)} names for {count} annotated videos, which are therefore numbered."
     )
     return [f"{path.parent.name}_{place + 1:04d}" for place in range(count)]
 
@@ -197,12 +192,12 @@ def _read_texts(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str
     steps = tuple(tell_apart(enumerate(named, start=1)).values())
     files = sorted((folder / "annotations").glob("[!.]*.csv"))
     if not files:
-        loaded.missing.append(f"{folder}/annotations/: no CSV in it.")
+        loaded.missing.append(f"{folder}/annotations/: no CSV file.")
     return steps, {path.stem: read_numbered(path, steps, loaded) for path in files}
 
 
 def _text(cell: Any) -> str:
-    """The string in a MATLAB cell, however deep it is wrapped."""
+    """The string in a nested MATLAB cell."""
     while isinstance(cell, np.ndarray):
         cell = cell.ravel()[0]
     return " ".join(str(cell).split())

@@ -1,5 +1,4 @@
-"""Experiments: the tables of the paper on any data, ours beside the published ones, kept in one
-file."""
+"""Experiments: the tables of the paper on any data, beside the published ones."""
 
 from stepcut.paper.experiments.cells import EXPERIMENTS
 from stepcut.paper.experiments.figure import draw_figure

@@ -1,8 +1,7 @@
-"""Cells: which of them make each table of the paper, and how one is filled: features, embedding,
-cut, scores.
+"""Cells of the paper's tables: which cells a table has, and how to fill one.
 
-A cell is one row, task, K and seed; it can be run on its own. Trained embeddings are kept on disk
-and shared."""
+A cell is one row, task, K and seed, and runs on its own. Trained embeddings are cached and shared.
+"""
 
 import hashlib
 import inspect
@@ -41,23 +40,24 @@ from stepcut.version import __version__
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table before it is known."""
+    """One figure of a table, to be computed."""
 
     task: str
     row: str
     steps: int
     seed: int
     view: str = ""
-    """The camera; in a table that compares data sets, the data set."""
+    """The camera, or the data set in a table that compares data sets."""
     place: str = ""
-    """Of a row with a name of the user's own, `mine=package.module:Class`: the class."""
+    """The class of a custom row `mine=package.module:Class`."""
 
     @property
     def parts(self) -> tuple[str, str]:
-        """What the row is made of: an embedding, and the segmenter that is given it.
+        """The embedding and the segmenter of the row.
 
-        The embedding is "none" (it looks at no video), "raw" features, "smooth" ones, a loss that
-        an embedder is trained with, or "method", where the second names a whole method."""
+        The embedding is "none" (ignores the video), "raw" features, "smooth" features, the loss of
+        a trained embedder, or "method", if the segmenter is a whole method.
+        """
         if self.row in NO_VIDEO:
             return "none", self.row
         if self.row in ("kmeans", "smooth"):
@@ -67,20 +67,19 @@ class Cell:
 
     @property
     def embedding(self) -> tuple[str, str, str, int] | None:
-        """What it shares with the cells that are filled from the same trained embedder; None where
-        none is trained."""
+        """Identifies the trained embedder that cells share; None without training."""
         return (self.task, self.view, self.parts[0], self.seed) if " + " in self.row else None
 
     @property
     def key(self) -> str:
-        """What it is called in the progress and in the name of its file."""
+        """Name in the progress and in the file name."""
         words = "-".join([self.task, self.view, self.row, str(self.steps), str(self.seed)])
         return "".join(c if c.isalnum() else "_" for c in words)[:80]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table of the paper; `tables.toml` has them and says what each part means."""
+    """A table of the paper; `tables.toml` explains the fields."""
 
     name: str
     title: str
@@ -102,12 +101,11 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 SCORED = [name for name in PROTOCOLS if name != "named"]
-"""The protocols by which cells are scored; what is found without labels has no names."""
+"""Protocols that score cells; discovered steps have no names, so `named` is excluded."""
 
 
 def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
-    """The protocol of this `name`, of those by which cells were `scored`; `legacy` is answered with
-    its new names."""
+    """Return the protocol called `name`, one of `scored`; `legacy` names its successors."""
     return (
         find_protocol(name).name
         if name == "legacy"
@@ -116,13 +114,13 @@ def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
 
 
 def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str, str]:
-    """The rows of an `experiment` to fill, and the class of those of the user's own: all, or those
-    of these `names`.
+    """Return the rows to fill, each with its class if it is custom: all, or those in `names`.
 
-    The rows that need no video are always among them. A name that the table does not have may be a
-    method: one of stepcut's, of an entry point, `package.module:Class`, or
-    `mine=package.module:Class`, which is called `mine`."""
-    own = {}
+    The baselines that ignore the video are always included. A name outside the table may be a
+    method: one of stepcut, of a plugin, `package.module:Class`, or `mine=package.module:Class`,
+    which is called `mine`.
+    """
+    custom = {}
     for name in names or ():
         if name not in experiment.rows:
             called, _, place = name.rpartition("=")
@@ -134,18 +132,17 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str
                 choose("row", name, dict.fromkeys(experiment.rows))
             if called in experiment.rows:
                 raise OptionError(
-                    f"row {name!r}: the table has a row {called!r}. Choose another name."
+                    f"row {name!r}: the table already has a row {called!r}. Choose another name."
                 )
-            own[called or place] = place if called else ""
+            custom[called or place] = place if called else ""
     shown = [row for row in experiment.rows if names is None or row in (*names, *NO_VIDEO)]
-    return {**dict.fromkeys(shown, ""), **own}
+    return {**dict.fromkeys(shown, ""), **custom}
 
 
 def plan(
     rows: Mapping[str, str], steps: Mapping[tuple[str, str], Sequence[int]], seeds: Sequence[int]
 ) -> list[Cell]:
-    """All cells of `rows`, each with its class where it is the user's own, and `seeds`; `steps` are
-    the numbers of steps for each view and task."""
+    """List all cells of `rows` and `seeds`; `steps` has the numbers of steps by view and task."""
     return [
         Cell(task, row, number, seed, view, rows[row])
         for (view, task), numbers in steps.items()
@@ -156,42 +153,40 @@ def plan(
 
 
 class Work(NamedTuple):
-    """A cell to be filled, and what it is filled from."""
+    """A cell and everything needed to fill it."""
 
     cell: Cell
     material: Material
     folder: Path
-    """Where finished cells and trained embeddings are kept."""
+    """Stores finished cells and trained embeddings."""
     train: Mapping[str, Any]
-    """Settings of the embedder beside its defaults."""
+    """Settings of the embedder."""
     cut: Mapping[str, Any]
-    """Settings of the segmenters, each of which takes those it has."""
+    """Settings of the segmenters; each takes those it has."""
     device: str | None = None
-    """Where an embedder is trained; it makes no other figures, so it names no file."""
+    """Where embedders are trained; not part of file names."""
     as_published: bool = False
-    """Whether settings that were not given are those of the published text."""
+    """Use published settings where none are set."""
 
     @property
     def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings of the embedder and of the segmenters."""
+        """Settings of the embedder and of the segmenters."""
         published: tuple[dict[str, Any], ...] = ({}, {})
         if self.as_published and " + " in self.cell.row:
             published = as_published(self.cell.parts[0], self.train, self.material.rate)
         return {**published[0], **self.train}, {**published[1], **self.cut}
 
     def file(self, kind: str, *made_of: Any) -> Path:
-        """Where something of this `kind` is kept that is `made_of` these, this material and this
-        version."""
+        """Cache file of this `kind`, named by `made_of`, the material and the version."""
         whole = json.dumps([__version__, self.material.fingerprint, *made_of], sort_keys=True)
         return self.folder / kind / hashlib.sha256(whole.encode()).hexdigest()[:20]
 
 
 def run_cell(work: Work) -> dict[str, Any]:
-    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call, unless
-    it is damaged."""
+    """Fill one cell, or read its intact file in `folder/cells`."""
     cell, material = work.cell, work.material
-    kept = work.file("cells", asdict(cell), *work.settings, *own_code(cell))
-    path = kept.with_name(f"{cell.key}-{kept.name}.json")
+    cached = work.file("cells", asdict(cell), *work.settings, *custom_code(cell))
+    path = cached.with_name(f"{cell.key}-{cached.name}.json")
     record: dict[str, Any]
     with suppress(OSError, ValueError, TypeError):
         if set(record := read_json(path)) == {"cell", "figures", "notes", "seconds"}:
@@ -231,9 +226,8 @@ def run_cell(work: Work) -> dict[str, Any]:
     return record
 
 
-def own_code(cell: Cell) -> list[str]:
-    """The file of a method of one's own, where the row of the `cell` is one: it may be another at
-    the next call."""
+def custom_code(cell: Cell) -> list[str]:
+    """Source of a custom method, if the row is one: part of the cache key."""
     embedding, name = cell.parts
     if embedding != "method" or name in METHODS:
         return []
@@ -242,7 +236,7 @@ def own_code(cell: Cell) -> list[str]:
 
 
 def predict(work: Work) -> dict[str, NDArray[np.int64]]:
-    """The labels that the row of the cell of `work` finds in each video."""
+    """Return the labels of each video for the row of the cell."""
     cell, material = work.cell, work.material
     embedding, name = cell.parts
     named: dict[str, Any] = {"steps": cell.steps, "rate": material.rate, "seed": cell.seed}
@@ -251,35 +245,29 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
     else:
         rows = material.read()
         if embedding == "method":
-            # A method is more than the contract's verbs: its class takes the settings that all
-            # methods share.
+            # Every method class takes the settings that all methods share.
             maker: Any = find("method", name, METHODS)
             return dict(zip(rows, maker(**named).fit(list(rows.values())).labels_, strict=True))
         videos = [as_vectors(video) for video in rows.values()]
         videos = smooth_embedding(videos, material.rate) if embedding == "smooth" else videos
         rows = dict(zip(rows, videos, strict=True))
-        # Smooth rows carry the time as one more dimension, so they are not brought to length 1
-        # again.
+        # Smooth rows contain time as a dimension, so they are not normalized again.
         named["normalise"] = False
     takes = inspect.signature(METHODS[name]).parameters
-    known = {setting: value for setting, value in work.settings[1].items() if setting in takes}
-    segmenter = build(METHODS[name], {**named, **known})
+    chosen = {setting: value for setting, value in work.settings[1].items() if setting in takes}
+    segmenter = build(METHODS[name], {**named, **chosen})
     return dict(zip(rows, segmenter.fit(list(rows.values())).labels_, strict=True))
 
 
 def train_embedder(work: Work) -> Path:
-    """The file of embeddings under the loss of the cell of `work`, trained once per task, view,
-    loss and seed."""
+    """Return the file of embeddings, trained once per task, view, loss and seed."""
     cell, material = work.cell, work.material
-    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.settings[0]}
-    path = work.file("embeddings", given).with_suffix(".safetensors")
-    with (
-        suppress(OSError, SafetensorError),
-        safe_open(path, "numpy"),
-    ):  # a damaged file is made again
+    settings = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.settings[0]}
+    path = work.file("embeddings", settings).with_suffix(".safetensors")
+    with suppress(OSError, SafetensorError), safe_open(path, "numpy"):  # intact
         return path
     rows, checkpoint = material.read(), path.with_suffix(".checkpoint")
-    embedder = EMBEDDERS["cnc"].of(**{"device": work.device, **given})
+    embedder = EMBEDDERS["cnc"].of(**{"device": work.device, **settings})
     embedder.fit(list(rows.values()), checkpoint=checkpoint)
     embeddings = map(np.ascontiguousarray, embedder.transform(list(rows.values())))
     with whole_file(path) as temporary:

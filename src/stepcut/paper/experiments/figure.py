@@ -1,5 +1,4 @@
-"""The paper's qualitative figure for any data: one video's true steps above what k-means, subset
-selection and ProCut make of the same embedding."""
+"""The paper's qualitative figure: annotated steps above k-means, subset selection and ProCut."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -46,20 +45,41 @@ def draw_figure(
     as_published: bool = False,
     device: str = "auto",
 ) -> str:
-    """Draw one `video` (left out, the first) of `data`, and say what is seen; the rest is as for
-    `run_experiment`.
+    """Draw the annotated and the predicted steps of one video.
 
-    Clusters take the names of the true steps that they match under `strict` over all videos of the
-    task; one that matches none keeps its number."""
-    kept = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
-    _, found = find_tasks([data], tasks, False, kept, toy or {}, progress)
+    Clusters take the names of the annotated steps that they match under `strict` over all videos of
+    the task. A cluster without a match keeps its number.
+
+    Parameters
+    ----------
+    path
+        The PNG, SVG or PDF file to write.
+    data
+        The folder of a data set, NAME:DIR, or "toy".
+    video
+        The video to draw; the first by default.
+    features, tasks, steps, seed, folder, fps, train, cut, toy, progress, spec, as_published, device
+        As for `run_experiment`.
+
+    Returns
+    -------
+    str
+        A description of the figure, with the F1 of every row.
+
+    Raises
+    ------
+    DataError
+        No video has features and an annotated timeline.
+    """
+    place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
+    _, found = find_tasks([data], tasks, False, place, toy or {}, progress)
     kind = choose_features(features, spec, fps, [found[0][1]])
     make = partial(
-        make_maps, maps="keep", folder=kept, progress=progress, engine=None, device=device
+        make_maps, maps="keep", folder=place, progress=progress, engine=None, device=device
     )
     material = make_material(found[0][1], "", kind, fps, make)
     if material is None or not material.features:
-        raise DataError(f"{found[0][1].name}: no video of it has features and a true timeline.")
+        raise DataError(f"{found[0][1].name}: no video has features and an annotated timeline.")
     where = None if device == "auto" else device
     names_there = {each: each for each in material.features}
     name = choose("video", video or next(iter(names_there)), names_there)
@@ -69,17 +89,17 @@ def draw_figure(
     scores = []
     for title, row in ROWS.items():
         cell = Cell(material.task.name, row, count, seed, material.view)
-        work = Work(cell, material, kept, train or {}, cut or {}, where, as_published)
-        cuts = {
+        work = Work(cell, material, place, train or {}, cut or {}, where, as_published)
+        segmented = {
             each: Timeline.from_labels(labels, material.rate, names, material.durations[each])
             for each, labels in predict(work).items()
         }
-        pair = put_on_one_clock(cuts, material.truth, all_found=names)
+        pair = put_on_one_clock(segmented, material.truth, all_found=names)
         result = score(pair.pred, pair.true, "strict", names=pair.steps, rate=CLOCK, clusters=count)
         matched = {
             names[cluster]: pair.steps[step - 1] for cluster, step in result.matching.items()
         }
-        drawn[title] = _renamed(cuts[name], matched)
+        drawn[title] = _renamed(segmented[name], matched)
         scores.append(f"{title} {result.f1:.1f}")
     save(plots.timelines(drawn), path)
     return (
@@ -89,7 +109,7 @@ def draw_figure(
 
 
 def _renamed(timeline: Timeline, names: Mapping[str, str]) -> Timeline:
-    """The same segments under other names, where there are some."""
+    """Rename the segments that have a new name."""
     segments: Sequence[Segment] = [
         Segment(each.start, each.end, names.get(each.step, each.step)) for each in timeline
     ]

@@ -1,5 +1,4 @@
-"""Feature maps made of videos: what they take on the disk, said beforehand, and two ways to take
-less."""
+"""Feature maps of videos: disk space needed, and two ways to use less."""
 
 import math
 import shutil
@@ -28,41 +27,40 @@ from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook
 
 MAPS = {
-    "keep": "all maps stay in the cache",
-    "half": "maps of half the width and height, a quarter of the disk",
-    "stream": "the maps of one task at a time, removed when its cells are filled",
+    "keep": "keep all maps in the cache",
+    "half": "halve width and height, for a quarter of the disk space",
+    "stream": "keep the maps of one task at a time",
 }
 
 
 def state_cost(
     spec: FeatureSpec | str | None, maps: str, tasks: Sequence[Task], folder: Path
 ) -> str | None:
-    """What the maps of the videos of `tasks` take at most, in words, before any is made for the
-    experiment in `folder`; a disk that is too small is an error. `maps` is a word of `MAPS`, and
-    `spec` says how they are made: where it gives vectors, or features are given, the answer is
-    None."""
+    """Describe the disk space that the maps of `tasks` need, before extracting them.
+
+    Returns None if `spec` gives vectors or features exist. `maps` is a key of `MAPS`. Too little
+    free space raises `DataError`.
+    """
     if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
         return None
-    filmed = [[video for video in task if video.path and video.timeline] for task in tasks]
-    seconds = [sum(video.duration or 0.0 for video in videos) for videos in filmed]
+    with_video = [[video for video in task if video.path and video.timeline] for task in tasks]
+    seconds = [sum(video.duration or 0.0 for video in videos) for videos in with_video]
     a_frame = 2 * math.prod(map_shape(spec.layer or "conv4c")) / (4 if maps == "half" else 1)
     frames = [float(spec.fps) * each for each in seconds]
     most = a_frame * (max(frames, default=0.0) if maps == "stream" else sum(frames))
     wanted = cache_dir() if maps == "keep" else folder
     place = next(each for each in (wanted, *wanted.absolute().parents) if each.exists())
     free = shutil.disk_usage(place).free
-    words = (
-        f"maps of {sum(frames):,.0f} frames take up to {most / 1e9:.1f} GB below {place}, where "
-        f"{free / 1e9:.0f} GB "
-        "are free; a GPU makes some 500 a second, two CPU cores some 10"
+    cost = (
+        f"maps of {sum(frames):,.0f} frames need up to {most / 1e9:.1f} GB in {place}, where "
+        f"{free / 1e9:.0f} GB are free; a GPU extracts about 500 per second, two CPU cores about 10"
     )
     if most > free:
         raise DataError(
-            f"{words}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a "
-            "quarter of the disk) or "
-            "--maps stream (one task at a time)."
+            f"{cost}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a "
+            "quarter of the space) or --maps stream (one task at a time)."
         )
-    return words
+    return cost
 
 
 def make_maps(
@@ -74,24 +72,18 @@ def make_maps(
     engine: Engine | None,
     device: str,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of `videos`, made by `spec` on a `device` and kept as `maps` says, and what
-    failed.
+    """Extract the features of `videos`, stored as `maps` specifies; return features and failures.
 
-    Workers of an `engine` share `folder`; `progress` hears how far the work is.
+    Workers of an `engine` share `folder`.
     """
     if maps != "half":
         cache = folder / "maps" if maps == "stream" else None if engine is None else folder
         return extract(list(videos), spec, None, cache, progress, device=device, engine=engine)
     made: list[Features] = []
     failures: list[Failure] = []
-    for video in videos:  # the whole maps of one video at a time are on the disk
-        kept = Path(
-            str(
-                feature_file(
-                    content_hash(video, cache_dir()), spec.fps, repr(spec), folder / "maps"
-                )
-            )
-        )
+    for video in videos:  # one video at a time, to save disk space
+        digest = content_hash(video, cache_dir())
+        kept = Path(str(feature_file(digest, spec.fps, repr(spec), folder / "maps")))
         if not kept.exists():
             whole = folder / "maps" / "whole"
             found, failed = extract(
@@ -107,12 +99,9 @@ def make_maps(
 
 
 def _halve(one: Features, path: Path) -> None:
-    """Keep maps (T, C, h, w) at `path` with half the width and height: the mean of every four
-    places."""
+    """Store maps (T, C, h, w) at `path` with half width and height: means of 2 x 2 cells."""
     if one.rows.ndim != 4 or not isinstance(one.rows, np.memmap):
-        raise DataError(
-            "--maps half: this backbone gives vectors, which take little room. Leave --maps out."
-        )
+        raise DataError("--maps half: this backbone gives vectors, not maps. Omit --maps.")
     (_, channels, height, width), file = one.rows.shape, Path(str(one.rows.filename))
     whole = (
         rows[:, :, : height // 2 * 2, : width // 2 * 2].astype(np.float32)

@@ -1,5 +1,4 @@
-"""What an experiment is made of: tasks of a data set or of the toy kitchen, with given features or
-videos."""
+"""The input of an experiment: tasks of a data set or of the toy kitchen, with their features."""
 
 import hashlib
 import json
@@ -29,35 +28,33 @@ from stepcut.toy.script import DEFAULTS
 Rows = NDArray[Any]
 Maker = Callable[[list[Path], FeatureSpec], tuple[list[Features], list[Failure]]]
 Found = tuple[dict[str, tuple[Features, float]], list[str]]
-"""By video, its features with the file that holds them and its length in seconds; and notes."""
+"""Features (with their file) and length in seconds by video, and notes."""
 
 SLACK = 2.0
-"""Seconds by which rows may miss the end of their video before their rate is doubted."""
+"""Seconds by which features may miss the end of their video before their rate is rejected."""
 TOY_VIEWS = {"egocentric": "ego", "side": "side"}
 
 
 @dataclass(frozen=True)
 class Material:
-    """The videos of one task from one camera, as much of them as a cell needs; small enough to hand
-    to a process."""
+    """The videos of one task from one camera; small enough to send to a process."""
 
     task: Task
     view: str
     durations: dict[str, float]
-    """Of the videos that are used, in seconds."""
+    """Lengths of the videos used, in seconds."""
     features: dict[str, Path] = field(default_factory=dict)
-    """Video -> a file of rows (T, d) or (T, C, h, w); empty where there are neither features nor
-    videos."""
+    """Video -> file of rows (T, d) or (T, C, h, w); empty without features and videos."""
     rate: float = 1.0
     described: str | None = None
-    """What the features are, in words."""
+    """Description of the features."""
     notes: Sequence[str] = ()
-    """What was assumed, and which videos were left out."""
+    """Assumptions, and excluded videos."""
     fingerprint: str = field(init=False)
-    """Changes when the truth or the features do."""
+    """Changes when the annotations or the features change."""
 
     def __post_init__(self) -> None:
-        # Taken now: maps that are streamed are gone when the results are written.
+        # Computed now: streamed maps are deleted before the results are written.
         contents = {
             name: content_hash(path, cache_dir()) for name, path in sorted(self.features.items())
         }
@@ -66,7 +63,7 @@ class Material:
 
     @property
     def truth(self) -> dict[str, Timeline]:
-        """The true timelines of the videos that are used."""
+        """Annotated timelines of the videos used."""
         return {
             name: timeline
             for name, timeline in self.task.timelines.items()
@@ -75,11 +72,10 @@ class Material:
 
     @property
     def steps(self) -> int:
-        """The number of true steps that occur."""
+        """Number of annotated steps that occur."""
         return len({segment.step for timeline in self.truth.values() for segment in timeline})
 
     def read(self) -> dict[str, Rows]:
-        """The features of every video."""
         return {
             name: load_features([path], self.rate)[0].rows for name, path in self.features.items()
         }
@@ -88,25 +84,27 @@ class Material:
 def make_material(
     task: Task, view: str, kind: str | FeatureSpec | None, fps: Rate | None, make: Maker
 ) -> Material | None:
-    """The material of a `task` from a camera, `view`; None where no video has a truth and the
-    features.
+    """Collect the material of a `task` from one `view`; None without usable videos.
 
-    `kind` names given features, of `fps` rows a second (1) where they do not say it, or says how
-    `make` is to make them of videos; None where there is nothing."""
+    `kind` is the name of existing features, the spec of features that `make` extracts, or None.
+    `fps` is the rate of existing features that do not store it.
+    """
     true = {
         video.name: video for video in task if video.timeline is not None and len(video.timeline)
     }
     if kind is None:
         lengths = {name: video.duration or task.timelines[name].end for name, video in true.items()}
         return Material(task, view, lengths) if lengths else None
-    found, notes = _given(true, kind, fps) if isinstance(kind, str) else _made(true, kind, make)
+    found, notes = (
+        _read_existing(true, kind, fps) if isinstance(kind, str) else _extract(true, kind, make)
+    )
     if not found:
         return None
     durations = {name: length for name, (_, length) in found.items()}
     rates = sorted({one.rate for one, _ in found.values()})
     if len(rates) > 1:
         raise DataError(
-            f"task {task.name!r}: features of {kind} come at {[*map(str, rates)]} rows a second."
+            f"task {task.name!r}: features {kind} have different rates: {[*map(str, rates)]}."
         )
     files = {name: Path(one.path or "") for name, (one, _) in found.items()}
     words = _describe(next(iter(found.values()))[0], kind)
@@ -121,53 +119,53 @@ def make_material(
     )
 
 
-def _given(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -> Found:
-    """Given features of videos with a truth, and what was assumed."""
+def _read_existing(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -> Found:
+    """Read existing features of annotated videos; note assumptions."""
     found, notes = {}, []
     for name, video in true.items():
         if kind not in video.features:
             continue
         file = video.features[kind].absolute()
         (one,) = load_features([file], as_rate(fps) if fps is not None else video.rate or 1)
-        length, known = len(one.rows) / float(one.rate), video.duration
-        if known is not None and abs(length - known) > max(SLACK, 0.05 * known):
+        length, expected = len(one.rows) / float(one.rate), video.duration
+        if expected is not None and abs(length - expected) > max(SLACK, 0.05 * expected):
             raise DataError(
-                f"{file}: {len(one.rows)} rows at {one.rate} a second are {length:.0f} s, but the "
-                f"video is {known:.0f} "
-                f"s long. Say the rate of the features: --fps {len(one.rows) / known:.3g}"
+                f"{file}: {len(one.rows)} rows at {one.rate} per second are {length:.0f} s, but "
+                f"the video has {expected:.0f} s. Set --fps {len(one.rows) / expected:.3g}"
             )
         if one.spec is None and video.rate is None and fps is None:
-            notes = ["its features do not say their rate; 1 row a second was assumed."]
+            notes = ["the rate of the features is unknown; 1 row per second is assumed."]
         found[name] = replace(one, path=str(file)), length
     return found, notes
 
 
-def _made(true: Mapping[str, TaskVideo], spec: FeatureSpec, make: Maker) -> Found:
-    """Features made of the videos with a truth, once, each with its file; a video that fails is
-    left out."""
-    filmed = {str(video.path): name for name, video in true.items() if video.path is not None}
-    made, failed = make([Path(path) for path in filmed], spec) if filmed else ([], [])
-    notes = [f"{failure.name} was left out: {failure.error}" for failure in failed]
+def _extract(true: Mapping[str, TaskVideo], spec: FeatureSpec, make: Maker) -> Found:
+    """Extract features of annotated videos; failed videos are excluded."""
+    with_video = {str(video.path): name for name, video in true.items() if video.path is not None}
+    made, failed = make([Path(path) for path in with_video], spec) if with_video else ([], [])
+    notes = [f"{failure.name} is excluded: {failure.error}" for failure in failed]
     found = {}
     for one in made:
         if isinstance(one.rows, np.memmap) and one.rows.filename is not None:
-            found[filmed[str(one.path)]] = replace(one, path=str(one.rows.filename)), one.duration
-    if filmed and not found:
+            found[with_video[str(one.path)]] = (
+                replace(one, path=str(one.rows.filename)),
+                one.duration,
+            )
+    if with_video and not found:
         raise DataError(
-            f"none of the {len(filmed)} videos of a task can be used. {' '.join(notes[:2])}"
+            f"none of the {len(with_video)} videos of a task is usable. {' '.join(notes[:2])}"
         )
     return found, notes
 
 
 def _describe(one: Features, kind: str | FeatureSpec) -> str:
-    """What features are, in words: the backbone and its layer, whether they are maps, how many a
-    second."""
+    """Describe features: backbone, layer, map size and rate."""
     spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
     name = str(kind) if spec is None else spec.backbone
     layer = (spec and spec.layer) or ("conv4c" if name == "resnet50" else "")
     maps = "maps of {} x {}".format(*one.rows.shape[2:]) if one.rows.ndim == 4 else ""
     return " ".join(
-        word for word in (name, layer, maps, f"at {float(one.rate):g} a second") if word
+        word for word in (name, layer, maps, f"at {float(one.rate):g} per second") if word
     )
 
 
@@ -180,12 +178,24 @@ def find_tasks(
     progress: Hook,
     datasets: Sequence[str] = (),
 ) -> tuple[str, list[tuple[str, Task]]]:
-    """The name of the data set, and its tasks, or only these `tasks`, whatever the case of their
-    names, each after the camera that saw it: every one where `views` are wanted; where `datasets`
-    are compared, after its data set.
+    """Return the name of the data set, and its tasks, each with its camera or data set.
 
-    `roots` are "toy", or folders of one data set, or NAME:DIR where its kind cannot be told. The
-    toy kitchen is filmed with the settings `toy` into `folder`; `progress` hears how far that is.
+    Parameters
+    ----------
+    roots
+        "toy", folders of one data set, or NAME:DIR.
+    tasks
+        Only these tasks; case is ignored.
+    views
+        Load every camera.
+    folder
+        Folder that the toy kitchen is rendered into.
+    toy
+        Settings of the toy kitchen.
+    progress
+        Hook for the progress of rendering.
+    datasets
+        Data sets that the table compares.
     """
     if datasets:
         name, seen = _compare(roots, datasets)
@@ -193,9 +203,9 @@ def find_tasks(
         name, seen = "toy", {}
         for setting in toy:
             choose("toy", setting, dict.fromkeys(("videos", "seed", *DEFAULTS)))
-        for view, eye in (TOY_VIEWS if views else {"": "ego"}).items():
-            make_kitchen(folder / f"toy-{eye}", view=eye, progress=progress, **toy)
-            seen[view] = load("toy", folder / f"toy-{eye}")
+        for view, camera in (TOY_VIEWS if views else {"": "ego"}).items():
+            make_kitchen(folder / f"toy-{camera}", view=camera, progress=progress, **toy)
+            seen[view] = load("toy", folder / f"toy-{camera}")
     else:
         name, seen = _load(roots, views)
     chosen = []
@@ -214,13 +224,13 @@ def find_tasks(
 def _compare(
     roots: Sequence[str | os.PathLike[str]], datasets: Sequence[str]
 ) -> tuple[str, dict[str, list[Task]]]:
-    """The `datasets` that lie in `roots`, and the tasks of each."""
+    """Load the `datasets` in `roots`."""
     seen: dict[str, list[Task]] = {}
     for root in roots:
         kind, place = _which(str(root)) if str(root) != "toy" else ("toy", "")
         if kind not in datasets:
             raise OptionError(
-                f"--data {root} is {kind}; this table compares {' and '.join(datasets)}. Give "
+                f"--data {root} is {kind}; this table compares {' and '.join(datasets)}. Use "
                 + " ".join(f"--data {each}:DIR" for each in datasets)
             )
         seen.setdefault(kind, []).extend(load(kind, place))
@@ -230,19 +240,18 @@ def _compare(
 def _load(
     roots: Sequence[str | os.PathLike[str]], views: bool
 ) -> tuple[str, dict[str, list[Task]]]:
-    """The name of the data set in the folders `roots`, and its tasks from each camera."""
+    """Load one data set from folders `roots`, once per camera if `views`."""
     kinds = [_which(str(root)) for root in roots]
     name, root = kinds[0]
     if {kind for kind, _ in kinds} != {name}:
         raise OptionError(
-            f"--data names several kinds of data set: {', '.join(kind for kind, _ in kinds)}. Use "
-            "one."
+            f"--data names several data sets: {', '.join(kind for kind, _ in kinds)}. Use one."
         )
     if not views:
         return name, {"": [task for _, place in kinds for task in load(name, place)]}
     if name != "egoprocel":
         raise OptionError(
-            f"views: {name!r} has one camera only. Choose egoprocel (CMU-MMAC), or --data toy."
+            f"views: {name!r} has only one camera. Use egoprocel (CMU-MMAC), or --data toy."
         )
     seen = {view: load(name, root, view=view) for view in VIEWS}
     cmu = {
@@ -253,67 +262,63 @@ def _load(
         video.path or video.features for found in cmu.values() for task in found for video in task
     ):
         raise DataError(
-            f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are "
-            "needed."
+            f"{root}: comparing cameras needs videos or features of CMU-MMAC. Add them."
         )
     return name, cmu
 
 
 def _which(data: str) -> tuple[str, str]:
-    """The kind and the folder of a data set: as given in NAME:DIR, or the first kind that finds
-    tasks there."""
+    """Return kind and folder of a data set: from NAME:DIR, or the first kind that finds tasks."""
     name, colon, root = data.partition(":")
-    known = all_datasets()
-    if colon and name in known:
+    expected = all_datasets()
+    if colon and name in expected:
         return name, root
     if colon and not Path(data).exists():
-        raise unknown("data", name, known)
+        raise unknown("data", name, expected)
     if not Path(data).is_dir():
-        raise DataError(
-            f"{data}: there is no such folder. Give the folder of a data set, NAME:DIR, or toy."
-        )
+        raise DataError(f"{data}: no such folder. Use the folder of a data set, NAME:DIR, or toy.")
     failed: StepcutError | None = None
-    for kind, data_set in known.items():
+    for kind, data_set in expected.items():
         try:
             if data_set.examine(data).tasks:
                 return kind, data
         except StepcutError as error:
             failed = error
     raise failed or DataError(
-        f"{data}: no data set is known by this folder. 'stepcut data list' names those that are."
+        f"{data}: this folder is not a data set. 'stepcut data list' shows the data sets."
     )
 
 
 def choose_features(
     features: str | None, spec: FeatureSpec | None, fps: Rate | None, tasks: Sequence[Task]
 ) -> str | FeatureSpec | None:
-    """Given features by their name, or how to make them of the videos of `tasks`, or None where
-    there is nothing.
+    """Return the name of existing features, the spec to extract them with, or None.
 
-    `features` names given ones; left out, the only ones there are. They are made by `spec`, or by
-    the default, `fps` rows a second; given ones that were made by the spec are used in place of the
-    videos."""
-    given = sorted({name for task in tasks for video in task for name in video.features})
-    filmed = any(video.path for task in tasks for video in task)
+    `features` names existing features; by default the only ones. Otherwise `spec`, or the default
+    spec, extracts `fps` rows per second. Existing features of the same spec are used instead of the
+    videos.
+    """
+    existing = sorted({name for task in tasks for video in task for name in video.features})
+    with_video = any(video.path for task in tasks for video in task)
     if features is not None:
-        if features in given:
+        if features in existing:
             return features
-        if not filmed:
-            raise unknown("features", features, given or ["none are here"])
+        if not with_video:
+            raise unknown("features", features, existing or ["(none)"])
         return as_spec(features, fps=fps)
     if spec is not None:
         files = {
             name: [v.features[name] for task in tasks for v in task if name in v.features]
-            for name in given
+            for name in existing
         }
-        made = [name for name in given if all(spec_of(file) == spec for file in files[name])]
-        if made or filmed:
+        made = [name for name in existing if all(spec_of(file) == spec for file in files[name])]
+        if made or with_video:
             return made[0] if made else spec
         raise DataError(
-            f"--backbone {spec.backbone}: there are no videos here, and no features that it made."
+            f"--backbone {spec.backbone}: there are no videos, and no features of this backbone."
         )
-    if len(given) > 1:
+    if len(existing) > 1:
         raise OptionError(
-            f"features of several kinds are here; say which: --features {' | '.join(given)}."
+            f"there are several features; choose one: --features {' | '.join(existing)}."
         )
-    return given[0] if given else as_spec(DEFAULT, fps=fps) if filmed else None
+    return existing[0] if existing else as_spec(DEFAULT, fps=fps) if with_video else None

@@ -1,5 +1,4 @@
-"""Results: one self-contained file, from which the table, its LaTeX and a plot are made again
-without rerunning."""
+"""Results: one file, from which the table, its LaTeX and a plot are made without a new run."""
 
 import csv
 import hashlib
@@ -25,9 +24,9 @@ from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
 PARTS = {"experiment", "data", "features", "steps", "seeds", "versions", "tasks", "cells", "notes"}
-"""What a table is made of again; the rest of the file may be absent."""
+"""Required fields of a results file."""
 NOTES = 4
-"""So many notes on the data stand beneath a table; the results file has them all."""
+"""Notes shown below a table; the results file has all of them."""
 
 Key = tuple[str | int, ...]
 """A row of a table: its name, then camera and K where they vary."""
@@ -36,21 +35,20 @@ Cells = list[dict[str, Any]]
 
 @cache
 def read_published() -> list[dict[str, str]]:
-    """All that the seed paper (Bansal, Arora, Jawahar, ECCV 2022) reports; nothing there was
-    computed by stepcut.
+    """Read all figures that the paper (Bansal, Arora, Jawahar, ECCV 2022) reports.
 
-    The protocol of a third-person row is the one that it was most likely computed under, which
-    cannot be settled without the videos. `framewise` is what the authors' code computes. Rows with
-    a precision far below the recall come from Shen et al., who count background in the precision. A
-    clock gives every frame to a step, so that there its precision could not exceed its recall: its
-    row for ProceL must be of the other reading."""
+    The protocol of a third-person row is the most likely one; it cannot be verified without the
+    videos. `framewise` is what the authors' code computes. Rows whose precision is far below the
+    recall come from Shen et al., who count background in the precision. The uniform baseline
+    assigns every frame to a step, so its precision cannot exceed its recall there: its ProceL row
+    follows the other protocol.
+    """
     text = (Path(__file__).parent / "published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
 class Results:
-    """The cells of one experiment with their settings, seeds and versions; `record` is what the
-    results file holds."""
+    """The cells of one experiment with settings, seeds and versions."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
@@ -72,15 +70,15 @@ class Results:
             if not isinstance(record, dict) or record.get("format") != FORMAT:
                 raise ValueError(f"not a results file of this version, {FORMAT}")
             if absent := sorted(PARTS - record.keys()):
-                raise ValueError(f"it lacks {', '.join(absent)}")
+                raise ValueError(f"missing {', '.join(absent)}")
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{path}: it cannot be read as results ({error}). Run the experiment again."
+                f"{path} is not a readable results file ({error}). Run the experiment again."
             ) from error
         return cls(record)
 
     def table(self, protocol: str | None = None) -> Table:
-        """Ours, and beneath each row the published one, also where ours could not be filled.
+        """Make the table: each row, and below it the published one.
 
         The default protocol is the paper's.
         """
@@ -106,7 +104,7 @@ class Results:
         return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
 
     def file_name(self) -> str:
-        """A name for the results file that no run with other settings, data or code has."""
+        """A file name that is unique to settings, data and code."""
         kept = {
             name: value
             for name, value in self.record.items()
@@ -116,12 +114,12 @@ class Results:
         return str(safe_name(f"{self.experiment.name}-{self.record['data']}-{digest[:8]}.json"))
 
     def _columns(self) -> list[str]:
-        """Tasks; for EgoProceL its parts, where data sets are compared all of these."""
+        """Tasks; for EgoProceL its parts; data sets where the table compares them."""
         here = dict.fromkeys(self._column(task) for task in self.record["tasks"])
         return list(self.experiment.datasets or here)
 
     def _keys(self) -> list[Key]:
-        """The rows of the table in their order: those filled, and those that were published."""
+        """Rows of the table in order: filled and published ones."""
         reported = dict.fromkeys(
             each["row"] for each in read_published() if each["table"] == self.experiment.name
         )
@@ -138,19 +136,17 @@ class Results:
         return [(name, *rest) for name in names for rest in product(*varied)]
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
-        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over
-        seeds."""
+        """Mean `figure` of a `row` over tasks, with its standard deviation over seeds."""
         cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         if not cells:
-            raise OptionError(f"there is no cell of row {row!r} in these results.")
+            raise OptionError(f"these results have no row {row!r}.")
         return self._average(cells, figure, protocol)
 
     @drawn_with(FIXED)
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
-        """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds,
-        to `path`.
+        """Draw the mean F1 of every row (over K if it varies), with deviations over seeds.
 
-        Its suffix chooses PNG, SVG or PDF. `protocol`: left out, the paper's.
+        The suffix of `path` chooses PNG, SVG or PDF. The default protocol is the paper's.
         """
         from matplotlib.figure import Figure
 
@@ -180,8 +176,7 @@ class Results:
         save_figure(figure, path)
 
     def rows(self) -> dict[Key, Cells]:
-        """The cells of every row of the table, in the order of the plan; rows of one's own come
-        last."""
+        """Return the cells of every row in the order of the table; custom rows are last."""
         varied = [
             "row",
             *(["view"] if self.experiment.views else []),
@@ -198,14 +193,13 @@ class Results:
         )
 
     def _protocols(self, wanted: str | None) -> list[str]:
-        """The protocol that is wanted, or those of the paper."""
+        """The requested protocol, or those of the paper."""
         shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
         scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
         return [choose_protocol(each, scored) for each in shown]
 
     def _column(self, of: Mapping[str, Any]) -> str:
-        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over
-        a data set; `of` a task or a cell."""
+        """Column of a task or cell: a part of EgoProceL, a data set, or a task."""
         if self.experiment.datasets:
             return str(of["view"])
         task, parts = str(of["task"]), DATASETS["egoprocel"].tasks
@@ -229,15 +223,13 @@ class Results:
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
-        """As in the paper, over the columns: a part of many tasks weighs no more than a part of
-        one."""
+        """Mean over columns, as in the paper: every part has the same weight."""
         parts = self._by_column(cells).values()
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
         return Spread(float(np.mean(seeds)), float(np.std(seeds)))
 
     def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
-        """The paper's figures for this row; empty where there are none for this data, K and
-        protocol."""
+        """Published figures of this row; empty without any for this data, K and protocol."""
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""
@@ -262,7 +254,7 @@ class Results:
         return cells if known else []
 
     def _caption(self, protocol: str) -> str:
-        """All that changes the figures."""
+        """Everything that affects the figures."""
         record, tasks = self.record, self.record["tasks"]
         fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
         videos = sum(task["videos"] for task in tasks)
@@ -280,45 +272,43 @@ class Results:
         )
 
     def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
-        """What must be known to read published rows beside ours."""
+        """Notes on the comparison with published rows."""
         if not any("(published)" in str(row[0]) for row in body):
             return
         if "conv4c maps" not in str(self.record["features"]):
             ours = self.record["features"] or "no features"
-            yield f"Published rows were made from ResNet-50 conv4c maps; ours from {ours}."
+            yield f"Published rows use ResNet-50 conv4c maps; stepcut's use {ours}."
         if self.experiment.also:
             yield (
-                "Which reading of the protocol made which published row cannot be settled without "
-                "the videos: each "
-                "stands under the one it is possible under and most likely of."
+                "The protocol of a published row cannot be verified without the videos; each "
+                "row is shown under the most likely one."
             )
 
     def _notes(self) -> list[str]:
-        """What is odd about the data; the first few, so that a large data set leaves the table
-        readable."""
+        """The first notes on the data."""
         every: list[str] = self.record["notes"]
         more = len(every) - NOTES
         return (
             every
             if more <= 0
-            else [*every[:NOTES], f"... and {more} more such notes in the results file."]
+            else [*every[:NOTES], f"... and {more} more notes in the results file."]
         )
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
-        """For every row that looks at videos: how far above the uniform baseline."""
+        """Distance to the uniform baseline, for every row that uses videos."""
         rows = self.rows()
         for key, cells in rows.items():
-            clock = rows.get(("uniform", *key[1:]))
-            if clock and key[0] not in NO_VIDEO:
+            uniform = rows.get(("uniform", *key[1:]))
+            if uniform and key[0] not in NO_VIDEO:
                 where = "".join(
                     f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:]
                 )
-                ours, theirs = (self._average(each, "F1", protocol) for each in (cells, clock))
+                ours, theirs = (self._average(each, "F1", protocol) for each in (cells, uniform))
                 yield f"{key[0]}{where}: {above_uniform(ours, theirs.mean)}."
 
 
 def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:
-    """The mean over tasks for each seed; rows without chance have one seed."""
+    """Mean over tasks for each seed; deterministic rows have one seed."""
     means = []
     for seed in sorted({cell["seed"] for cell in cells}):
         values = [cell["figures"][protocol].get(figure) for cell in cells if cell["seed"] == seed]

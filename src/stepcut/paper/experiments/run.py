@@ -1,5 +1,4 @@
-"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run
-stopped."""
+"""run_experiment(): fill all cells of a table in parallel; resumes an earlier run."""
 
 import logging
 import os
@@ -66,54 +65,54 @@ def run_experiment(
     Parameters
     ----------
     name
-        Of the table: a key of `EXPERIMENTS`.
+        The table: a key of `EXPERIMENTS`.
     data
         The folder of a data set (or several), NAME:DIR, or "toy".
     features, tasks
-        Given features by their name; only these tasks.
+        The name of existing features; only these tasks.
     seeds, seed
-        How many seeds, and the first.
+        The number of seeds, and the first one.
     steps
-        K, or "true" for the number of steps that each task truly has.
+        K, or "true" for the annotated number of steps of each task.
     rows
-        Only these rows of the table. A custom method, `package.module:Class`, is one more row,
-        which `mine=package.module:Class` calls `mine`.
+        Only these rows of the table. A custom method `package.module:Class` is a further row;
+        `mine=package.module:Class` names it `mine`.
     folder
-        Keeps finished cells and trained embeddings (default: in the cache); the same call resumes.
+        Stores finished cells and trained embeddings (default: the cache); the same call resumes.
     jobs
-        How many cells run at once (default: as many as cores and memory allow).
+        Cells that run in parallel (default: as many as cores and memory allow).
     fps
-        Rows per second: of given features that do not say it (1), or made of videos (2).
+        Rows per second of existing features that do not store it (1), or of extracted ones (2).
     train, cut
         Settings of the embedder and of the segmenters; each segmenter takes those it has.
     toy
         Settings of the toy kitchen.
     progress
-        Hears how far the work is.
+        Hook for progress.
     engine, address
-        Where features are made and cells are filled: "local", or "ray" (a cluster at `address`
-        that shares `folder`).
+        Where the work runs: "local", or "ray" (a cluster at `address` that shares `folder`).
     spec
-        How features are made of videos: backbone, weights, layer, family, rate.
+        How features are extracted: backbone, weights, layer, family, rate.
     as_published
-        The published settings of every loss where ours differ; `train` and `cut` come before it.
+        Use the published settings of every loss where the defaults differ; `train` and `cut`
+        override them.
     device
         Where the backbone and the embedder run: auto, cpu or cuda.
     maps
-        Of the paper's network: "keep" all, "half" their width and height (a quarter of the disk),
-        "stream" those of one task at a time.
+        For the paper's network: "keep" all maps, "half" their width and height (a quarter of the
+        disk space), or "stream" those of one task at a time.
 
     Returns
     -------
     Results
-        Every cell with its settings; `.table()` is the table.
+        Every cell with its settings; `.table()` makes the table.
 
     Raises
     ------
     OptionError
-        A wrong setting.
+        A setting is not allowed.
     DataError
-        Data without a task that has what the rows need.
+        No task has what the rows need.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def run_experiment(
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(
-            f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'."
+            f"steps={steps!r} is not allowed; use a whole number of at least 1, or 'true'."
         )
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
@@ -134,26 +133,26 @@ def run_experiment(
         "data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted
     )
     if not roots:
-        raise OptionError(f"data={data!r} names nothing; give {wanted}.")
+        raise OptionError(f"data={data!r} is empty; use {wanted}.")
     chosen = choose_rows(experiment, rows)
-    # A worker may have another working folder.
+    # Absolute, because a worker may have another working folder.
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
     on_cluster = engine not in (None, "local")
-    # On this machine, one process with all cores sees videos fastest.
+    # Locally, one process with all cores extracts features fastest.
     there = (engine, jobs) if on_cluster else (None, None)
     with open_engine(*there, address) as cluster:
         data_name, found = find_tasks(
             roots, tasks, experiment.views, place, toy or {}, progress, experiment.datasets
         )
-        # Cameras share their features; data sets have their own.
+        # Cameras share features; data sets do not.
         groups = {view if experiment.datasets else "" for view, _ in found}
         kinds = {
             group: choose_features(features, spec, fps, [t for v, t in found if group in (v, "")])
             for group in groups
         }
         for group, kind in kinds.items():
-            mine = [task for view, task in found if group in (view, "")]
-            if cost := state_cost(kind, maps, mine, place):
+            members = [task for view, task in found if group in (view, "")]
+            if cost := state_cost(kind, maps, members, place):
                 log.warning("%s", cost)
         make = partial(
             make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device
@@ -161,12 +160,12 @@ def run_experiment(
         train, cut = dict(train or {}), dict(cut or {})
         notes = []
         if as_published:
-            notes.append(f"As published, but for: {'; '.join(NOT_SET)}.")
+            notes.append(f"As published, except for: {'; '.join(NOT_SET)}.")
         if None in kinds.values():
             chosen = {row: place for row, place in chosen.items() if row in NO_VIDEO}
             notes.append(
-                "This data has neither features nor videos here, so only the rows that need none "
-                "are filled."
+                "There are neither features nor videos, so only the rows that ignore the video are "
+                "filled."
             )
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
@@ -189,8 +188,7 @@ def run_experiment(
                 Work(cell, by_task[cell.view, cell.task], place, train, cut, where, as_published)
                 for cell in cells
             ]
-            # Trained embeddings first, each once: the cells that share one then find it on the
-            # disk.
+            # Train each embedding once, before the cells that share it.
             first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
             size = None if on_cluster else _jobs(jobs, ready)
             with open_engine(cluster, None if size == 1 else size) as workers:
@@ -200,8 +198,10 @@ def run_experiment(
             if maps == "stream":
                 shutil.rmtree(place / "maps", ignore_errors=True)
         if not materials:
-            what = f"no task of {data} has features {[*kinds.values()]} and true timelines"
-            raise DataError(f"{what}. Choose other features or tasks.")
+            raise DataError(
+                f"no task of {data} has features {[*kinds.values()]} and annotated timelines. "
+                "Choose other features or tasks."
+            )
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
     encoded = any(" + " in row for row in chosen)
     return Results(
@@ -242,8 +242,7 @@ def run_experiment(
 
 
 def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
-    """The encoder in words, with what changes its results most: iterations, frames, hidden
-    width."""
+    """Describe the encoder with its iterations, frames and hidden width."""
     on_maps = " maps of " in features
     chosen = {
         "iterations": "at most 10,000" if on_maps else "ten passes over the rows, at most 1,000",
@@ -254,11 +253,11 @@ def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
     named = {key: chosen.pop(key) for key in ("iterations", "frames", "hidden")}
     words = [f"{name} {value}" for name, value in named.items()]
     words += [f"{spelled(name)}={value}" for name, value in chosen.items() if name in HOME]
-    return f"{'the embedder of maps' if on_maps else 'the encoder of vectors'} ({', '.join(words)})"
+    return f"{'map encoder' if on_maps else 'vector encoder'} ({', '.join(words)})"
 
 
 def _device(device: str) -> str:
-    """The machine that an embedder is trained on, in words."""
+    """Name of the device that trains an embedder."""
     if device == "cpu" or find_spec("torch") is None:
         return "CPU"
     import torch
@@ -267,8 +266,7 @@ def _device(device: str) -> str:
 
 
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
-    """How many cells run at once: at most the cores, and what memory holds at six copies of the
-    rows each."""
+    """Cells in parallel: at most the cores, and six copies of the rows each in memory."""
     if jobs is not None:
         return jobs
     largest = max(
@@ -284,7 +282,7 @@ def _each(
     what: str,
     progress: Hook,
 ) -> list[Any]:
-    """Do all work, here or by the engine's workers; the answers in its order."""
+    """Do all work, here or by the workers of the engine; answers keep their order."""
     answers: list[Any] = []
     with Stage(progress, what, total=len(todo), unit="cells") as stage:
 
