@@ -346,7 +346,7 @@ def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
         lines = screen.draw(state).split("\x1b[K\n")[:-1]
         assert len(lines) <= 7
         assert all(len(line.split("\x1b[H")[-1]) <= 40 for line in lines)
-    assert "  next  nothing is left to do" in screen.lines(replace(states[-1], next=()))
+    assert "  next  all steps are done" in screen.lines(replace(states[-1], next=()))
     assert "1 sample skipped" in "".join(screen.lines(replace(states[-1], skipped=1)))
 
 

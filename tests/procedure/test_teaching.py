@@ -280,7 +280,7 @@ def test_corrections_teach_and_can_be_taken_back(
     assert taught.document.steps[0].colour == "#123456"
     assert set(taught.annotations.annotated) == {ONE}
     out = capsys.readouterr().out
-    assert "take it back" in out
+    assert "--back" in out
     assert out.count("label next:") == 3
     # Teaching again starts from all labels.
     Edits(place).do({"do": "confirm", "video": TWO})
