@@ -21,7 +21,7 @@ def test_one_video_two_videos_and_very_many_steps(
     np.save(tmp_path / "b.npy", np.ones((60, 4)))
     warn([str(tmp_path)], 500, quiet=False)
     told = capsys.readouterr().err
-    assert "two videos: what they share may be chance" in told
+    assert "Use five or more" in told
     assert "-k 500: " in told
     warn([str(tmp_path)], 500, quiet=True)
     assert capsys.readouterr().err == ""
@@ -47,7 +47,7 @@ def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(
     (tmp_path / "v2.npy").write_bytes(b"no array")
     words = ["learn", str(tmp_path), "-k", "2", "--quiet", "-o", str(tmp_path / "p.proc")]
     assert main([*words, "--strict"]) == 2
-    assert "v1.npy: row 0 holds NaN" in capsys.readouterr().err
+    assert "v1.npy: row 0 contains NaN" in capsys.readouterr().err
     assert not (tmp_path / "p.proc").exists()
     assert main(words) == 2
     told = capsys.readouterr().out

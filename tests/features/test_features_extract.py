@@ -49,7 +49,7 @@ def test_a_glob(tmp_path: Path) -> None:
     ("bad", "sentence"),
     [
         ([rows(0), rows(1, width=5)], r"0 has .* 1 has .* rows of shape \(5,\) .* one backbone"),
-        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 holds NaN, infinity"),
+        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 contains NaN, infinity"),
         ([rows(0), np.zeros(4)], r"1: shape \(4,\); features are \(T, d\) vectors"),
         ([rows(0), np.zeros((0, 4))], "1: empty"),
         ([rows(0), np.array([["x"]])], "1: values of type <U1, not numbers"),
@@ -94,7 +94,7 @@ def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_given() -> None:
-    with pytest.raises(VideoError, match="no video was given"):
+    with pytest.raises(VideoError, match="the list is empty"):
         read_source([])
 
 
@@ -122,7 +122,7 @@ def test_rows_of_another_rate_are_refused_with_how_to_make_them() -> None:
 
 def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
     (tmp_path / "new.mp4").write_bytes(b"film")
-    with pytest.raises(OptionError, match=r"learned from given features.* Give a feature file"):
+    with pytest.raises(OptionError, match=r"learned from feature files.* Give a feature file"):
         read_like(tmp_path / "new.mp4", Fraction(1), [3], None)
 
 

@@ -117,7 +117,7 @@ def test_a_video_needs_a_spec(tmp_path: Path) -> None:
     procedure = sc.learn([ROWS, ROWS], 2)
     assert procedure.spec is None
     (tmp_path / "a.mp4").touch()
-    with pytest.raises(OptionError, match="learned from given features"):
+    with pytest.raises(OptionError, match="learned from feature files"):
         procedure.check(tmp_path / "a.mp4")
 
 
