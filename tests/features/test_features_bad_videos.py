@@ -25,9 +25,7 @@ def read_all(path: Path) -> list[int]:
 
 def test_missing(tmp_path: Path) -> None:
     for look in (probe, read_all):
-        with pytest.raises(
-            VideoError, match=r"absent\.mp4: no such file\. Check the path"
-        ):
+        with pytest.raises(VideoError, match=r"absent\.mp4: no such file\. Check the path"):
             look(tmp_path / "absent.mp4")
 
 
@@ -60,7 +58,7 @@ def test_text_pictures_and_playlists_are_no_videos(
     (tmp_path / "notes.txt").write_text("butter, jam\n" * 50)
     Image.new("RGB", (32, 32)).save(tmp_path / "photo.png")
     for name in ("notes.txt", "photo.png", *hostile_texts(tmp_path)):
-        with pytest.raises(VideoError, match="not a video ") as told:
+        with pytest.raises(VideoError, match="not a (readable )?video") as told:
             look(tmp_path / name)
         assert str(told.value).startswith(str(tmp_path / name))
 
@@ -94,9 +92,7 @@ def test_the_command_that_may_mend_it_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_no_frames(tmp_path: Path) -> None:
-    with pytest.raises(
-        VideoError, match=r"no frame can be decoded \(codec \w+\)\. Copy it again"
-    ):
+    with pytest.raises(VideoError, match=r"no frame can be decoded \(codec \w+\)\. Copy it again"):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
 
 
@@ -108,9 +104,7 @@ def test_no_stream(tmp_path: Path) -> None:
 def test_cut_short_with_the_index_at_the_end(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4")
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
-    with pytest.raises(
-        VideoError, match=r"truncated \([\d,]+ bytes"
-    ):
+    with pytest.raises(VideoError, match=r"truncated \([\d,]+ bytes"):
         probe(film)
 
 

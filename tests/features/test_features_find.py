@@ -58,9 +58,7 @@ def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_there(folder: Path) -> None:
-    with pytest.raises(
-        VideoError, match=r"nowhere: no such file or folder \(relative to .*\)"
-    ):
+    with pytest.raises(VideoError, match=r"nowhere: no such file or folder \(relative to .*\)"):
         find_videos(folder / "nowhere")
     with pytest.raises(VideoError, match=r"x\.mp4: no such file or folder"):
         find_videos([folder / "x.mp4"])

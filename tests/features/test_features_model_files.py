@@ -129,9 +129,7 @@ def test_an_output_without_rows_is_refused(runtime: str, tmp_path: Path) -> None
     model.graph.node.append(helper.make_node("ReduceSum", ["colour"], ["sum"], keepdims=0))
     model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, []))
     onnx.save(model, tmp_path / "m.onnx")
-    with pytest.raises(
-        OptionError, match=r"output sum has shape \(\)"
-    ):
+    with pytest.raises(OptionError, match=r"output sum has shape \(\)"):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, output="sum", **PLAIN)
 
 

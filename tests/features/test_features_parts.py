@@ -182,7 +182,5 @@ def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
         FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"
     ):
         unpack("logged 2", pickle.dumps(Logged(tmp_path)))
-    with pytest.raises(
-        FeatureError, match=r"cannot import the class of the backbone"
-    ):
+    with pytest.raises(FeatureError, match=r"cannot import the class of the backbone"):
         unpack("logged 1", pickle.dumps(Logged(tmp_path)).replace(b"Logged", b"Gone__"))

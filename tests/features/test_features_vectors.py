@@ -95,9 +95,7 @@ def test_different_dimensions(tmp_path: Path) -> None:
 
 def test_a_rate_is_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", ROWS)
-    with pytest.raises(
-        OptionError, match=r"a\.npy: .*\(rate=None\)"
-    ):
+    with pytest.raises(OptionError, match=r"a\.npy: .*\(rate=None\)"):
         load_features(tmp_path / "a.npy")
     with pytest.raises(OptionError, match=r"rate=-1 is not a rate"):
         load_features(tmp_path / "a.npy", rate=-1)
@@ -114,11 +112,11 @@ def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match=r"empty\.npy: not readable as an array"):
         load_features(tmp_path / "empty.npy", rate=1)
     (tmp_path / "a.csv").touch()
-    with pytest.raises(FeatureError, match=r"a\.csv: not a feature file; give \.npy"):
+    with pytest.raises(FeatureError, match=r"a\.csv: not a feature file. Use \.npy"):
         load_features(tmp_path / "a.csv", rate=1)
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
     with pytest.raises(
-        FeatureError, match=r"holds the arrays a, b; one is needed, or one named 'features'"
+        FeatureError, match=r"the arrays a, b"
     ):
         load_features(tmp_path / "two.npz", rate=1)
 
@@ -132,7 +130,7 @@ def test_damaged_safetensors(tmp_path: Path) -> None:
         (b"junk" * 10, "header too large"),
         (whole[:-4], "not entirely cover the file|incomplete metadata|[Mm]etadata"),
         (whole.replace(b'"F32"', b'"F99"'), "F99"),
-        (whole.replace(b'"F32"', b'"U32"'), "none as F16 or F32"),
+        (whole.replace(b'"F32"', b'"U32"'), "no rows of a supported type"),
     ):
         file.write_bytes(damaged)
         with pytest.raises(FeatureError, match=rf"not a safetensors file of features \(.*({says})"):

@@ -136,7 +136,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert said["misordered"][0] < 10
     assert (
         said["extra"][1].reason
-        == "open jar is done 2 times by now; nobody did it more often than 1"
+        == "open jar was done 2 times; no reference video has more than 1"
     )
     assert 60 <= said["extra"][0] < 80
     assert "serve has taken" in said["long"][1].reason
@@ -311,10 +311,10 @@ def test_any_graph_will_do(orders: list[list[int]]) -> None:
 def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
     runner = guide(tiny_task)
     runner.push(1.0, np.ones(4) / 4)
-    with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite and grow"):
+    with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite"):
         runner.push(1.0, np.ones(4) / 4)
     for endless in (math.nan, math.inf, 10**400):
-        with pytest.raises(OptionError, match="times must be finite and grow"):
+        with pytest.raises(OptionError, match="times must be finite"):
             runner.push(endless, np.ones(4) / 4)
     with pytest.raises(
         FeatureError, match="the feature row at 2 s holds a number that is not finite"

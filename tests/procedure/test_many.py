@@ -55,7 +55,7 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
     assert "2 of 4 tasks learned" in text
     assert "empty: " in text
     assert "no video in this folder" in text
-    assert "holds NaN" in text
+    assert "contains NaN" in text
     alone = sc.learn(root / "bread", **QUICK)
     assert sc.load(tmp_path / "bread.proc") == alone  # as if it had been learned alone
 
