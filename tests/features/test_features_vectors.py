@@ -115,9 +115,7 @@ def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match=r"a\.csv: not a feature file. Use \.npy"):
         load_features(tmp_path / "a.csv", rate=1)
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
-    with pytest.raises(
-        FeatureError, match=r"the arrays a, b"
-    ):
+    with pytest.raises(FeatureError, match=r"the arrays a, b"):
         load_features(tmp_path / "two.npz", rate=1)
 
 

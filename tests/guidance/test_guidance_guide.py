@@ -135,8 +135,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert said["misordered"][1].reason == "open jar must precede spread jam and was not seen"
     assert said["misordered"][0] < 10
     assert (
-        said["extra"][1].reason
-        == "open jar was done 2 times; no reference video has more than 1"
+        said["extra"][1].reason == "open jar was done 2 times; no reference video has more than 1"
     )
     assert 60 <= said["extra"][0] < 80
     assert "serve has taken" in said["long"][1].reason
@@ -357,7 +356,7 @@ def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task: Kitchen) -> N
     few = replace(usual, never={"missed": 0.02, "misordered": 0.001, "extra": 0.001})
     runner.expectations = replace(runner.expectations, usual=few)
     assert f"{usual.graph.videos} videos are too few" in runner.note
-    assert "left out" in runner.note
+    assert "missing" in runner.note
     assert "once more" not in runner.note
     alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
     assert Guide(Echo, 1.0, alone, STEPS).note.startswith("1 video is too few")

@@ -224,7 +224,10 @@ def test_a_machine_that_waits_again_takes_every_frame_again(
     camera.codec_context.skip_frame = "DEFAULT"
     monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now))
     kinds = list(decoded("camera", camera, notes.append))
-    assert notes == ["the stream is too fast to decode; using key frames only", "decoding every frame again"]
+    assert notes == [
+        "the stream is too fast to decode; using key frames only",
+        "decoding every frame again",
+    ]
     assert [kind for kind, _ in itertools.groupby(kinds)] == ["DEFAULT", "NONKEY", "DEFAULT"]
 
 
