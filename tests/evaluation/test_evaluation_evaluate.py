@@ -458,7 +458,7 @@ def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> N
 def test_nothing_to_evaluate() -> None:
     with pytest.raises(OptionError, match="nothing to evaluate"):
         evaluate([], truth())
-    with pytest.raises(AnnotationError, match="no step was found in any video"):
+    with pytest.raises(AnnotationError, match="the predictions contain no step"):
         evaluate({name: Timeline(duration=t.duration) for name, t in truth().items()}, truth())
 
 
@@ -552,7 +552,7 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
     assert "2 videos are not in every row and are excluded: v2, v3." in table.notes
     assert len(evaluate([few, renamed(truth())], truth()).videos) == 2  # seeds of one method too
     other = {"v3": renamed(truth())["v3"]}
-    with pytest.raises(AnnotationError, match="no video that all rows have"):
+    with pytest.raises(AnnotationError, match="no video in common"):
         evaluate({"few": few, "other": other}, truth())
 
 

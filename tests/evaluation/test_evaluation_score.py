@@ -259,7 +259,7 @@ def test_per_video_matching_needs_no_correspondence() -> None:
     assert own.mof == 100.0
     assert own.per_step[0].cluster is None
     assert "its own matching" in own.explain()
-    with pytest.raises(OptionError, match=r"read \.matchings"):
+    with pytest.raises(OptionError, match=r"use \.matchings"):
         _ = own.matching
 
 

@@ -101,14 +101,14 @@ def test_nothing_given() -> None:
 def test_videos_and_features_are_not_mixed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rows(0))
     (tmp_path / "b.mp4").write_bytes(b"x")
-    with pytest.raises(OptionError, match=r"b\.mp4 holds a video, and .*a\.npy a feature file"):
+    with pytest.raises(OptionError, match=r"b\.mp4 contains a video, but .*a\.npy a feature file"):
         read_source([tmp_path / "a.npy", tmp_path / "b.mp4"])
 
 
 def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.mp4").write_bytes(b"")
-    with pytest.raises(VideoError, match=r"none of the 2 videos could be used; .*a\.mp4.*b\.mp4"):
+    with pytest.raises(VideoError, match=r"none of the 2 videos can be used; .*a\.mp4.*b\.mp4"):
         read_source(tmp_path)
 
 
@@ -122,7 +122,7 @@ def test_rows_of_another_rate_are_refused_with_how_to_make_them() -> None:
 
 def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
     (tmp_path / "new.mp4").write_bytes(b"film")
-    with pytest.raises(OptionError, match=r"learned from feature files.* Give a feature file"):
+    with pytest.raises(OptionError, match=r"learned from feature files.* Use a feature file"):
         read_like(tmp_path / "new.mp4", Fraction(1), [3], None)
 
 

@@ -108,9 +108,7 @@ def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
             "Use five or more."
         )
     if isinstance(steps, int) and steps > MANY and not quiet:
-        say(
-            f"-k {steps}: most procedures have 5 to 20 steps; more are short and hard to separate."
-        )
+        say(f"-k {steps}: most procedures have 5 to 20 steps; more are short and hard to separate.")
 
 
 def run_tasks(args: argparse.Namespace) -> int:

@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     )
     print(after)
     annotated = after.learned_annotations.annotated
-    others = len(after.samples) - len(annotated)
-    print(f"\nlearned from {len(annotated)} annotated videos and {others} others; changed time:")
+    rest = len(after.samples) - len(annotated)
+    print(f"\nlearned from {len(annotated)} annotated videos and {rest} others; changed time:")
     for name, share in sorted(changes(before, after).items(), key=lambda item: -item[1]):
         print(f"  {share:5.0%}  {name}{'  (annotated)' if name in annotated else ''}")
     gone = [name for name in before.steps if name not in after.steps and not is_unnamed(name)]
