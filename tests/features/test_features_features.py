@@ -313,7 +313,7 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
 
     with pytest.raises(
         FeatureError,
-        match=r"backbone mean gave shape \(4, 1\) for 4 frames; it must give a row each",
+        match=r"backbone mean returned \(4, 1\) for 4 frames",
     ):
         extract(folder, Narrow("narrow"), fps=5, cache=tmp_path)
     with pytest.raises(
