@@ -194,7 +194,7 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     scale = data.index(b"strh") + 28  # the length of a frame
     data[scale : scale + 4] = (100_000).to_bytes(4, "little")
     film.write_bytes(data)
-    with pytest.raises(VideoError, match="its index claims that 100 frames last"):
+    with pytest.raises(VideoError, match="its index claims .* for 100 frames"):
         probe(film)
 
 
