@@ -1,4 +1,4 @@
-"""The programs `stepcut` and `python -m stepcut`: ended quietly by Ctrl-C from the first moment on."""
+"""The programs `stepcut` and `python -m stepcut`: Ctrl-C ends them quietly at any time."""
 
 import importlib
 import signal
@@ -6,8 +6,8 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; gives the exit code."""
-    # Until the command line is imported, Ctrl-C is left to the system: Python would print a traceback.
+    """Run the command line and return the exit code."""
+    # Until the command line is imported, leave Ctrl-C to the system to avoid a traceback.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     code: int = importlib.import_module("stepcut.cli.main").main()

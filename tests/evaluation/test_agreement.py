@@ -38,7 +38,7 @@ def test_kappa_is_that_of_scikit_learn() -> None:
 def test_videos_are_matched_as_evaluation_does_it() -> None:
     table, apart = compare_annotations({"Tea": ANN, "soup": ANN}, {"tea.mp4": BOB, "stew": BOB})
     assert table.column("video") == ["Tea", "all"]
-    assert table.notes == ["Only one of the two has: soup, stew."]
+    assert table.notes == ["Only in one of the two: soup, stew."]
     assert list(apart) == ["Tea"]
 
 

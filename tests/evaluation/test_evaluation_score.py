@@ -258,8 +258,8 @@ def test_per_video_matching_needs_no_correspondence() -> None:
     assert own.matchings == [{0: 1, 1: 2}, {0: 2, 1: 1}]
     assert own.mof == 100.0
     assert own.per_step[0].cluster is None
-    assert "matching of its own" in own.explain()
-    with pytest.raises(OptionError, match=r"read \.matchings"):
+    assert "its own matching" in own.explain()
+    with pytest.raises(OptionError, match=r"use \.matchings"):
         _ = own.matching
 
 
@@ -311,44 +311,44 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0]], [[1]], {"background": "keep"}, "background='keep' is unknown"),
         ([[0], [1]], [[1]], {}, "pred has 2 videos and true 1"),
         ([[0, 1]], [[1]], {}, "video 0 has 2 predicted and 1 true labels"),
-        ([[]], [[]], {}, r"pred\[0\] holds .*shape \(0,\).*leave empty videos out"),
-        ([], [], {}, "pred holds no video"),
+        ([[]], [[]], {}, r"pred\[0\] contains .*shape \(0,\)"),
+        ([], [], {}, "pred contains no video"),
         (None, [[1]], {}, "pred=None is not allowed; give a list"),
-        ([[-2]], [[1]], {}, r"pred\[0\] holds -2; .*the lowest -1 \(no step\)"),
-        ([[0]], [[-1]], {}, r"true\[0\] holds -1; .*the lowest 0 \(background\)"),
-        ([[0.5]], [[1]], {}, r"pred\[0\] holds float64 of shape .*whole number per frame"),
-        ([[0, 1]], [[0, 0]], {}, "true holds background only"),
-        ([[0, 10**9]], [[1, 2]], {}, r"pred\[0\] holds 1000000000; number .* without gaps"),
-        ([[0, 1]], [[1, 10**12]], {}, r"true\[0\] holds 1000000000000; number .* without gaps"),
-        ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names for true steps up to 2; give one for each"),
+        ([[-2]], [[1]], {}, r"pred\[0\] contains -2.*-1 \(no step\)"),
+        ([[0]], [[-1]], {}, r"true\[0\] contains -1.*0 \(background\)"),
+        ([[0.5]], [[1]], {}, r"pred\[0\] contains float64 of shape"),
+        ([[0, 1]], [[0, 0]], {}, "true is background only"),
+        ([[0, 10**9]], [[1, 2]], {}, r"pred\[0\] contains 1000000000"),
+        ([[0, 1]], [[1, 10**12]], {}, r"true\[0\] contains 1000000000000"),
+        ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names for true steps up to 2"),
         ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x' is not allowed; give a whole number"),
         ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0 is not allowed; give a number above 0"),
         (
             [[0, 1]],
             [[1, 1]],
             {"protocol": TWO_TO_ONE},
-            "protocol 'own': match gave two columns for one row",
+            "protocol 'own': match returned two columns for one row",
         ),
-        ([[0]], [[1]], {"protocol": WORD_RATES}, r"protocol 'own': rate gave .*it must be Rates\("),
+        ([[0]], [[1]], {"protocol": WORD_RATES}, r"protocol 'own': rate returned .*, not Rates\("),
         (
             [[0]],
             [[1]],
             {"protocol": NO_MATCHING},
-            "protocol 'own': match gave None; .*dict from column to row",
+            "protocol 'own': match returned None",
         ),
         (
             [[0]],
             [[1]],
             {"protocol": FAR_MATCHING},
-            r"protocol 'own': match gave \{99: 99\}; .*dict from column to row",
+            r"protocol 'own': match returned \{99: 99\}",
         ),
         (
             [[0]],
             [[1]],
             {"protocol": NO_RATES},
-            r"protocol 'own': rate gave \(1, 1\); .*precision, recall, f1, iou",
+            r"protocol 'own': rate returned \(1, 1\), .*precision, recall, f1, iou",
         ),
-        ([[0, 1]], [[0, 0]], {"background": "drop"}, "true holds background only"),
+        ([[0, 1]], [[0, 0]], {"background": "drop"}, "true is background only"),
     ],
 )
 def test_bad_input_is_answered_in_words(pred: list, true: list, options: dict, words: str) -> None:

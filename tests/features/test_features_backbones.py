@@ -250,12 +250,12 @@ def test_fingerprints_tell_apart_what_gives_other_features(
         (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; hand over an object"),
         (
             lambda: load_backbone(Odd(size="32")),
-            "size='32'.*; dim and size are whole numbers above 0",
+            "size='32'.*; dim and size must be integers above 0",
         ),
-        (lambda: load_backbone(Odd(dim=0)), "dim=0.*; dim and size are whole numbers above 0"),
+        (lambda: load_backbone(Odd(dim=0)), "dim=0.*; dim and size must be integers above 0"),
         (
             lambda: load_backbone(Odd(fingerprint=5)),
-            "fingerprint=5; .* name and fingerprint are words",
+            "fingerprint=5; .* name and fingerprint strings",
         ),
         (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None has no name, dim"),
         (
@@ -264,7 +264,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(
         ),
         (
             lambda: load_backbone("resnet50"),
-            r"comes without weights \(weights=None\)\. Give a \.safetensors or \.pth file",
+            r"comes without weights \(weights=None\)\. Use a \.safetensors or \.pth file",
         ),
         (lambda: load_backbone("resnet50", weights="x.pth"), r"x\.pth': no such file"),
         (
@@ -275,22 +275,22 @@ def test_fingerprints_tell_apart_what_gives_other_features(
             lambda: load_backbone("resnet50", weights="x.pth", family="v2"),
             r"family='v2' is unknown",
         ),
-        (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0 has no such choice"),
+        (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0 only supports"),
         (
             lambda: load_backbone(clip_frames=4),
-            r"clip_frames=4: efficientnet-lite0 has no such choice\. Leave it out",
+            r"clip_frames=4: efficientnet-lite0 does not support it",
         ),
         (
             lambda: load_backbone("resnet50", weights="x.pth", size=448),
-            "size=448: resnet50 has no such choice",
+            "size=448: resnet50 does not support it",
         ),
         (
             lambda: load_backbone("m.onnx", layer="conv4c"),
-            r"layer='conv4c': .*m\.onnx has no such choice",
+            r"layer='conv4c': .*m\.onnx does not support it",
         ),
         (
             lambda: load_backbone("timm:net", weights="fetch", output="x"),
-            "output='x': timm:net has no such choice",
+            "output='x': timm:net does not support it",
         ),
         (
             lambda: load_backbone(device="tpu"),
@@ -318,7 +318,7 @@ def test_wrong_settings(call: Callable[[], object], says: str) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_no_gpu() -> None:
     with pytest.raises(
-        OptionError, match=r"device='cuda': torch .* sees no CUDA GPU here\. Use device='cpu'"
+        OptionError, match=r"device='cuda': torch .* finds no CUDA GPU\. Use device='cpu'"
     ):
         load_backbone(device="cuda")
 
@@ -327,7 +327,7 @@ def test_weights_that_end_too_early(tmp_path: Path) -> None:
     save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
     with pytest.raises(
         OptionError,
-        match=r"layer='conv4c' needs layer2\.0\.conv1\.weight, which the weights do not hold",
+        match=r"layer='conv4c' needs layer2\.0\.conv1\.weight",
     ):
         load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
 
@@ -350,9 +350,7 @@ def test_damaged_weights(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"damaged \(.*\)\. Get the file again"):
         read_weights(tmp_path / "bad.safetensors")
     (tmp_path / "w.h5").touch()
-    with pytest.raises(
-        OptionError, match=r"the suffix '\.h5' is unknown; give \.safetensors, \.pth or \.pt"
-    ):
+    with pytest.raises(OptionError, match=r"unknown suffix '\.h5'"):
         read_weights(tmp_path / "w.h5")
 
 
@@ -366,7 +364,7 @@ def test_fetching_is_checked_and_says_so_when_offline(
     with pytest.raises(OptionError, match=r"has the SHA-256 [0-9a-f]{16}\.\.\., expected 11ad3fa6"):
         fetch_weights(word)
     monkeypatch.setitem(FETCHABLE, word, (tmp_path / "gone" / "resnet50-11ad3fa6.pth").as_uri())
-    with pytest.raises(OptionError, match=r"cannot be fetched .* --weights resnet50-11ad3fa6\.pth"):
+    with pytest.raises(OptionError, match=r"cannot download .* --weights resnet50-11ad3fa6\.pth"):
         fetch_weights(word)
     assert list((tmp_path / "cache" / "weights").iterdir()) == []
     digest = hashlib.sha256(b"right").hexdigest()[:8]

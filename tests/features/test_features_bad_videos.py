@@ -25,14 +25,12 @@ def read_all(path: Path) -> list[int]:
 
 def test_missing(tmp_path: Path) -> None:
     for look in (probe, read_all):
-        with pytest.raises(
-            VideoError, match=r"absent\.mp4: no such file\. Check the path; it is read from "
-        ):
+        with pytest.raises(VideoError, match=r"absent\.mp4: no such file\. Check the path"):
             look(tmp_path / "absent.mp4")
 
 
 def test_folder(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"this is a folder, not a video\. .*give the files in it"):
+    with pytest.raises(VideoError, match=r"a folder, not a video"):
         probe(tmp_path)
 
 
@@ -46,7 +44,7 @@ def test_not_a_video(tmp_path: Path) -> None:
     junk = tmp_path / "junk.mp4"
     junk.write_bytes(bytes(range(256)) * 40)
     with pytest.raises(
-        VideoError, match=r"junk\.mp4: not a video that can be read .* try: ffmpeg -i junk\.mp4"
+        VideoError, match=r"junk\.mp4: not a readable video .* try: ffmpeg -i junk\.mp4"
     ):
         probe(junk)
 
@@ -60,7 +58,7 @@ def test_text_pictures_and_playlists_are_no_videos(
     (tmp_path / "notes.txt").write_text("butter, jam\n" * 50)
     Image.new("RGB", (32, 32)).save(tmp_path / "photo.png")
     for name in ("notes.txt", "photo.png", *hostile_texts(tmp_path)):
-        with pytest.raises(VideoError, match="not a video ") as told:
+        with pytest.raises(VideoError, match="not a (readable )?video") as told:
             look(tmp_path / name)
         assert str(told.value).startswith(str(tmp_path / name))
 
@@ -77,12 +75,12 @@ def test_a_video_that_does_not_open_in_time_is_an_error(
 
 
 def test_sound_only(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"voice\.m4a: holds sound only\. Leave it out"):
+    with pytest.raises(VideoError, match=r"voice\.m4a: contains sound only"):
         probe(make_sound(tmp_path / "voice.m4a"))
 
 
 def test_sound_with_a_cover_picture(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"holds sound only"):
+    with pytest.raises(VideoError, match=r"contains sound only"):
         probe(make_sound(tmp_path / "song.mp4", cover=True))
 
 
@@ -94,23 +92,19 @@ def test_the_command_that_may_mend_it_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_no_frames(tmp_path: Path) -> None:
-    with pytest.raises(
-        VideoError, match=r"not a single frame could be decoded \(codec \w+\)\. Copy it again"
-    ):
+    with pytest.raises(VideoError, match=r"no frame can be decoded \(codec \w+\)\. Copy it again"):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
 
 
 def test_no_stream(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"none\.mp4: holds no video stream\. Leave it out"):
+    with pytest.raises(VideoError, match=r"none\.mp4: contains no video stream"):
         read_all(make_film(tmp_path / "none.mp4", frames=0))
 
 
 def test_cut_short_with_the_index_at_the_end(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4")
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
-    with pytest.raises(
-        VideoError, match=r"the file is cut short \([\d,]+ bytes, its index is missing\)"
-    ):
+    with pytest.raises(VideoError, match=r"truncated \([\d,]+ bytes"):
         probe(film)
 
 
@@ -129,7 +123,7 @@ def test_cut_short(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     numbers = []
     with pytest.raises(
         VideoError,
-        match=r"no frame after 00:00:0\d\.\d \(expected 00:00:10\.0\)\. The file is cut short or damaged",
+        match=r"no frame after 00:00:0\d\.\d \(expected 00:00:10\.0\)\. The file is truncated or damaged",
     ):
         numbers.extend(number_of(image) for _, image in sample_frames(film, 20))
 
@@ -153,7 +147,7 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> N
     numbers = read_all(film)
     assert numbers == [*range(100), *[99] * 80]
     assert probe(film).duration == 9
-    with pytest.raises(VideoError, match="cut short or damaged"):
+    with pytest.raises(VideoError, match="truncated or damaged"):
         read_all(
             state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99)
         )  # nobody films that
@@ -163,7 +157,7 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> N
 def test_what_is_cut_is_told_whatever_length_it_states(tmp_path: Path, left: float) -> None:
     film = state_length(make_film(tmp_path / "cut.mkv", frames=100), 9)
     film.write_bytes(film.read_bytes()[: int(left * film.stat().st_size)])
-    with pytest.raises(VideoError, match="cut short or damaged"):
+    with pytest.raises(VideoError, match="truncated or damaged"):
         read_all(film)
 
 
@@ -172,7 +166,7 @@ def test_an_end_that_is_overwritten_is_told(tmp_path: Path) -> None:
     data = film.read_bytes()
     middle = len(data) * 3 // 4
     film.write_bytes(data[:middle] + bytes(len(data) - middle))
-    with pytest.raises(VideoError, match="cut short or damaged"):
+    with pytest.raises(VideoError, match="truncated or damaged"):
         read_all(film)
 
 

@@ -50,7 +50,7 @@ def test_a_broken_video_shows_in_the_exit_code(
     words = ["features", str(videos), "-o", str(tmp_path / "out"), "--device", "cpu", "--quiet"]
     assert main(words) == 2
     shown = capsys.readouterr()
-    assert "stepcut: 1 of 3 videos left out:\n" in shown.err
+    assert "stepcut: 1 of 3 videos skipped:\n" in shown.err
     assert "z.mp4: the file is empty (0 bytes)" in shown.err
     assert len(load_features(tmp_path / "out")) == 2
     assert main([*words, "--strict"]) == 2

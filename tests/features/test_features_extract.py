@@ -49,7 +49,7 @@ def test_a_glob(tmp_path: Path) -> None:
     ("bad", "sentence"),
     [
         ([rows(0), rows(1, width=5)], r"0 has .* 1 has .* rows of shape \(5,\) .* one backbone"),
-        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 holds NaN, infinity"),
+        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 contains NaN, infinity"),
         ([rows(0), np.zeros(4)], r"1: shape \(4,\); features are \(T, d\) vectors"),
         ([rows(0), np.zeros((0, 4))], "1: empty"),
         ([rows(0), np.array([["x"]])], "1: values of type <U1, not numbers"),
@@ -94,21 +94,21 @@ def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_given() -> None:
-    with pytest.raises(VideoError, match="no video was given"):
+    with pytest.raises(VideoError, match="the list is empty"):
         read_source([])
 
 
 def test_videos_and_features_are_not_mixed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rows(0))
     (tmp_path / "b.mp4").write_bytes(b"x")
-    with pytest.raises(OptionError, match=r"b\.mp4 holds a video, and .*a\.npy a feature file"):
+    with pytest.raises(OptionError, match=r"b\.mp4 contains a video, but .*a\.npy a feature file"):
         read_source([tmp_path / "a.npy", tmp_path / "b.mp4"])
 
 
 def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.mp4").write_bytes(b"")
-    with pytest.raises(VideoError, match=r"none of the 2 videos could be used; .*a\.mp4.*b\.mp4"):
+    with pytest.raises(VideoError, match=r"none of the 2 videos can be used; .*a\.mp4.*b\.mp4"):
         read_source(tmp_path)
 
 
@@ -122,7 +122,7 @@ def test_rows_of_another_rate_are_refused_with_how_to_make_them() -> None:
 
 def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
     (tmp_path / "new.mp4").write_bytes(b"film")
-    with pytest.raises(OptionError, match=r"learned from given features.* Give a feature file"):
+    with pytest.raises(OptionError, match=r"learned from feature files.* Use a feature file"):
         read_like(tmp_path / "new.mp4", Fraction(1), [3], None)
 
 

@@ -304,9 +304,7 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
         def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
             return frames.mean(axis=(1, 2, 3))
 
-    with pytest.raises(
-        FeatureError, match=r"backbone mean gave shape \(4,\) for 4 frames; it must give a row each"
-    ):
+    with pytest.raises(FeatureError, match=r"backbone mean returned \(4,\) for 4 frames"):
         extract(folder, Flat(), fps=5, cache=tmp_path)
 
     class Narrow(Mean):
@@ -315,15 +313,15 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
 
     with pytest.raises(
         FeatureError,
-        match=r"backbone mean gave shape \(4, 1\) for 4 frames; it must give a row each",
+        match=r"backbone mean returned \(4, 1\) for 4 frames",
     ):
         extract(folder, Narrow("narrow"), fps=5, cache=tmp_path)
     with pytest.raises(
         FeatureError,
-        match=r"not finite in half precision \(at most 65504\)\. Scale its features down",
+        match=r"half precision\. Scale its features down",
     ):
         extract(folder, Mean(scale=1e6), fps=5, cache=tmp_path)
-    with pytest.raises(FeatureError, match=r"gave nan or inf\. Check the mean and scale"):
+    with pytest.raises(FeatureError, match=r"returned nan or inf\. Check the mean and scale"):
         extract(folder, Mean(scale=np.nan), fps=5, cache=tmp_path)
     assert list((tmp_path / "features").iterdir()) == []
 

@@ -186,7 +186,7 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
         data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")
         film.write_bytes(data)
         seen = []
-        with pytest.raises(VideoError, match="its index claims that .* frames last"):
+        with pytest.raises(VideoError, match="its index claims .* frames"):
             seen.extend(time for time, _ in sample_frames(film, 2, 16))
         assert not seen
     film = make_film(tmp_path / "film.avi", frames=100, codec="mpeg4")
@@ -194,7 +194,7 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     scale = data.index(b"strh") + 28  # the length of a frame
     data[scale : scale + 4] = (100_000).to_bytes(4, "little")
     film.write_bytes(data)
-    with pytest.raises(VideoError, match="its index claims that 100 frames last"):
+    with pytest.raises(VideoError, match="its index claims .* for 100 frames"):
         probe(film)
 
 

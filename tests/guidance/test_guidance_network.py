@@ -80,7 +80,7 @@ def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
         "no frame for 0.3 s; waiting",
         "the source dropped (no data came in time); trying again in 0.01 s",
     } <= {*notes}
-    assert notes[-1].startswith("frames come again after")
+    assert notes[-1].startswith("frames again after")
 
 
 def test_an_rtsp_camera_may_change_resolution_while_it_films() -> None:

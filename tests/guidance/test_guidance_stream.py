@@ -83,7 +83,7 @@ def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
         contextlib.closing(stream(refuse, patience=0.2)) as samples,
         pytest.raises(
             VideoError,
-            match=r"fake: not a single frame in 0.2 s \(Connection refused\). Check the address",
+            match=r"fake: no frame within 0.2 s \(Connection refused\). Check the address",
         ),
     ):
         next(samples)
@@ -142,7 +142,7 @@ def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixtu
         second = next(samples)
     assert first.notes == ()
     assert second.notes[0] == "no frame for 0.05 s; waiting"
-    assert second.notes[1].startswith("frames come again after")
+    assert second.notes[1].startswith("frames again after")
     assert second.time > first.time
     assert "no frame for 0.05 s" in caplog.text
 
@@ -192,7 +192,7 @@ def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(
     for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append):
         kinds.append(frame.key_frame)
         now += 0.2  # work on the frame: nothing is left of the time to wait for the source
-    assert notes == ["too fast to decode; key frames only"]
+    assert notes == ["the stream is too fast to decode; using key frames only"]
     assert not all(kinds[:10])
     assert all(kinds[-5:])
 
@@ -224,7 +224,10 @@ def test_a_machine_that_waits_again_takes_every_frame_again(
     camera.codec_context.skip_frame = "DEFAULT"
     monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now))
     kinds = list(decoded("camera", camera, notes.append))
-    assert notes == ["too fast to decode; key frames only", "every frame is decoded again"]
+    assert notes == [
+        "the stream is too fast to decode; using key frames only",
+        "decoding every frame again",
+    ]
     assert [kind for kind, _ in itertools.groupby(kinds)] == ["DEFAULT", "NONKEY", "DEFAULT"]
 
 
@@ -476,7 +479,7 @@ def test_cameras_go_by_the_names_of_the_platform() -> None:
     assert camera_device("/dev/video7", "linux") == ("/dev/video7", "v4l2")
     assert camera_device("1", "darwin") == ("1", "avfoundation")
     assert camera_device("USB Camera", "win32") == ("video=USB Camera", "dshow")
-    with pytest.raises(VideoError, match="camera:0: Windows knows cameras by name"):
+    with pytest.raises(VideoError, match="camera:0: Windows names cameras"):
         camera_device("0", "win32")
 
 

@@ -176,7 +176,7 @@ def test_labels_alone_are_shown_beside_others(
     other = shown[2].viewer.state()  # the same labels of another annotator
     assert (other["title"], other["steps"][0]["name"]) == ("bob", state["steps"][0]["name"])
     message = capsys.readouterr().err
-    assert f"1 corrections of {labels} are kept in {shown[1].folder}" in message
+    assert f"1 corrections of {labels} are saved in {shown[1].folder}" in message
     assert "Export" in message
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")

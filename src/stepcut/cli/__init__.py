@@ -1,4 +1,4 @@
-"""The command line: one small file per command, and the words of each in `words/`."""
+"""The command line: one file per command, with its options and help in `words/`."""
 
 import sys
 
@@ -7,7 +7,7 @@ from stepcut.progress import Bar
 
 
 def say(text: str) -> None:
-    """One line on standard error, in place of a bar that stands there."""
+    """Print one line on standard error, replacing a progress bar if there is one."""
     Bar.clear()
     line = " ".join(part.strip() for part in text.splitlines())
     print(f"stepcut: {printable(line)}", file=sys.stderr)

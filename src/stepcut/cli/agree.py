@@ -1,4 +1,4 @@
-"""`stepcut agree`: how far two annotators, or an annotator and a proposal, say the same, and where they do not."""
+"""`stepcut agree`: measure agreement of two annotators, or of an annotator and a procedure."""
 
 import argparse
 import shlex
@@ -13,7 +13,7 @@ from stepcut.timeline import clock
 def run(args: argparse.Namespace) -> int:
     """Print the table and the longest disagreements."""
     if args.output:
-        format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
+        format_to_write(Path(args.output))  # refuse an unknown suffix before any work
     names = args.annotators or (None, None)
     how = label_options(args)
     first, second = (
@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> int:
         write(args.output, list(apart.values()))
     show_table(table, args.format, args.table)
     if args.format == "text":
-        # What is shorter than the times that are shown is rounding, as of a format that counts frames.
-        told = {
+        # Differences too short for the printed times are rounding of formats that count frames.
+        visible = {
             name: [s for s in timeline if clock(s.start) != clock(s.end)]
             for name, timeline in apart.items()
         }
-        listed = [(name, segment) for name, segments in told.items() for segment in segments]
+        listed = [(name, segment) for name, segments in visible.items() for segment in segments]
         listed.sort(key=lambda each: -each[1].duration)
         for name, segment in listed[: args.worst]:
             print(f"{name}  {clock(segment.start)}  {clock(segment.end)}  {segment.step}")
@@ -45,6 +45,6 @@ def run(args: argparse.Namespace) -> int:
                 f"{listed[0][0]}@{listed[0][1].start:g}",
             ]
             words += ["--annotators", *args.annotators] if args.annotators else []
-            words += [word for name, given in how.items() for word in (f"--{name}", given)]
-            print(f"look at them:  {this_program()} view {shlex.join(words)}")
+            words += [word for name, value in how.items() for word in (f"--{name}", value)]
+            print(f"show them:  {this_program()} view {shlex.join(words)}")
     return 0

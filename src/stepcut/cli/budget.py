@@ -1,4 +1,4 @@
-"""`stepcut budget`: how often and how long every step is done, from labels alone."""
+"""`stepcut budget`: count and time every step, from labels alone."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from stepcut.features.find import unique_names
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table, and write it where asked."""
+    """Print the table, and write it to --output."""
     groups = {
         name: read_timelines(place, annotator=args.annotator, confirmed=True, **label_options(args))
         for name, place in zip(group_names(args.labels), args.labels, strict=True)
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def group_names(places: Sequence[str]) -> list[str]:
-    """A name for each of several folders or files; one alone needs none.
+    """Return a name for each of several folders or files; a single one has an empty name.
 
     >>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
     (['novices', 'labels'], [''])

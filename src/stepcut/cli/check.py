@@ -1,4 +1,4 @@
-"""stepcut check: say what a video misses, repeats or does out of order."""
+"""`stepcut check`: report what a video misses, repeats or does out of order."""
 
 import argparse
 import json
@@ -13,13 +13,13 @@ from stepcut.errors import in_words
 from stepcut.procedure.procedure import read_outline
 
 OPERATIONAL = 5
-"""The exit code of `watch` where not a video but the disk, the journal or the webhook failed."""
+"""Exit code of `watch` if the disk, the journal or the webhook fails."""
 WORSE = (0, 4, 1, 3, 2)
-"""Exit codes, from fine to what needs attention first."""
+"""Exit codes, from fine to most urgent."""
 
 
 def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
-    """What --alarm-at and --min-detection say; a wrong value is reported before any video."""
+    """Return --alarm-at and --min-detection; refuse a wrong value before any video is read."""
     limits = {name: getattr(args, name) for name in ("alarm_at", "min_detection")}
     for name, share in limits.items():
         check_share(f"--{name.replace('_', '-')}", share)
@@ -27,25 +27,25 @@ def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The exit code of several videos together."""
+    """Return the most urgent exit code."""
     return max(codes, key=WORSE.index, default=0)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the videos, print each report when it is there.
+    """Check the videos and print each report as soon as it is ready.
 
-    1 when one deviates, 2 when one cannot be checked, 3 for another task, 4 when one is
+    Returns 1 if a video deviates, 2 if one cannot be checked, 3 for another task, 4 if one is
     inconclusive.
     """
     if note := read_outline(args.procedure).untaught:
         say(note)
 
-    def tell(_: str, report: Report) -> None:
-        # What concerns all of them is said once, at the end.
+    def show(_: str, report: Report) -> None:
+        # A note that concerns all videos is printed once, at the end.
         text = str(report).removesuffix(f"\n  ({report.note})")
         print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else text, flush=True)
 
-    def tell_failed(name: str, error: Exception) -> None:
+    def show_failed(name: str, error: Exception) -> None:
         if args.json:
             print(
                 json.dumps({"video": name, "error": in_words(error)}, ensure_ascii=False),
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             )
 
     limits = chosen_limits(args)
-    reports, failed = ask_procedure(args, "check", args.video, tell, tell_failed, **limits)
+    reports, failed = ask_procedure(args, "check", args.video, show, show_failed, **limits)
     for note in dict.fromkeys(
         report.note for _, report in reports if report.note and not args.json
     ):

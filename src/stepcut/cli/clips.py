@@ -1,4 +1,4 @@
-"""`stepcut clips`: every segment as a clip and a picture, and where the time goes."""
+"""`stepcut clips`: write every segment as a clip and a picture, and a time budget."""
 
 import argparse
 from pathlib import Path
@@ -13,8 +13,8 @@ from stepcut.show.clips import write_clips
 
 
 def run(args: argparse.Namespace) -> int:
-    """Cut, and tell what could not be cut: 2 if there was such a video."""
-    outline = read_outline(args.procedure)  # cutting needs no model
+    """Write the clips and report failures; return 2 if a video fails."""
+    outline = read_outline(args.procedure)  # clips need no model
     step = None if args.step is None else spell([args.step], outline.steps)[args.step]
     if step is not None and step not in outline.steps:
         raise unknown("step", step, outline.steps)
@@ -33,7 +33,5 @@ def run(args: argparse.Namespace) -> int:
             else:
                 clips += 1
                 stage.advance(item=video)
-    print(
-        f"{clips} clips in {args.output}; where the time goes: {Path(args.output) / 'time-budget.csv'}"
-    )
+    print(f"{clips} clips in {args.output}; time budget: {Path(args.output) / 'time-budget.csv'}")
     return 2 if failed else 0

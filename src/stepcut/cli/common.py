@@ -1,4 +1,4 @@
-"""What commands have in common: progress, features, the engine, timelines from anywhere, and how they speak."""
+"""Shared by the commands: progress, feature options, the engine, and reading of timelines."""
 
 import argparse
 import json
@@ -31,50 +31,44 @@ from stepcut.tables import Table
 from stepcut.timeline import Timeline
 
 SPEC = {
-    name: name
-    for name in (
-        "backbone",
-        "fps",
-        "weights",
-        "layer",
-        "family",
-        "mean",
-        "scale",
-        "colour",
-    )
-}
-SPEC |= {
+    **{
+        name: name
+        for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour")
+    },
     "size": "input_size",
     "output": "output_name",
     "clip_frames": "clip_frames",
     "clip_fps": "clip_fps",
 }
-"""The settings of a `FeatureSpec`, and the options that say them."""
+"""Field of `FeatureSpec` -> command line option."""
 
 
 def progress_hook(args: argparse.Namespace) -> Hook:
-    """The hook that --quiet and --log ask for; progress goes to standard error."""
+    """Return the hook for --quiet and --log; progress goes to standard error."""
     if args.quiet:
         return silent
     return JsonLog() if args.log == "json" else Bar()
 
 
 def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> FeatureSpec:
-    """The spec that the options ask for; those that were not given are as in `like`."""
-    given = {name: getattr(args, option) for name, option in SPEC.items()}
+    """Return the spec of the options; options that were not set are taken from `like`."""
+    fields = {name: getattr(args, option) for name, option in SPEC.items()}
     if args.fast:
-        given["fast"] = True
-    name = given.pop("backbone")
-    return as_spec(name if name is not None else like or DEFAULT, **given)
+        fields["fast"] = True
+    name = fields.pop("backbone")
+    return as_spec(name if name is not None else like or DEFAULT, **fields)
 
 
-def said(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Those of these options that were given."""
+def chosen_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the named options that were set."""
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
+said = chosen_options
+
+
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
-    """`NAME=VALUE` words as a dict; values are read as JSON where they are JSON.
+    """Read `NAME=VALUE` words as a dict. Values that are valid JSON are parsed.
 
     >>> read_settings(["loss=tcc", "train.iterations=200"])
     {'loss': 'tcc', 'train.iterations': 200}
@@ -93,7 +87,7 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_value(text: str) -> Any:
-    """What a word stands for where it is JSON; else the word."""
+    """Parse JSON, or return the text itself."""
     try:
         return json.loads(text)
     except ValueError:
@@ -103,7 +97,7 @@ def read_value(text: str) -> Any:
 def open_engine(
     args: argparse.Namespace, always: bool = False
 ) -> AbstractContextManager[Engine | None]:
-    """The engine that --engine, --workers and --address ask for; see `stepcut.parallel.open_engine`."""
+    """Open the engine that --engine, --workers and --address select."""
     return parallel.open_engine(args.engine, args.workers, args.address, always)
 
 
@@ -111,121 +105,120 @@ def ask_procedure(
     args: argparse.Namespace,
     verb: str,
     videos: Sequence[str],
-    tell: Callable[[str, Any], None] = lambda *_: None,
-    tell_failed: Callable[[str, Exception], None] = lambda *_: None,
+    show: Callable[[str, Any], None] = lambda *_: None,
+    show_failed: Callable[[str, Exception], None] = lambda *_: None,
     **options: Any,
 ) -> tuple[list[tuple[str, Any]], bool]:
-    """What a procedure's verb gives for each video, and whether some could not be done, which are told.
+    """Call a method of a procedure for each video; return the results and whether any failed.
 
-    `tell` hears each video and its answer as soon as that and those of the videos before it are there, and
-    `tell_failed` the name of one that could not be done and why.
+    `show` gets each video and its result, in the order of `videos`, as early as possible.
+    `show_failed` gets the name of each failed video and its error.
     """
     hook, names = progress_hook(args), name_videos(videos)
     answers: dict[int, Any] = {}
     done: list[tuple[str, Any]] = []
     errors: list[Exception] = []
-    word = (
-        uuid.uuid4().hex
-    )  # new at every call, so that a procedure that has changed is opened again
+    # A new token per call makes workers reopen a procedure that has changed.
+    token = uuid.uuid4().hex
 
     def take(place: int, answer: Any) -> None:
         answers[place] = answer
         while (first := len(done) + len(errors)) in answers:
             answer, video, name = answers.pop(first), videos[first], names[first]
             Bar.clear()
-            if not isinstance(
-                answer, Exception
-            ):  # of two with one name, each is called by its folder or suffix, too
+            if not isinstance(answer, Exception):
+                # Videos that share a name get their folder or suffix added.
                 done.append(
                     (video, answer if name == Path(video).stem else replace(answer, video=name))
                 )
-                tell(*done[-1])
+                show(*done[-1])
                 continue
             if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
                 say(str(answer))
-            tell_failed(name, answer)
+            show_failed(name, answer)
             errors.append(answer)
         stage.advance(item=videos[place])
 
     with open_engine(args) if "engine" in args else nullcontext() as engine:
         alone = engine is None and len(videos) == 1  # then its frames are counted
         if engine is None:
-            open_once(
-                args.procedure, word, args.trust
-            )  # one that is not there is told before any work
+            open_once(args.procedure, token, args.trust)  # fail before any work
         with Stage(silent if alone else hook, verb, total=len(videos), unit="videos") as stage:
             if engine is None:
-                told = hook if alone else silent
                 work = partial(
                     ask,
                     verb,
                     args.procedure,
-                    word,
+                    token,
                     args.trust,
                     args.device,
-                    progress=told,
+                    progress=hook if alone else silent,
                     **options,
                 )
                 for place, video in enumerate(videos):
                     take(place, attempt(work, video))
             else:  # a worker may have another working folder
                 whole = [str(as_path(path).absolute()) for path in (args.procedure, *videos)]
-                work = partial(ask, verb, whole[0], word, args.trust, args.device, **options)
+                work = partial(ask, verb, whole[0], token, args.trust, args.device, **options)
                 engine.map(work, whole[1:], take)
     for error in errors:
         if not isinstance(error, StepcutError):
-            raise error  # a fault of ours, once the other videos are done
+            raise error  # a bug, raised once the other videos are done
     return done, bool(errors)
 
 
 def warn_changed(outline: Procedure, videos: Mapping[str, str | None]) -> None:
-    """Report which of `videos`, places by name, are not the recordings that the procedure was learned from."""
+    """Warn about `videos` (name -> path) that changed since the procedure was learned."""
     for name in outline.changed_videos(videos):
         say(
-            f"{name}: this file has changed since the procedure was learned, so its labels belong to another recording. "
-            "Bring the earlier file back, or learn again: stepcut learn"
+            f"{name}: this file has changed since the procedure was learned, "
+            "so its labels belong to another recording. "
+            "Restore the earlier file, or learn again: stepcut learn"
         )
 
 
 def show_table(table: Table, form: str, output: str | None) -> None:
-    """Print a table in a form, and write it to `output` in the form of its suffix."""
-    if output:  # first, in case that the reader of what is printed goes away
+    """Print a table in a format, and write it to `output` in the format of its suffix."""
+    if output:  # first, in case the reader of standard output goes away
         table.save(output)
     print(table.format(form).rstrip("\n"))
 
 
 def describe_trust(procedure: Procedure) -> str:
-    """How much of the time is expected to be right, and what a check would find."""
+    """Describe the expected quality of the segmentation and the detection rate of a check."""
     expected = procedure.expectations
     lines = [f"quality: {procedure.quality}", f"check: {expected.forecast}"]
     return "\n".join(lines + ([f"warning: {expected.mixed}"] if expected.mixed else []))
 
 
 def find_moved(
-    known: Mapping[str, str | None], places: Sequence[str] | None
+    videos: Mapping[str, str | None], places: Sequence[str] | None
 ) -> dict[str, str | None]:
-    """Where the `known` videos lie now, by name: in the folders that `--videos` named, or where they were."""
+    """Return where the videos are now: in the folders of `--videos`, or where they were."""
     if not places:
-        return dict(known)
-    films = dict.fromkeys(str(Path(str(path)).resolve()) for path in find_videos(places))
-    there = match_videos(known, films, OptionError)
-    if not there:
+        return dict(videos)
+    paths = dict.fromkeys(str(Path(str(path)).resolve()) for path in find_videos(places))
+    moved = match_videos(videos, paths, OptionError)
+    if not moved:
         raise OptionError(
-            f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there."
+            f"--videos {' '.join(places)}: contains none of the procedure's videos "
+            f"({', '.join(list(videos)[:5])})."
         )
-    return {**known, **there}
+    return {**videos, **moved}
 
 
 def label_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return how label files are read, as `read_folder` takes it: the options that were given."""
-    return said(args, "rate", "columns", "encoding")
+    """Return the options that `read_folder` takes for label files."""
+    return chosen_options(args, "rate", "columns", "encoding")
 
 
 def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:
-    """Video name -> timeline, from label files, read `how` `read_folder` is told, or from a learned procedure, whose
-    timelines know their video files."""
+    """Read video name -> timeline from label files or from a learned procedure.
+
+    `how` goes to `read_folder`. The timelines of a procedure contain the paths of their videos.
+    """
     if format is None and is_procedure(as_path(source)):
-        outline = read_outline(source)  # looking at timelines needs no model
+        outline = read_outline(source)  # timelines need no model
         return {
             name: replace(each, video=outline.videos[name] or name)
             for name, each in outline.timelines.items()
@@ -234,7 +227,7 @@ def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[s
 
 
 def this_program() -> str:
-    """What to type to start stepcut again from this folder, as it was started now."""
+    """Return the command that starts stepcut again from this folder."""
     started = Path(sys.argv[0])
     if started.stem != "stepcut":
         return f"{shlex.quote(sys.executable)} -m stepcut"

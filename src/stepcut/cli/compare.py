@@ -1,4 +1,4 @@
-"""`stepcut compare`: how two groups of people differ in doing a procedure."""
+"""`stepcut compare`: test how two groups of people differ in doing a procedure."""
 
 import argparse
 from pathlib import Path
@@ -14,12 +14,12 @@ from stepcut.timeline import Timeline
 
 
 def run(args: argparse.Namespace) -> int:
-    """Segment the videos of both groups and print what differs; 2 when one cannot be segmented."""
+    """Segment both groups and print the differences; return 2 if a video cannot be segmented."""
     folders = (args.first, args.second)
     for folder in folders:
         if not Path(folder).is_dir():
             raise OptionError(
-                f"{folder} is not a folder; give one with the videos, or the features, of each group.",
+                f"{folder} is not a folder; name a folder of videos or features for each group.",
                 path=folder,
             )
     names = (Path(args.first).name, Path(args.second).name)

@@ -1,4 +1,4 @@
-"""`stepcut completion`: a script by which a shell completes commands, options, values and files."""
+"""`stepcut completion`: a script that completes commands, options, values and files."""
 
 import argparse
 

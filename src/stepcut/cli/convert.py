@@ -1,4 +1,4 @@
-"""`stepcut convert`: a timeline file of any format into any other, one file or a whole folder."""
+"""`stepcut convert`: convert timelines from any format to any other, a file or a folder."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from stepcut.cli import say
-from stepcut.cli.common import label_options, read_timelines, said
+from stepcut.cli.common import chosen_options, label_options, read_timelines
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.files.names import match_videos
@@ -15,16 +15,17 @@ from stepcut.order.orders import counted
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read everything in SOURCE, write it to TARGET, and report what the format does not hold."""
+    """Read SOURCE, write it to TARGET, and report what the format cannot store."""
     target = Path(args.target)
     into_folder = args.target.endswith(("/", "\\")) or os.path.isdir(target) or not target.suffix
     if into_folder and args.to is None:
         raise OptionError(
-            f"{target}: a folder has no suffix to tell the format by. Add --to, one of {', '.join(FORMATS)}."
+            f"{target}: a folder has no suffix that decides the format. "
+            f"Add --to, one of {', '.join(FORMATS)}."
         )
     name = args.to or format_to_write(target)
     check_place(target, into_folder)
-    how = {**label_options(args), **said(args, "annotator")}
+    how = {**label_options(args), **chosen_options(args, "annotator")}
     found = read_timelines(args.source, args.from_, **how)
     if args.video is not None:
         chosen = match_videos([args.video], found).get(args.video)
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         write(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
         if lost := left_out(list(found.values()), name):
-            say(f"{FORMATS[name].title} does not hold {', '.join(lost)}.")
+            say(f"{FORMATS[name].title} cannot store {', '.join(lost)}.")
         print(
             f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr
         )

@@ -1,4 +1,4 @@
-"""stepcut demo: the whole story on made-up videos, offline: learn, label three videos, find mistakes."""
+"""`stepcut demo`: the whole workflow on synthetic videos: learn, label three, find mistakes."""
 
 import argparse
 import os
@@ -26,17 +26,17 @@ WIDTH = 60
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw the videos of a toy kitchen, learn its procedure, and use it."""
+    """Render the videos of a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
     # A recipe: each step once, in one order.
     film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0, progress=hook)
     print(
-        f"1. Videos without labels: {VIDEOS} cooks make the same breakfast, each in another kitchen."
+        f"1. Videos without labels: {VIDEOS} cooks make the same breakfast in different kitchens."
     )
     kitchen = film(folder / "kitchen", videos=VIDEOS, seed=args.seed)
     truth = kitchen.timelines
 
-    print("2. Learning from the pixels alone, with no label ...")
+    print("2. Learning from the pixels alone, without labels ...")
     found = sc.learn(
         kitchen.videos,
         steps=len(STEPS),
@@ -45,17 +45,15 @@ def run(args: argparse.Namespace) -> int:
         false_alarms=0.08,  # 12 videos cannot guarantee less
         progress=hook,
     )
-    print(f"   {len(found.steps)} steps were found. {found.quality}")
+    print(f"   Discovered {len(found.steps)} steps. {found.quality}")
 
     labelled = found.suggest(3)
     others = {name: each for name, each in truth.items() if name not in labelled}
-    print(f"3. A person labels three of the {VIDEOS}, those that stepcut suggests ...")
+    print(f"3. A person labels the three of {VIDEOS} videos that stepcut suggests ...")
     taught = found.teach({name: truth[name] for name in labelled}, progress=hook)
     place = folder / "kitchen.proc"
     taught.save(place)
-    print(
-        f"   The other {len(others)} follow. One of them, with a digit for the step at each moment:"
-    )
+    print(f"   stepcut segments the other {len(others)}. One of them, with a digit for each step:")
     one = next(iter(others))
     names = compare(found, others).names
     before = found.timelines[one].rename(names)
@@ -71,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     print("4. New videos from new kitchens. Does stepcut find the mistakes?")
     checks, alarm = [], None
     flaws = [None, *draw_flaws(args.seed)]
-    # Threads do: drawing and encoding let go of Python's lock.
+    # Threads are enough: drawing and encoding release the GIL.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         new = [
             pool.submit(film, folder / f"new-{n}", videos=1, seed=args.seed + n, flaw=flaw)
@@ -82,13 +80,13 @@ def run(args: argparse.Namespace) -> int:
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
         reasons = [finding.reason for finding in checks[-1].findings]
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        said = "no alarm" if checks[-1].ok else f"alarm: {reasons[0]}{more}"
-        print(f"   {' '.join(wrong) or 'nothing is wrong':<38} → {said}")
+        result = "no alarm" if checks[-1].ok else f"alarm: {reasons[0]}{more}"
+        print(f"   {' '.join(wrong) or 'no mistake':<38} → {result}")
         alarm = alarm or (None if checks[-1].ok else made.videos[0])
 
     page = folder / "report.html"
     write_text(page, make_report(taught, truth, checks, title="Breakfast"))
-    print(f"5. All figures and pictures are in {page}. Next:")
+    print(f"5. {page} shows all figures and pictures. Next:")
     for command in offers(place, alarm or kitchen.videos[0]):
         print(f"   {command}")
     if args.open == "report":
@@ -96,42 +94,43 @@ def run(args: argparse.Namespace) -> int:
     elif args.open == "viewer":
         sc.view(place)
     else:
-        print("   Add --open report or --open viewer to see one of them in the browser at the end.")
+        print("   Add --open report or --open viewer to open one of them at the end.")
     return 0
 
 
 def draw_flaws(seed: int) -> list[str]:
-    """A step that is missing, one that comes too early and one that is repeated, drawn by the seed."""
+    """Draw a missing step, one that comes too early, and a repeated one."""
     random = np.random.default_rng(seed)
-    # One mistake each: these steps can be repeated without another step changing its place.
+    # These steps can be repeated without moving another step, so there is one mistake each.
     again = [step for step in STEPS if first_order(f"repeat:{step}") == STEPS]
     some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": again}
     return [f"{kind}:{random.choice(steps)}" for kind, steps in some.items()]
 
 
 def first_order(flaw: str) -> tuple[str, ...]:
-    """The steps of a video with a mistake, in the order in which each is first done."""
+    """Return the steps of a video with a mistake, in the order of their first occurrence."""
     return tuple(dict.fromkeys(write_script(shuffle=0, flaw=flaw).timeline.sequence()))
 
 
 def sketch(timeline: Timeline, end: float) -> str:
-    """A timeline of the toy kitchen as one line: the number of the step at each moment, from 1 up."""
+    """Draw a timeline of the toy kitchen as one line of step numbers, from 1 up."""
     times = (np.arange(WIDTH) + 0.5) * end / WIDTH
     return "".join("·" if step < 0 else str(step + 1) for step in timeline.labels(times, STEPS))
 
 
 def figures(found: sc.Procedure, taught: sc.Procedure, truth: Mapping[str, Timeline]) -> str:
-    """F1 before and after labels beside the uniform baseline, in one sentence."""
+    """Describe F1 before and after labels, beside the uniform baseline."""
     before, after = sc.evaluate(found, truth), sc.evaluate(taught, truth, protocol="named")
     return (
-        f"{before.score.f1:.0f} % without labels, {after.score.f1:.0f} % with three labelled videos.\n"
-        f"   (F1, 100 % is perfect; segments of equal length, without looking, reach "
+        f"{before.score.f1:.0f} % without labels, "
+        f"{after.score.f1:.0f} % with three labelled videos.\n"
+        f"   (F1, 100 % is perfect; the uniform baseline, which ignores the video, scores "
         f"{before.scores['uniform'][0].f1:.0f} %.)"
     )
 
 
 def offers(procedure: Path, video: Path) -> list[str]:
-    """Commands to try with the results of the demo, which can be pasted as they are."""
+    """Return commands to try next, ready to paste."""
     kept, new, labels = (
         shlex.quote(str(path)) for path in (procedure, video, procedure.parent / "new.eaf")
     )

@@ -1,5 +1,4 @@
-"""The command `stepcut doctor`: what is installed, what is missing, how much room there is, and
-what to do about it."""
+"""`stepcut doctor`: report what is installed, what is missing and how to fix it."""
 
 import argparse
 import importlib.metadata
@@ -20,18 +19,18 @@ CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
 
 
 class Fact(NamedTuple):
-    """One thing that was looked at."""
+    """One examined property of this machine."""
 
     name: str
     value: str
     advice: str = ""
-    """What to do; empty when all is well."""
+    """What to do; empty if nothing is wrong."""
     fatal: bool = False
     """Whether stepcut cannot work on videos without it."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, print; exit code 1 if something that is needed is missing."""
+    """Print the facts; return 1 if something essential is missing."""
     findings = list(examine())
     if args.json:
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> Iterator[Fact]:
-    """Everything that is looked at, in the order of printing."""
+    """Yield all facts in the order of printing."""
     yield Fact("stepcut", __version__)
     yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
     memory = "memory unknown"
@@ -61,11 +60,7 @@ def examine() -> Iterator[Fact]:
     yield _backbone()
     yield from _disk()
     program = shutil.which("ffmpeg")
-    advice = (
-        ""
-        if program
-        else "Only needed to repair damaged videos: install it with your system's packages."
-    )
+    advice = "" if program else "Only needed to repair damaged videos. Install it with your system."
     yield Fact("ffmpeg", program or "the program is not installed", advice)
 
 
@@ -75,12 +70,12 @@ def _device() -> Fact:
     except ImportError as error:
         return Fact(
             "torch",
-            f"not here ({error}): no method cnc, no CUDA",
+            f"not usable ({error}): no method cnc, no CUDA",
             "Run: pip install 'stepcut[cnc]'",
         )
     if torch.cuda.is_available():
         return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
-    idle = "There is an NVIDIA GPU, but this torch is a CPU build: install one with CUDA from pytorch.org."
+    idle = "This torch is a CPU build, but there is an NVIDIA GPU: install CUDA from pytorch.org."
     advice = idle if shutil.which("nvidia-smi") else ""
     return Fact("torch", f"{torch.__version__}, CPU with {torch.get_num_threads()} threads", advice)
 
@@ -92,8 +87,8 @@ def _decoder() -> Fact:
         return Fact("decoder", f"PyAV is not usable ({error})", "Run: pip install av", fatal=True)
     missing = [name for name in CODECS if name not in av.codec.codecs_available]
     version = ".".join(str(n) for n in av.library_versions["libavcodec"])
-    gone = f"It cannot decode {', '.join(missing)}: such videos will be left out. Run: pip install -U av"
-    return Fact("decoder", f"PyAV {av.__version__}, libavcodec {version}", gone if missing else "")
+    advice = f"Cannot decode {', '.join(missing)} videos. Run: pip install -U av" if missing else ""
+    return Fact("decoder", f"PyAV {av.__version__}, libavcodec {version}", advice)
 
 
 def _engine() -> Fact:
@@ -118,7 +113,7 @@ def _weights() -> Fact:
 
 
 def _backbone() -> Fact:
-    """Which backbone to use on this machine, and what it costs."""
+    """Recommend a backbone for this machine."""
     try:
         import torch
 
@@ -128,15 +123,16 @@ def _backbone() -> Fact:
     if not gpu:
         return Fact(
             "backbone",
-            "recommended: efficientnet-lite0, the default: no download, the fastest on a CPU. A larger network: "
-            "--backbone hf:facebook/dinov2-small --weights fetch (88 MB once, about 13 times the arithmetic)",
+            "recommended: efficientnet-lite0, the default: no download, the fastest on a CPU. "
+            "A larger network: --backbone hf:facebook/dinov2-small --weights fetch "
+            "(88 MB once, about 13 times the computation)",
         )
     missing = [] if importlib.util.find_spec("transformers") else ["transformers"]
     advice = f"Run: pip install {missing[0]}" if missing else ""
     return Fact(
         "backbone",
-        "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). Also: timm:NAME, "
-        "open_clip:NAME/TAG",
+        "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). "
+        "Also: timm:NAME, open_clip:NAME/TAG",
         advice,
     )
 
@@ -145,17 +141,14 @@ def _disk() -> Iterator[Fact]:
     cache = cache_dir()
     sizes = [file.stat().st_size for file in cache.rglob("*") if file.is_file()]
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    closed = (
-        ""
-        if os.access(nearest, os.W_OK)
-        else "It cannot be written to. Name another folder in STEPCUT_CACHE."
-    )
+    writable = os.access(nearest, os.W_OK)
+    closed = "" if writable else "It is not writable. Set STEPCUT_CACHE to another folder."
     yield Fact(
         "cache", f"{cache}, {len(sizes)} files, {sum(sizes) / 1e6:,.0f} MB", closed, bool(closed)
     )
     free = shutil.disk_usage(nearest).free
     low = (
-        "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps."
+        "Low disk space: an hour of video needs 18 MB for features, but 3 GB for conv4c maps."
         if free < 5e9
         else ""
     )

@@ -1,4 +1,4 @@
-"""`stepcut evaluate`: a table of scores for a procedure, under a named protocol."""
+"""`stepcut evaluate`: score a procedure against annotations, under a named protocol."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from stepcut.procedure.folder import is_procedure
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Print the table of scores and the requested breakdowns."""
     rows = named_rows(args.found)
     found: Any = {name: [_open(one, args) for one in each] for name, each in rows.items()}
     found = found or [_open(one, args) for one in args.found]
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(place: str, args: argparse.Namespace) -> Any:
-    """Read label files where options say how; everything else is left to `evaluate`."""
+    """Read label files if options describe them; leave everything else to `evaluate`."""
     how = label_options(args)
     if not how or is_procedure(as_path(place)) or (":" in place and not Path(place).exists()):
         return place
@@ -54,7 +54,7 @@ def _open(place: str, args: argparse.Namespace) -> Any:
 
 
 def named_rows(words: list[str]) -> dict[str, list[str]]:
-    """`A=P1 B=P2 B=P3` as rows of paths; nothing where the words are paths alone.
+    """Group `A=P1 B=P2 B=P3` by name; return an empty dict if no word has a name.
 
     >>> named_rows(["A=one.proc", "B=two.proc", "B=three.proc"])
     {'A': ['one.proc'], 'B': ['two.proc', 'three.proc']}
@@ -62,7 +62,8 @@ def named_rows(words: list[str]) -> dict[str, list[str]]:
     plain = [word for word in words if not re.match("[^=]+=.", word) or Path(word).exists()]
     if plain and len(plain) < len(words):
         raise OptionError(
-            f"{plain[0]} has no name and others have; give each row a name, NAME={plain[0]}, or none."
+            f"{plain[0]} has no name, but others have. Name every row, as in NAME={plain[0]}, "
+            "or none."
         )
     rows: dict[str, list[str]] = {}
     for word in words if not plain else ():

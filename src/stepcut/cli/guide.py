@@ -1,4 +1,4 @@
-"""stepcut guide: follow a video, camera or stream; the step now and what comes next."""
+"""`stepcut guide`: follow a video, camera or stream; show the current step and the next ones."""
 
 import argparse
 import json
@@ -26,17 +26,16 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 BAR = 24
 KEPT = 4
-"""How many of the newest alerts stay on the screen."""
+"""Number of the newest alerts that stay on the screen."""
 SHOWN = 0.005
-"""What is less probable than this rounds to 0 % and is not shown."""
+"""Smaller probabilities round to 0 % and are not shown."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Follow the source to its end, or until Ctrl-C."""
     screen = Screen(hide_password(args.source)) if args.view else None
     if screen is not None:
-        # What the source has to say is on the screen already; printed as well, it would tear the
-        # view.
+        # The view already shows messages of the source; printing them would break its layout.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
 
     def lost(outage: Outage) -> None:
@@ -59,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
             )
             print(text, end="", flush=True)
     except KeyboardInterrupt:
-        pass  # a live source has no other end
+        pass  # the normal end of a live source
     finally:
-        if screen is not None:  # the last view stays, the cursor comes back under it
+        if screen is not None:  # the last view stays above the cursor
             print(SHOW_CURSOR, end="", flush=True)
     return 0
 
@@ -69,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def follow(
     procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: Any
 ) -> Iterator[State]:
-    """The states of a procedure's guide on a feature file, a video, a camera or an address."""
+    """Yield the guide's states for a feature file, a video, a camera or an address."""
     guide = procedure.guide()
     if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES:
         rows = procedure.features(source).rows
@@ -79,8 +78,7 @@ def follow(
 
 
 class Screen:
-    """A live view for a terminal, redrawn in place under a `title`; the newest alerts stay in
-    sight."""
+    """A live view for a terminal, redrawn in place under a `title`."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -89,13 +87,13 @@ class Screen:
         self._fresh = True
 
     def draw(self, state: State) -> str:
-        """What to write to the terminal to show this state."""
+        """Return the terminal output that shows a state."""
         self.state = state
         self.alerts = [*self.alerts, *((state.time, alert) for alert in state.alerts)][-KEPT:]
         return self._show(self.lines(state))
 
     def wait(self, outage: Outage) -> str:
-        """What to write while the source gives no frames: the last state under the reason."""
+        """Return the terminal output during an outage: the reason and the last state."""
         waiting = f"  no frames for {outage.waited:.0f} s ({outage.reason}); waiting"
         last = [self.title] if self.state is None else self.lines(self.state)
         return self._show([last[0], waiting, *last[1:]])
@@ -104,12 +102,12 @@ class Screen:
         start = HIDE_CURSOR + CLEAR + HOME if self._fresh else HOME
         self._fresh = False
         wide, high = shutil.get_terminal_size()
-        # A line that wraps, or one too many, would push the others out of place.
+        # A line that wraps, or one too many, would shift the others.
         lines = [_cut(line, wide) for line in lines][: high - 1]
         return start + "".join(f"{line}{REST_OF_LINE}\n" for line in lines) + REST_OF_SCREEN
 
     def lines(self, state: State) -> list[str]:
-        """The view of a `state` as plain lines."""
+        """Return the view of a `state` as plain lines."""
         lines = [
             f"{clock(state.time)}  {self.title}",
             "",
@@ -122,7 +120,7 @@ class Screen:
                 f"  {'' if place else 'next':<5} {_bar(chance)}  {name_of(step, state.names)}"
             )
         if not likely:
-            lines.append("  next  nothing is left to do")
+            lines.append("  next  all steps are done")
         done = ", ".join(name_of(step, state.names) for step in state.done)
         lines += ["", f"  done  {done or '–'}"]
         if state.skipped:
@@ -136,7 +134,7 @@ class Screen:
 
 
 def _bar(share: float) -> str:
-    """`██████░░░░ 60 %`."""
+    """Draw `██████░░░░ 60 %`."""
     full = round(share * BAR)
     return "█" * full + "░" * (BAR - full) + f" {share:4.0%}"
 

@@ -1,4 +1,4 @@
-"""The journal of `stepcut watch`: which videos are finished, kept where nobody else can write."""
+"""The journal of `stepcut watch`: a private record of the finished videos."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ from stepcut.errors import OutputError
 from stepcut.files.atomic import is_hole, output_errors
 
 Stamp = tuple[str | int, ...]
-"""A path, the size in bytes and the time of change; of a video that failed also the time of any change at all."""
+"""(path, size in bytes, mtime in ns); for a failed video also the ctime in ns."""
 
 
 def state_folder() -> Path:
-    """Where stepcut keeps what cannot be computed again: `STEPCUT_STATE`, or the platform's folder for that."""
+    """Return the folder for data that cannot be recomputed: `STEPCUT_STATE` or the platform's."""
     if chosen := os.environ.get("STEPCUT_STATE"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -28,19 +28,22 @@ def state_folder() -> Path:
 
 
 def journal_of(folder: Path) -> Path:
-    """The journal of a watched `folder`: one file per folder, outside of it, since strangers may write into that."""
+    """Return the journal of a watched `folder`, outside of it, since others may write there."""
     place = folder.resolve()
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     return state_folder() / "watch" / f"{digest}.jsonl"
 
 
 class Journal:
-    """An append-only file of JSON lines that belongs to this user alone; `done` has the verdicts of finished videos.
+    """An append-only file of JSON lines that only this user can change.
+
+    `done` maps finished videos to their verdicts.
 
     Raises
     ------
     OutputError
-        If the file cannot be written, is a symbolic or hard link, belongs to or can be changed by another user.
+        If the file cannot be written, is a symbolic or hard link, or if another user owns it or
+        can change it.
     """
 
     def __init__(self, path: Path, make_folder: bool = False) -> None:
@@ -52,7 +55,7 @@ class Journal:
             if make_folder:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.is_symlink():  # where the system has no O_NOFOLLOW
-                raise self._refused("is a symbolic link, which is not followed")
+                raise self._refused("is a symbolic link, which stepcut does not follow")
             handle = os.open(path, flags, 0o600)
         except OSError as error:
             if isinstance(error, OutputError):
@@ -68,27 +71,27 @@ class Journal:
             self._take(entry)
 
     def lock(self) -> None:
-        """Refuse to go on where another watch has this journal: each would check and report every video."""
+        """Refuse to run beside another watch with this journal, which would report twice."""
         with suppress(ImportError):  # Windows has no such locks
             import fcntl
 
             try:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                why = "another watch is at work with this journal. End it, or name another"
+                why = "another watch uses this journal. End it, or use another journal"
                 raise OutputError(f"{self.path}: {why} with --journal FILE.") from error
             except OSError:
-                pass  # nor have some network disks
+                pass  # some network disks have no locks
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Append one line, and return once it is on the disk."""
+        """Append one line and wait until it is on disk."""
         with output_errors(self.path):
             self.file.write(json.dumps(entry).encode() + b"\n")
             os.fsync(self.file.fileno())
         self._take(entry)
 
     def close(self) -> None:
-        """Close the file, which ends the lock."""
+        """Close the file, which releases the lock."""
         self.file.close()
 
     def __enter__(self) -> Self:
@@ -98,7 +101,7 @@ class Journal:
         self.close()
 
     def _take(self, entry: Mapping[str, Any]) -> None:
-        with suppress(KeyError, TypeError):  # a line of another kind
+        with suppress(KeyError, TypeError):  # another kind of line
             if len(entry["stamp"]) in (3, 4):
                 self.done[tuple(entry["stamp"])] = str(entry["verdict"])
 
@@ -107,20 +110,20 @@ class Journal:
         if content and not content.endswith(b"\n"):  # a watch was killed while writing
             self.file.write(b"\n")
         for line in content.decode(errors="replace").splitlines():
-            with suppress(ValueError):  # half a line
+            with suppress(ValueError):  # an incomplete line
                 yield json.loads(line)
 
     def _check_owner(self, state: os.stat_result) -> None:
         if not stat.S_ISREG(state.st_mode) or is_hole(state):
-            raise self._refused("is not a plain file")
+            raise self._refused("is not a regular file")
         if sys.platform == "win32":
             return
         if state.st_uid != os.geteuid():
             raise self._refused("belongs to another user, who could hide videos from the watch")
         if state.st_nlink != 1:
-            raise self._refused("has a second name (a hard link), under which it may be needed")
+            raise self._refused("has a second name (a hard link), whose file it would change")
         if state.st_mode & 0o022:
-            raise self._refused("can be changed by other users; chmod 600 it")
+            raise self._refused("can be changed by other users; run chmod 600 on it")
 
     def _refused(self, why: str) -> OutputError:
-        return OutputError(f"{self.path}: the journal {why}. Or name another with --journal FILE.")
+        return OutputError(f"{self.path}: the journal {why}. Or use another with --journal FILE.")

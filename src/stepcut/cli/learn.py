@@ -1,4 +1,4 @@
-"""stepcut learn: from a folder of videos to a procedure."""
+"""`stepcut learn`: learn a procedure from a folder of videos."""
 
 import argparse
 import shlex
@@ -8,12 +8,12 @@ from typing import Any
 
 from stepcut.cli import say
 from stepcut.cli.common import (
+    chosen_options,
     describe_trust,
     open_engine,
     progress_hook,
     read_settings,
     read_value,
-    said,
     spec_of,
     this_program,
 )
@@ -32,24 +32,24 @@ from stepcut.procedure.many import learn_tasks
 from stepcut.timeline import clock
 
 MANY = 40
-"""Steps, beyond which somebody is warned."""
+"""Number of steps above which stepcut warns."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn, keep, and say what was found."""
+    """Learn, save, and report the result."""
     if args.tasks is not None and args.videos:
         raise OptionError(
-            f"--tasks {args.tasks} and videos ({args.videos[0]}) were given; give one of the two."
+            f"--tasks {args.tasks} excludes videos ({args.videos[0]}). Use one of the two."
         )
     if args.tasks is None and not args.videos:
         raise OptionError(
-            "no video was given. Give a folder, files or globs, or --tasks ROOT for many tasks."
+            "no videos. Name a folder, files or globs, or use --tasks ROOT for many tasks."
         )
     return run_tasks(args) if args.tasks is not None else run_task(args)
 
 
 def run_task(args: argparse.Namespace) -> int:
-    """Learn one procedure, and print what was learned."""
+    """Learn one procedure and print it."""
     chosen = settings(args)
     if "rate" not in chosen and not args.quiet:
         state_rate(args.videos)
@@ -62,62 +62,60 @@ def run_task(args: argparse.Namespace) -> int:
     print(procedure)
     for number, words in procedure.suggestions.items():
         print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
-    # How the number of steps was chosen, what the next one up and down would change, and how far to trust it all.
+    # How the number of steps was chosen.
     if (choice := procedure.method.choice_) is not None:
         scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
         print(f"\n{choice.reason}")
-        print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
+        print(f"score of each number of steps; the highest wins: {scores}")
     place, expected, program = shlex.quote(output), procedure.expectations, this_program()
     print(f"\n{describe_trust(procedure)}")
     if expected.advice:
-        print(
-            f"{expected.advice}\n  {program} teach {place} --mistakes {shlex.quote(expected.oddest[0])}"
-        )
-    look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  {program} view {place}"
-    print(f"\nkept in {output}{look}")
+        unusual = shlex.quote(expected.oddest[0])
+        print(f"{expected.advice}\n  {program} teach {place} --mistakes {unusual}")
+    view = "" if isinstance(as_path(output), Address) else f"\nshow it:  {program} view {place}"
+    print(f"\nsaved to {output}{view}")
     print(f"check a new video:  {program} check {place} NEW.mp4")
     for name, reason in skipped.items():
-        print(f"left out: {name}: {reason}")
+        print(f"skipped: {name}: {reason}")
     return 2 if skipped else 0
 
 
 def state_rate(places: Sequence[str]) -> None:
-    """Say which rate is assumed for feature files that do not have one."""
-    with suppress(StepcutError):  # what is wrong is reported when all are read
+    """Report the rate that is assumed for feature files without one."""
+    with suppress(StepcutError):  # errors are reported when all files are read
         inputs = find_inputs(places)
         files = inputs.files if inputs.kind == "feature file" else []
         if first := next((file for file in files if file.suffix != ".safetensors"), None):
             seconds = load_features([first], 1)[0].duration
             say(
-                f"assuming 1 row of features a second, so {first.name} lasts {clock(seconds)}; "
-                "give --rate N if it has another rate."
+                f"assuming 1 row of features per second, so {first.name} lasts {clock(seconds)}; "
+                "use --rate N for another rate."
             )
 
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
-    """What would disappoint at the end is told before any work: one video, two, or very many steps."""
+    """Warn before any work about too few videos or too many steps; refuse a single video."""
     count = None
-    with suppress(StepcutError):  # which is reported once the settings are checked
+    with suppress(StepcutError):  # reported once the settings are checked
         count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
-            f"{videos[0]} is one video; steps are found by what videos share. Give at least two."
+            f"{videos[0]} is a single video, and learning compares videos. Use at least two."
         )
     if count == 2 and not quiet:
         say(
-            "two videos: what they share may be chance, and check has little to go by. Five or more are better."
+            "two videos are few: what they share may be chance, and check has little evidence. "
+            "Use five or more."
         )
     if isinstance(steps, int) and steps > MANY and not quiet:
-        say(
-            f"-k {steps}: procedures have 5 to 20 steps as a rule; so many will be short and hard to tell apart."
-        )
+        say(f"-k {steps}: most procedures have 5 to 20 steps; more are short and hard to separate.")
 
 
 def run_tasks(args: argparse.Namespace) -> int:
-    """Learn many procedures; 2 when one of them failed or a video was left out."""
-    if given := args.labels or args.transcripts:
+    """Learn many procedures; return 2 if one failed or a video was skipped."""
+    if labels := args.labels or args.transcripts:
         raise OptionError(
-            f"{given} are of one task; with --tasks, teach each procedure: stepcut teach"
+            f"{labels} belongs to one task; with --tasks, teach each procedure: stepcut teach"
         )
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
@@ -130,14 +128,15 @@ def run_tasks(args: argparse.Namespace) -> int:
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `learn`: those of --like, then what was said here."""
+    """Return the arguments of `learn`: those of --like, then the options of this command."""
     chosen: dict[str, Any] = {}
     spec = None
     if args.like:
         old = read_config(args.like)
         if not args.method and old["method"] not in METHODS:
             raise OptionError(
-                f"--like {args.like}: its method is {old['method']}; if you trust it, say --method."
+                f"--like {args.like}: its method is {old['method']}; if you trust it, "
+                f"add --method {old['method']}."
             )
         chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **old["settings"]}
         spec = FeatureSpec.from_json(old["backbone"])
@@ -147,7 +146,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is not None:
         chosen["steps"] = read_steps(args.steps)
     chosen.update(
-        said(
+        chosen_options(
             args,
             "method",
             "rate",
@@ -160,7 +159,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             "seed",
         )
     )
-    how = said(args, "label_rate", "columns", "encoding")
+    how = chosen_options(args, "label_rate", "columns", "encoding")
     if how and not args.labels:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
         raise OptionError(f"{given}: for label files, and none were given. Add --labels DIR.")

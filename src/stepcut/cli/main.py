@@ -21,21 +21,19 @@ from stepcut.version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; gives the exit code."""
+    """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__.py sets it
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        # What is piped on Windows, or under an old locale, cannot hold every letter of a name: no work is lost for it.
+        # Output piped on Windows or under an old locale may not support every letter of a name.
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in (
             "strict",
             "surrogateescape",
         ):
             sys.stdout.reconfigure(errors="backslashreplace")
-    code = (
-        128 + 13
-    )  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
+    code = 128 + 13  # as after SIGPIPE, if the reader of our output goes away early
     try:
         try:
             code = answer(words)
@@ -45,9 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         ended = 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
         print(file=sys.stderr)
-        say("interrupted. Finished work is kept; run the same command again to go on.")
+        say("interrupted. Finished work is kept; run the same command again to continue.")
         if argv is None:
-            # At once: a thread that is inside the decoder or the backbone now would die of Python's own end, noisily.
+            # Exit now: threads inside the decoder or the backbone would crash at Python's exit.
             sys.stdout.flush()
             os._exit(ended)
         return ended
@@ -62,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, as a scheduler sends it: half-written files are removed as after Ctrl-C."""
+    """SIGTERM, as schedulers send it: partial files are removed as after Ctrl-C."""
 
 
 def _terminate(*_: object) -> None:
@@ -70,7 +68,7 @@ def _terminate(*_: object) -> None:
 
 
 def answer(words: Sequence[str]) -> int:
-    """What `stepcut WORDS` does; gives the exit code."""
+    """Run `stepcut WORDS` and return the exit code."""
     if not words and on_desktop():
         return run_command("app", [])
     if not words or words == ["help"] or words[0] in ("-h", "--help"):
@@ -90,7 +88,7 @@ def answer(words: Sequence[str]) -> int:
 
 
 def on_desktop() -> bool:
-    """Whether somebody sits at this machine, in front of a screen that can show a browser."""
+    """Return whether this is an interactive session on a machine that can show a browser."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or "SSH_CONNECTION" in os.environ:
         return False
     screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
@@ -98,21 +96,21 @@ def on_desktop() -> bool:
 
 
 def explain(error: Exception) -> str:
-    """An error in one sentence; an unexpected one says how to see its traceback."""
+    """Describe an error in one sentence. An unexpected error explains how to see its traceback."""
     if isinstance(error, StepcutError):
         return str(error)
     if isinstance(error, MemoryError):
-        return "out of memory. Give fewer videos at once, a lower --fps, or fewer --workers."
+        return "out of memory. Use fewer videos at once, a lower --fps, or fewer --workers."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the system'}: {error.strerror}."
     return (
-        f"{type(error).__name__}: {error}. This is a bug in stepcut or in a plugin; run the command again with "
-        "STEPCUT_DEBUG=1 to see where, and report it."
+        f"{type(error).__name__}: {error}. This is a bug in stepcut or in a plugin; "
+        "run the command again with STEPCUT_DEBUG=1 to see where, and report it."
     )
 
 
 def run_command(name: str, words: Sequence[str]) -> int:
-    """Read the words of one command, then import what it needs and run it: help is quick."""
+    """Parse the words of one command, then import and run it, which keeps help fast."""
     parser = make_parser(name)
     args = parser.parse_args(words)
     importlib.import_module("stepcut.parallel.contract").wait_passively()  # before numpy is loaded
@@ -122,7 +120,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
 
 
 def overview() -> str:
-    """What `stepcut -h` prints: examples first, then the commands."""
+    """Return the text of `stepcut -h`: examples first, then the commands."""
     lines = [f"{read_words('stepcut').partition('commands:')[0]}commands:"]
     lines += [f"  {name:<11} {summary(name)}" for name in all_commands()]
     lines += [

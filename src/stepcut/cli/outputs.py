@@ -1,4 +1,4 @@
-"""What a command is to write: where that cannot be done, it is told before any work."""
+"""Check before any work that a command can write its outputs."""
 
 import argparse
 
@@ -11,7 +11,7 @@ OUTPUTS = ("output", "out", "budget", "plot", "table")
 
 
 def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Raise an error where something that these `args` of a `parser` name cannot be written."""
+    """Raise an error if an output that `args` names cannot be written."""
     for action in parser._actions:
         if action.dest in OUTPUTS and (place := getattr(args, action.dest)) is not None:
             if action.dest == "plot":

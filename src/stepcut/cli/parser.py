@@ -1,17 +1,15 @@
-"""The parser of one command, made of its text in `words/`: what it is for, examples, and a line for
-each word.
+"""The parser of one command, made from its text in `words/`: summary, examples, one line per word.
 
-    PROCEDURE  [LABELS]  VIDEO...  [VIDEOS...]   what must, or may, be given; with dots more than
-               once
+    PROCEDURE  [LABELS]  VIDEO...  [VIDEOS...]   required, or optional in brackets; ... repeats
     --json                                       a flag
-    -o, --output FILE!                           an option with a value; with ! it must be given
-    --check VIDEO*  --videos DIR...  --pair A B  an option that may be repeated, takes several
-                    values, takes two
+    -o, --output FILE!                           an option with a value; ! makes it required
+    --check VIDEO*                               an option that may be repeated
+    --videos DIR...  --pair A B                  an option with several values, with two values
     --log bar|json                               one of these values
     + device engine                              the words of these sections of words/common.txt
 
-A value called N is a whole number and one called S a number, both from 0 up, one called SHARE any
-number; "(default X)" at the end of the help is the default.
+The value N is an integer and S a number, both at least 0; SHARE is any number. "(default X)" at
+the end of the help sets the default.
 """
 
 import argparse
@@ -29,18 +27,18 @@ from stepcut.plugins import WING, registered
 
 
 def whole(text: str) -> int:
-    """The whole number, from 0 up, that a `text` says."""
+    """Parse an integer of at least 0."""
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
 
 LONGEST = 1_000_000_000
-"""Seconds, thirty years: no clock of a computer goes much further."""
+"""Seconds; about thirty years."""
 
 
 def seconds(text: str) -> float:
-    """The number of seconds that a `text` says."""
+    """Parse a number of seconds."""
     try:
         number = float(text)
     except ValueError:
@@ -55,36 +53,35 @@ FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads the words of one command."""
+    """Parses the words of one command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does it, and `--set A=1 B=2` is `--set A=1 --set B=2`."""
+        """Parse as argparse does, reading `--set A=1 B=2` as `--set A=1 --set B=2`."""
         if args is not None and "--set" in _options(self):
             args = _spread_settings(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """One line on standard error, exit code 2; an option that is not there is answered with the
-        nearest."""
+        """Print one line and exit with code 2; suggest the nearest option for an unknown one."""
         words = re.findall(
             r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2]
         )
         if words:
-            message = f"there is no option {words[0]}; {self._advice(words[0])}"
+            message = f"unknown option {words[0]}; {self._advice(words[0])}"
         name, end = self.prog.rpartition(" ")[2], "?" if message[-1:] == "?" else "."
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
 
     def _advice(self, option: str) -> str:
-        """What to type instead of an `option` that this command does not have."""
+        """Return what to type instead of an unknown `option`."""
         mine = _options(self)
         if near := difflib.get_close_matches(option, mine, n=1):
             return f"did you mean {near[0]}?"
         if others := [name for name in COMMANDS if option in _options(make_parser(name))]:
-            return f"it belongs to stepcut {', stepcut '.join(others)}."
-        return f"it has {', '.join(word for word in mine if word[:2] == '--')}."
+            return f"it is an option of stepcut {', stepcut '.join(others)}."
+        return f"the options are {', '.join(word for word in mine if word[:2] == '--')}."
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """A value that is not in the list is answered with the nearest."""
+        """Suggest the nearest value for an unknown one."""
         if action.choices is not None and value not in action.choices:
             raise unknown(action.dest, value, action.choices)
 
@@ -92,8 +89,8 @@ class Parser(argparse.ArgumentParser):
 def _spread_settings(words: Sequence[str]) -> list[str]:
     """Put `--set` before each NAME=VALUE that follows another one.
 
-    >>> _spread_settings(["films/", "--set", "a=1", "b=2", "-k", "3"])
-    ['films/', '--set', 'a=1', '--set', 'b=2', '-k', '3']
+    >>> _spread_settings(["videos/", "--set", "a=1", "b=2", "-k", "3"])
+    ['videos/', '--set', 'a=1', '--set', 'b=2', '-k', '3']
     """
     spread: list[str] = []
     for word in words:
@@ -109,8 +106,7 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def read_words(name: str) -> str:
-    """The text of a command: in `words/`, or beside the module of a command that a package
-    registers."""
+    """Read the text of a command, from `words/` or beside the module of a plugin command."""
     folder = resources.files("stepcut.cli") / "words"
     if not (folder / f"{name}.txt").is_file():
         folder = resources.files(find_command(name).rpartition(".")[0])
@@ -118,32 +114,32 @@ def read_words(name: str) -> str:
 
 
 OURS = tuple(read_words("stepcut").partition("commands:")[2].split())
-"""Each has a module here, and a text in `words/`."""
+"""Each has a module in this package and a text in `words/`."""
 COMMANDS = (*OURS, *WING["command"])
 """In the order of the overview."""
 
 
 def all_commands() -> tuple[str, ...]:
-    """Ours, then those that installed packages register as `stepcut.commands`."""
+    """Return the built-in commands, then those of plugins (`stepcut.commands`)."""
     return tuple(dict.fromkeys((*COMMANDS, *registered("command"))))
 
 
 def find_command(name: str) -> str:
-    """The module of a command; it has a function `run(args)`, which gives the exit code."""
+    """Return the module of a command, whose function `run(args)` returns the exit code."""
     if name in OURS:
         return f"stepcut.cli.{name}"
     return WING["command"].get(name) or choose("command", name, registered("command"))
 
 
 def summary(name: str) -> str:
-    """What a command is for, in one line."""
+    """Return the one-line summary of a command."""
     return read_words(name).partition("\n")[0]
 
 
 def make_parser(name: str) -> Parser:
-    """The parser of a command; help starts with examples."""
+    """Make the parser of a command; its help starts with examples."""
     head, _, words = read_words(name).partition("\nwords:\n")
-    told, _, examples = head.partition("\n")
+    about, _, examples = head.partition("\n")
     parser = Parser(
         prog=f"stepcut {name}",
         usage=argparse.SUPPRESS,
@@ -152,12 +148,12 @@ def make_parser(name: str) -> Parser:
     )
     _add_words(parser, words)
     examples, _, parser.epilog = examples.strip("\n").partition("\n\n")
-    parser.description = f"{examples}\n\n{told[0].upper()}{told[1:]}.\n\nusage: {usage(parser)}"
+    parser.description = f"{examples}\n\n{about[0].upper()}{about[1:]}.\n\nusage: {usage(parser)}"
     return parser
 
 
 def _add_words(parser: argparse._ActionsContainer, text: str) -> None:
-    """The words of a text, one after another; a line that goes on is indented."""
+    """Add the words of a text; indented lines continue the line before."""
     for line in re.split(r"\n(?! )", text.strip()):
         spec, _, about = re.sub(r"\n +", " ", line).partition("  ")
         if spec.startswith("+"):
@@ -204,7 +200,7 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """One line: what must be given, and that there is more.
+    """Return one line with the required arguments.
 
     >>> usage(make_parser("clips"))
     'stepcut clips [options] PROCEDURE -o DIR'

@@ -1,4 +1,4 @@
-"""stepcut report: a procedure as one HTML file."""
+"""`stepcut report`: write a procedure as one HTML file."""
 
 import argparse
 from pathlib import Path
@@ -11,10 +11,10 @@ from stepcut.show.report import make_report
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the videos that were asked for, then write the page."""
+    """Check the videos of --check, then write the page."""
     if Path(args.output).suffix.lower() not in (".html", ".htm"):
         raise OptionError(
-            f"-o {args.output}: a report is a page of HTML. Give it a name that ends in .html."
+            f"-o {args.output}: a report is an HTML page. Use a name that ends in .html."
         )
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)

@@ -1,4 +1,4 @@
-"""stepcut segment: cut new videos with a learned procedure."""
+"""`stepcut segment`: segment new videos with a learned procedure."""
 
 import argparse
 from collections import Counter
@@ -13,31 +13,29 @@ from stepcut.timeline import Timeline
 
 
 def run(args: argparse.Namespace) -> int:
-    """Cut the videos and write or print each timeline when it is there; 2 when one cannot be
-    cut."""
+    """Segment the videos and write or print each timeline; return 2 if a video fails."""
     if len(args.video) > 1 and args.output and "{name}" not in args.output:
         raise OptionError(
-            f"-o {args.output} is one file for {len(args.video)} videos; write {{name}} where the name of the video "
-            "belongs, for example -o 'out/{name}.vtt'."
+            f"-o {args.output} is one file for {len(args.video)} videos. "
+            "Use {name} for the name of the video, for example -o 'out/{name}.vtt'."
         )
     if args.output:
-        format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
+        format_to_write(Path(args.output))  # refuse an unknown suffix before any work
     if args.output and (
         twice := [video for video, count in Counter(args.video).items() if count > 1]
     ):
         raise OptionError(
-            f"{twice[0]} is given twice; one timeline would overwrite the other. Give it once."
+            f"{twice[0]} is listed twice, so one timeline would overwrite the other. List it once."
         )
 
-    def tell(video: str, timeline: Timeline) -> None:
+    def show(video: str, timeline: Timeline) -> None:
         if args.output:
             place = args.output.replace("{name}", str(safe_name(timeline.video or "video")))
-            film = Path(video).suffix.lower() in VIDEO_SUFFIXES
-            write(
-                place, replace(timeline, video=video) if film else timeline
-            )  # ELAN links the film itself
+            if Path(video).suffix.lower() in VIDEO_SUFFIXES:
+                timeline = replace(timeline, video=video)  # ELAN links the video file
+            write(place, timeline)
         else:
             print(timeline, flush=True)
 
-    _, failed = ask_procedure(args, "segment", args.video, tell)
+    _, failed = ask_procedure(args, "segment", args.video, show)
     return 2 if failed else 0

@@ -1,9 +1,15 @@
-"""stepcut teach: a procedure learned again from labels of some videos, or from what was corrected in the viewer."""
+"""`stepcut teach`: learn again from labels of some videos, or from corrections in the viewer."""
 
 import argparse
 import shlex
 
-from stepcut.cli.common import describe_trust, label_options, progress_hook, said, this_program
+from stepcut.cli.common import (
+    chosen_options,
+    describe_trust,
+    label_options,
+    progress_hook,
+    this_program,
+)
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
@@ -14,7 +20,7 @@ from stepcut.timeline import is_unnamed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Teach, and say what changed."""
+    """Teach and report what changed."""
     others = [
         args.back,
         args.labels,
@@ -28,25 +34,27 @@ def run(args: argparse.Namespace) -> int:
     ]
     if args.mistakes and any(one not in (None, False) for one in others):
         raise OptionError(
-            "--mistakes marks videos and learns nothing; give it alone, and teach in a second command."
+            "--mistakes only marks videos. Use it alone, and teach in a second command."
         )
     if args.back:
         if args.labels or args.output or args.transcripts or args.recipe:
-            raise OptionError("--back takes the last teaching back; give it no labels and no -o.")
+            raise OptionError(
+                "--back undoes the last teaching. Use it without labels and without -o."
+            )
         take_back(args.procedure)
-        print(f"{args.procedure} is as it was before it was taught")
+        print(f"restored {args.procedure} as it was before the last teaching")
         return 0
     if args.mistakes:
         marked = load(args.procedure, trust=args.trust).mark_mistakes(*args.mistakes)
         marked.save(args.procedure)
-        print(f"kept in {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
+        print(f"saved to {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
         return 0
     labels, origin = args.labels, None
-    how = {**label_options(args), **said(args, "annotator")}
+    how = {**label_options(args), **chosen_options(args, "annotator")}
     if how:
         if labels is None:
-            given = ", ".join(f"--{name}" for name in how)
-            raise OptionError(f"{given}: for label files, and none were given. Name them.")
+            options = ", ".join(f"--{name}" for name in how)
+            raise OptionError(f"{options}: needs label files. Add them after {args.procedure}.")
         origin = origin_of(labels, args.annotator)
         labels = read_folder(labels, confirmed=True, **how)
     before, after = teach_folder(
@@ -63,20 +71,20 @@ def run(args: argparse.Namespace) -> int:
     )
     print(after)
     annotated = after.learned_annotations.annotated
-    taught = f"learned from {len(annotated)} annotated videos and {len(after.samples) - len(annotated)} others"
-    print(f"\n{taught}; what is another step now:")
+    rest = len(after.samples) - len(annotated)
+    print(f"\nlearned from {len(annotated)} annotated videos and {rest} others; changed time:")
     for name, share in sorted(changes(before, after).items(), key=lambda item: -item[1]):
         print(f"  {share:5.0%}  {name}{'  (annotated)' if name in annotated else ''}")
     gone = [name for name in before.steps if name not in after.steps and not is_unnamed(name)]
     if gone:
-        print(f"no longer a step, since the labels do not name it: {', '.join(gone)}")
+        print(f"removed steps, which the labels do not name: {', '.join(gone)}")
     print(f"\n{describe_trust(after)}\n")
     for name, reason in after.suggest_why():
         print(f"label next:  {name} ({reason})")
     kept = args.output or args.procedure
-    print(f"\nkept in {kept}")
+    print(f"\nsaved to {kept}")
     if not isinstance(as_path(kept), Address):
-        print(f"look at it:  {this_program()} view {shlex.quote(kept)}")
+        print(f"show it:  {this_program()} view {shlex.quote(kept)}")
         if not args.output:
-            print(f"take it back:  {this_program()} teach {shlex.quote(kept)} --back")
+            print(f"undo:  {this_program()} teach {shlex.quote(kept)} --back")
     return 0

@@ -1,4 +1,4 @@
-"""stepcut view: look at a procedure, or at labels, in the browser, and correct it."""
+"""`stepcut view`: show a procedure or labels in the browser, and correct them."""
 
 import argparse
 from pathlib import Path
@@ -22,7 +22,7 @@ from stepcut.show.viewer.state import Beside, Viewer
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     folder = folder_here(args.procedure)
     ours, theirs = (
         {**label_options(args), "annotator": name} for name in args.annotators or (None, None)
@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> int:
         outline = outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem)
         folder = kept(outline, f"{ours['annotator']} {folder.resolve()}")
     stored = read_outline(folder)
-    known = find_moved(stored.videos, args.videos)
-    warn_changed(stored, known)
+    videos = find_moved(stored.videos, args.videos)
+    warn_changed(stored, videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
     beside = (
@@ -41,20 +41,20 @@ def run(args: argparse.Namespace) -> int:
         if args.beside
         else None
     )
-    if beside and not match_videos(known, beside.timelines):
-        there_too = ", ".join(list(beside.timelines)[:5])
+    if beside and not match_videos(videos, beside.timelines):
+        there = ", ".join(list(beside.timelines)[:5])
         raise OptionError(
-            f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}."
+            f"--beside {args.beside}: {args.procedure} contains none of its videos ({there})."
         )
 
-    names = [*known, *(video.name for video in checked)]
+    names = [*videos, *(video.name for video in checked)]
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
     if args.at and shown is None:
         raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
     running = RunningViewer(
-        Viewer(folder, checked, args.trust, known, beside), args.port, args.host
+        Viewer(folder, checked, args.trust, videos, beside), args.port, args.host
     )
     place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
     print(running.address + place, flush=True)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     running.run()
     if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
         say(
-            f"{made} corrections of {args.procedure} are kept in {folder}, and shown again as long as these labels "
-            "stay as they are. Export writes them to label files."
+            f"{made} corrections of {args.procedure} are saved in {folder}. The viewer shows them "
+            "again while the labels stay unchanged. Export writes them to label files."
         )
     return 0

@@ -1,4 +1,4 @@
-"""`stepcut watch`: check each new video of a folder once it has stopped growing, and report on it."""
+"""`stepcut watch`: check each new video of a folder once it has stopped growing."""
 
 import argparse
 import json
@@ -22,23 +22,23 @@ from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.procedure import Procedure, load
 
 Stamp = tuple[int, int, int]
-"""Bytes; in nanoseconds the time of change, and that of a change of rights, or of contents under an old date."""
+"""(size in bytes, mtime in ns, ctime in ns)."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, check, report, until a signal ends it.
+    """Scan the folder, check and report until a signal arrives.
 
-    With --once the exit code is that of `stepcut check` of all videos in the folder, also of those that were checked
-    before; else 0. OPERATIONAL where the disk, the journal or the webhook fails.
+    With --once, the exit code is that of `stepcut check` for all videos in the folder, including
+    those checked before; otherwise 0. OPERATIONAL if the disk, the journal or the webhook fails.
     """
     if args.webhook is not None:
         check_webhook(args.webhook)
     limits = chosen_limits(args)
     procedures = reopen(args.procedure, args.trust)
-    next(procedures)  # one that is not there is reported before any video
+    next(procedures)  # fail before any video if the procedure cannot be opened
     folder = Path(args.folder)
     if not folder.is_dir():
-        raise OptionError(f"{folder}: there is no such folder to watch. Make it first.")
+        raise OptionError(f"{folder}: this folder to watch does not exist. Create it first.")
 
     def check(path: Path) -> dict[str, Any]:
         return next(procedures).check(path, args.device, **limits).to_json()
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             lost = _watch(watch, deliveries, args.once, args.every)
             code = worst(EXIT_CODES[verdict] for verdict in watch.verdicts()) if args.once else 0
             return OPERATIONAL if lost else code
-    except Exception as error:  # a full disk, a journal that cannot be written, a fault of ours
+    except Exception as error:  # a full disk, a journal that cannot be written, a bug
         if os.environ.get("STEPCUT_DEBUG"):
             raise
         say(explain(error))
@@ -60,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _watch(watch: "Watch", deliveries: Deliveries | None, once: bool, every: float) -> bool:
-    """Check and deliver until a signal comes, or, `once`, until all is done; gives whether a delivery was given up."""
+    """Check and deliver until a signal arrives; return whether a delivery was lost.
+
+    With `once`, stop when everything in the folder is done.
+    """
     lost = []
     try:
         while True:
@@ -74,23 +77,21 @@ def _watch(watch: "Watch", deliveries: Deliveries | None, once: bool, every: flo
             if once and not watch.waiting() and not (deliveries and deliveries.waiting):
                 break
             time.sleep(every)
-    except (
-        KeyboardInterrupt
-    ):  # the only end of a watch, but for one of what is there, which is not done
+    except KeyboardInterrupt:  # the normal end of a watch, except with `once`
         if once:
             raise
     finally:
         for _, _, late in deliveries.waiting if deliveries else ():
             lost.append(late["path"])
-            watch.journal.write({"undelivered": late["path"], "why": "the watch was ended"})
+            watch.journal.write({"undelivered": late["path"], "why": "the watch ended"})
     return bool(lost)
 
 
 def _deliver(deliveries: Deliveries, journal: Journal) -> list[str]:
-    """Send what is due; gives the videos of which the report is given up, which the journal notes."""
+    """Send what is due; return the videos whose reports are lost and note them in the journal."""
     lost = []
     for record, trouble, given_up in deliveries.attempt():
-        say(f"{trouble} {'It is given up.' if given_up else 'It will be tried again.'}")
+        say(f"{trouble} {'This was the last attempt.' if given_up else 'It will be tried again.'}")
         if given_up:
             lost.append(record["path"])
             journal.write({"undelivered": record["path"], "why": trouble})
@@ -98,9 +99,9 @@ def _deliver(deliveries: Deliveries, journal: Journal) -> list[str]:
 
 
 def reopen(place: str, trust: bool) -> Iterator[Procedure]:
-    """The procedure at `place`, with `trust` as `load` has it, as often as it is asked for: read again when it changed.
+    """Yield the procedure at `place`, reloaded whenever it has changed.
 
-    Where it cannot be read again, that is reported, and what was read before stays.
+    If reloading fails, report it and keep the version loaded before. `trust` goes to `load`.
     """
     folder, seen, procedure = as_path(place), None, None
     while True:
@@ -116,13 +117,13 @@ def reopen(place: str, trust: bool) -> Iterator[Procedure]:
         except Exception as error:
             if procedure is None:
                 raise
-            say(f"{in_words(error)} Until it can be read again, it is used as it was.")
+            say(f"{in_words(error)} The version loaded before stays in use.")
         assert procedure is not None
         yield procedure
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Size, time of change, and time of any change at all, of the file at `path`; None where there is none."""
+    """Return size, mtime and ctime of a regular file; None for anything else."""
     try:
         state = path.stat()
     except OSError:
@@ -135,9 +136,11 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 class Watch:
-    """The videos of a `folder` and its sub-folders as they arrive: `check` gives a report on each, as plain values,
-    once the file has not changed for `settle` seconds, and the `journal` says which are finished. An error is reported
-    and the watch goes on, unless nothing can be written.
+    """The videos of a `folder` and its sub-folders as they arrive.
+
+    `check` returns a report as plain values. It runs once a file has not changed for `settle`
+    seconds. The `journal` records which videos are finished. An error is reported and the watch
+    continues, unless nothing can be written.
     """
 
     def __init__(
@@ -151,48 +154,48 @@ class Watch:
         self.seen: dict[tuple[Path, Stamp], float] = {}
 
     def poll(self) -> Iterator[dict[str, Any]]:
-        """Check every video that is new and has stopped growing; gives a record for each, written down first."""
+        """Check every new video that has stopped growing; yield its record after journaling it."""
         now, waiting = time.monotonic(), self.waiting()
         self.seen = {each: self.seen.get(each, now) for each in waiting}
         for path, stamp in waiting:
-            # The clock of a camera or of another machine may be ahead of ours.
+            # The clock of a camera or of another machine may be ahead of this one.
             still = time.monotonic() - self.seen[path, stamp]
             if time.time_ns() - stamp[1] < self.settle * 1e9 and still < self.settle:
                 continue
-            if stamp_of(path) != stamp:  # it grew, or went, while others were checked
+            if stamp_of(path) != stamp:  # it changed or disappeared while others were checked
                 continue
             began = time.monotonic()
             try:
                 found = self.check(path)
-            except OSError:  # a full disk is not the video's fault
+            except OSError:  # a full disk says nothing about the video
                 raise
             except Exception as error:
                 if stamp_of(path) != stamp:
                     continue
                 found = {"video": path.stem, "verdict": "error", "error": in_words(error)}
             record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
-            # One that failed is tried again when anything of it changes, as its rights.
+            # A failed video is tried again when anything changes, including its permissions.
             done = (str(path.absolute()), *(stamp if "error" in record else stamp[:2]))
             self.journal.write({"stamp": done, **record})
             yield record
 
     def waiting(self) -> list[tuple[Path, Stamp]]:
-        """The videos that have not been checked as they are now, in the order of arrival."""
+        """Return the videos not yet checked in their current version, in order of arrival."""
         found = [(path, stamp) for path, stamp in self._videos() if not self._verdict(path, stamp)]
         return sorted(found, key=lambda each: each[1][1])
 
     def verdicts(self) -> list[str]:
-        """What was found of each video that is in the folder now, whenever it was checked."""
-        known = (self._verdict(path, stamp) for path, stamp in self._videos())
-        return [verdict for verdict in known if verdict]
+        """Return the verdict on each video that is in the folder now."""
+        verdicts = (self._verdict(path, stamp) for path, stamp in self._videos())
+        return [verdict for verdict in verdicts if verdict]
 
     def _verdict(self, path: Path, stamp: Stamp) -> str:
         whole, done = (str(path.absolute()), *stamp), self.journal.done
         return done.get(whole) or done.get(whole[:3]) or ""
 
     def _videos(self) -> Iterator[tuple[Path, Stamp]]:
-        # Also beside files that look like a procedure: whoever puts them there hides no video.
+        # Includes folders that look like a procedure, so that such files cannot hide a video.
         for path in map(Path, map(str, all_files(self.folder, procedures=True))):
-            named_so = path.suffix.lower() in VIDEO_SUFFIXES and not path.name.startswith(".")
-            if named_so and (stamp := stamp_of(path)):
+            is_video = path.suffix.lower() in VIDEO_SUFFIXES and not path.name.startswith(".")
+            if is_video and (stamp := stamp_of(path)):
                 yield path, stamp

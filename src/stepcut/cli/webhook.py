@@ -1,5 +1,4 @@
-"""The webhook of `stepcut watch`: post each record as JSON, try again where that fails, and report
-what never arrived."""
+"""The webhook of `stepcut watch`: post each record as JSON, retry, and report what was lost."""
 
 import json
 import threading
@@ -19,11 +18,11 @@ RETRY_AFTER = (2.0, 10.0, 60.0)
 
 
 def check_webhook(address: str) -> None:
-    """Refuse a web `address` that nothing can be sent to; it may hold secrets, so it is not
-    shown."""
+    """Refuse an invalid web address without showing it, since it may contain secrets."""
     if "@" in address.partition("://")[2].partition("/")[0]:
         raise OptionError(
-            "--webhook holds a user or a password before an @, which is not sent. Give it without them."
+            "--webhook contains a user or a password before an @, which stepcut does not send. "
+            "Remove them."
         )
     try:
         parts = urlsplit(address)
@@ -32,12 +31,12 @@ def check_webhook(address: str) -> None:
         fine = False
     if not fine or not address.isascii() or not address.isprintable() or " " in address:
         raise OptionError(
-            "--webhook is not a web address. Give http:// or https://, then a host, without spaces."
+            "--webhook is not a web address. Use http:// or https:// and a host, without spaces."
         )
 
 
 def shown(address: str) -> str:
-    """Scheme and host of an `address`: what follows may be a secret.
+    """Return the scheme and host of an `address`; the rest may be a secret.
 
     >>> shown("https://example.org:8443/hook?token=abc")
     'https://example.org:8443'
@@ -48,19 +47,18 @@ def shown(address: str) -> str:
 
 @dataclass
 class Deliveries:
-    """Records on their way to a web `address`, in the order in which they were added."""
+    """Records to send to a web `address`, in the order in which they were added."""
 
     address: str
     waiting: list[tuple[float, int, Mapping[str, Any]]] = field(default_factory=list)
-    """When to try, how often it was tried, and what to send."""
+    """(time of the next attempt, number of attempts so far, record)."""
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Send a `record` at the next attempt."""
+        """Queue a `record` for the next attempt."""
         self.waiting.append((time.monotonic(), 0, record))
 
     def attempt(self) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
-        """Send what is due; gives (record, what went wrong, whether it is given up) for each
-        failure."""
+        """Send what is due; yield (record, error, whether it was the last attempt) per failure."""
         due = [one for one in self.waiting if one[0] <= time.monotonic()]
         for one in due:
             _, tried, record = one
@@ -75,10 +73,9 @@ class Deliveries:
 
 
 def post(address: str, record: Mapping[str, Any], patience: float = 10.0) -> str:
-    """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went
-    wrong, or nothing."""
+    """Post a `record` as JSON within `patience` seconds; return the error, or an empty string."""
     found = [f"{shown(address)}: no complete answer within {patience:g} s."]
-    # In a thread: the patience of a connection begins again with every byte that comes.
+    # In a thread, because the timeout of a connection restarts with every received byte.
     sender = threading.Thread(
         target=lambda: found.append(_send(address, record, patience)), daemon=True
     )
@@ -104,7 +101,7 @@ def _send(address: str, record: Mapping[str, Any], patience: float) -> str:
     except HTTPError as error:
         why = f"it answered {error.code} {error.reason}".rstrip()
         if 300 <= error.code < 400:
-            why += "; redirects are not followed, so give the final address with --webhook"
+            why += "; stepcut does not follow redirects, so use the final address with --webhook"
         error.close()
     except URLError as error:
         why = f"{error.reason}"

@@ -1,5 +1,4 @@
-"""Evaluation: scores under named protocols, tables with the rows that need no video, the
-experiments of the paper."""
+"""Evaluation: scores under named protocols, in tables with baselines that ignore the video."""
 
 from stepcut.evaluation.evaluate import Evaluation, evaluate
 from stepcut.evaluation.protocols import PROTOCOLS, Protocol

@@ -1,5 +1,4 @@
-"""How far two annotators, or an annotator and a proposal, agree: Cohen's kappa, boundaries, and
-where they do not."""
+"""Agreement of two annotators, or of an annotator and a procedure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ NOTHING = "(no step)"
 
 
 class Stretch(NamedTuple):
-    """A stretch of time in which neither changes their mind."""
+    """A stretch of time in which neither timeline changes."""
 
     start: float
     end: float
@@ -32,31 +31,35 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """What `agree` finds in one video, or in several together."""
+    """Agreement in one video, or in several together."""
 
     seconds: float
     same: float
-    """The share of time in which both say the same."""
+    """Share of time with the same label."""
     kappa: float
-    """Cohen's kappa over time, (p - q) / (1 - q) with p the share of agreement and q that of
-    chance: 1 is perfect; nan where only one thing is ever said."""
+    """Cohen's kappa over time, (p - q) / (1 - q), with p the observed agreement and q that of
+    chance. 1 is perfect; nan if there is only one label."""
     boundaries: float
-    """F1 of the boundaries, each matched with one of the other within the tolerance, or with an end
-    of the video, which both have and which does not count."""
+    """F1 of the boundaries. Each is matched with one of the other within the tolerance, or with
+    an end of the video, which does not count."""
     distance: float
-    """Seconds between matched boundaries, the median; nan without any."""
+    """Median seconds between matched boundaries; nan if there are none."""
     disagreements: tuple[Stretch, ...]
-    """Where they differ, the longest first."""
+    """Where they differ, longest first."""
 
 
 def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
-    """Compare two timelines of each video, as if all were one: times and boundaries are added up
-    before any division.
+    """Compare two timelines of each video, summing times and boundaries over all videos.
 
-    pairs      two timelines for each video; steps are the same where their names are, and what
-               none covers is `(no step)`
-    tolerance  seconds by which two boundaries may differ
+    Parameters
+    ----------
+    pairs
+        Two timelines per video. Steps are matched by name; gaps are `(no step)`.
+    tolerance
+        Seconds by which two boundaries may differ.
 
+    Examples
+    --------
     >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
     >>> found = agree([(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))])
     >>> found.same, found.boundaries, found.distance
@@ -88,7 +91,7 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
         matched += [abs(a - b) for a, b in alike]
         apart += [stretch for stretch in found if stretch.first != stretch.second]
     kappa, total = math.nan, sum(mass.values())
-    if len({said for both in mass for said in both}) > 1:
+    if len({label for both in mass for label in both}) > 1:
         kappa = float(
             cohen_kappa_score(*zip(*mass, strict=True), sample_weight=list(mass.values()))
         )
@@ -104,24 +107,22 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
 
 
 def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
-    """The time of the longer of `first` and `second`, cut wherever one of them changes."""
+    """Split the time of the longer timeline wherever one of them changes."""
     ends = {
         0.0,
         first.end,
         second.end,
         *(time for t in (first, second) for s in t for time in (s.start, s.end)),
     }
-    cuts = np.array(sorted(ends))
-    middles: NDArray[Any] = (cuts[:-1] + cuts[1:]) / 2
-    said = [
+    borders = np.array(sorted(ends))
+    middles: NDArray[Any] = (borders[:-1] + borders[1:]) / 2
+    labels = [
         [NOTHING if k == BACKGROUND else t.steps[k] for k in t.labels(middles).tolist()]
         for t in (first, second)
     ]
-    cut = zip(pairwise(cuts.tolist()), zip(*said, strict=True), strict=True)
+    pieces = zip(pairwise(borders.tolist()), zip(*labels, strict=True), strict=True)
     found = []
-    for both, group in groupby(
-        cut, key=lambda each: each[1]
-    ):  # a cut at which neither changes is none
+    for both, group in groupby(pieces, key=lambda each: each[1]):  # merge equal neighbours
         times = [time for time, _ in group]
         found.append(Stretch(times[0][0], times[-1][1], *both))
     return found
@@ -130,13 +131,12 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
 def match_boundaries(
     first: Sequence[float], second: Sequence[float], tolerance: float
 ) -> list[tuple[float, float]]:
-    """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`,
-    and of all ways to pair as many the one in which they lie least apart."""
+    """Pair as many boundaries as possible within the `tolerance`, at the least total distance."""
     from scipy.optimize import linear_sum_assignment
 
     apart = np.abs(np.subtract.outer(first, second))
     near = apart <= tolerance
-    # One pair more is worth more than all distances together.
+    # One more pair is worth more than all distances together.
     reward = 1 + apart[near].max(initial=0.0) * min(apart.shape)
     chosen = linear_sum_assignment(np.where(near, apart - reward, 0.0))
     return [(first[i], second[j]) for i, j in zip(*chosen, strict=True) if near[i, j]]
@@ -145,12 +145,12 @@ def match_boundaries(
 def match_steps(
     pairs: Sequence[tuple[Timeline, Timeline]],
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """New names for the steps of both sides, such that equal names mean equal steps, and notes.
+    """Return new step names for both sides, such that equal names mean equal steps, and notes.
 
-    Steps have the same name up to capitals, spaces and underscores. A placeholder such as `step 1`
-    is no name: it takes the step of the other side with which it shares most time, by the best
-    one-to-one matching. Where both sides have the same placeholder beside names, it is the same
-    step."""
+    Names are compared without case, spaces and underscores. A placeholder such as `step 1` gets
+    the step of the other side with the largest overlap, by the best one-to-one matching. If both
+    sides have the same placeholder beside names, it is the same step.
+    """
     from scipy.optimize import linear_sum_assignment
 
     sides = [list(dict.fromkeys(step for pair in pairs for step in pair[i].steps)) for i in (0, 1)]
@@ -188,7 +188,7 @@ def match_steps(
     notes = []
     if any(unnamed):
         listed = ", ".join(f"{a} = {b}" for a, b in found) or "none"
-        notes.append(f"Steps without a name were matched by the time they share: {listed}.")
+        notes.append(f"Steps without a name are matched by their overlap: {listed}.")
     timelines = [
         timeline.rename(new)
         for side, new in enumerate(names)
@@ -210,27 +210,27 @@ def compare_annotations(
     Parameters
     ----------
     first, second
-        Timelines by video. Videos are matched by name, and so are steps; placeholders such as
-        `step 1` are matched by overlap.
+        Timelines by video. Videos and steps are matched by name; placeholders such as `step 1`
+        are matched by overlap.
     tolerance
         Seconds by which two boundaries may differ.
 
     Returns
     -------
     table, disagreements
-        A row for each video that both have and one for all; timelines of where they differ, with
-        steps such as `pour | stir`.
+        A row for each common video and one for all; timelines of the differences, with steps such
+        as `pour | stir`.
 
     Raises
     ------
     AnnotationError
-        The two have no video in common.
+        If the two have no video in common.
     """
     common = match_videos(first, second)
     if not common:
         some = " and ".join(", ".join(list(names)[:3]) for names in (first, second))
-        what = f"the two have no video in common: {some}"
-        raise AnnotationError(f"{what}. They are matched by name.")
+        what = f"no video in common: {some}"
+        raise AnnotationError(f"{what}. Videos are matched by name; rename the label files.")
     both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
     ours, theirs, notes = match_steps(both)
     pairs = {
@@ -251,8 +251,8 @@ def compare_annotations(
         f"boundaries within {tolerance:g} s %",
         "median apart s",
     ]
-    if left_out := sorted({*first, *second} - {*common, *common.values()}):
-        notes.append(f"Only one of the two has: {', '.join(left_out)}.")
+    if unmatched := sorted({*first, *second} - {*common, *common.values()}):
+        notes.append(f"Only in one of the two: {', '.join(unmatched)}.")
     apart = {
         name: Timeline(
             [Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements],

@@ -1,4 +1,4 @@
-"""Time budgets: how often and how long every step is done, per video, per group and in all."""
+"""Time budgets: count and time every step, per video, per group and in all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,21 +25,21 @@ def time_budget(
     groups
         Timelines by group and video. A group called "" gets no column.
     steps
-        The steps to list, in this order; left out, all that occur.
+        The steps to list, in this order; by default all that occur.
     per_video
         A row for each video and step, instead of one for each group and step.
 
     Returns
     -------
     Table
-        `count` segments and clicks of a step, the segments' `total`, `mean` and standard deviation
-        (`SD`) in seconds, and their `share` of the time of the videos in percent. The share of `(no
-        step)` is given where all lengths are known.
+        `count` of segments and point events of a step, the `total`, `mean` and standard deviation
+        (`SD`) of the segments in seconds, and their `share` of the video time in percent. `(no
+        step)` needs the lengths of all videos.
 
     Raises
     ------
     OptionError
-        There is no timeline.
+        If there are no timelines.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def time_budget(
     """
     everything = [timeline for videos in groups.values() for timeline in videos.values()]
     if not everything:
-        raise OptionError("there are no timelines to count; give label files or a procedure.")
+        raise OptionError("no timelines to count. Use label files or a procedure.")
     if steps is None:
         steps = list(dict.fromkeys(step for timeline in everything for step in timeline.steps))
     rows: list[list[Cell]] = []
@@ -68,14 +68,12 @@ def time_budget(
     about = ["video", "step"] if per_video else ["step", "videos"]
     notes = []
     if any(timeline.duration is None for timeline in everything):
-        notes.append(
-            "Where the length of a video is not known, it is taken to end with its last label."
-        )
+        notes.append("A video of unknown length is assumed to end with its last label.")
     return Table([*(["group"] if any(groups) else []), *about, *figures], rows, notes=notes)
 
 
 def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tuple[str, list[Cell]]]:
-    """For each step its figures over these timelines, and those of the time without a step."""
+    """Yield the figures of each step over these timelines, and of the time without a step."""
     whole = sum(timeline.end for timeline in timelines)
     for step in steps:
         done = [one for timeline in timelines for one in timeline if one.step == step]
@@ -90,7 +88,7 @@ def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tupl
 
 
 def _covered(timeline: Timeline) -> float:
-    """Seconds of the video in which some step is done; overlaps count once."""
+    """Return the seconds of the video with a step; overlaps count once."""
     covered, until = 0.0, 0.0
     for segment in timeline:  # sorted by start
         end = min(segment.end, timeline.end)
@@ -107,7 +105,7 @@ def _does(timeline: Timeline, step: str) -> bool:
 
 @drawn_with(FIXED)
 def draw_budget(groups: Groups, steps: Sequence[str]) -> Any:
-    """Draw the seconds of each step as a box for each group; gives the matplotlib axes."""
+    """Draw the seconds of each step as a box per group; return the matplotlib axes."""
     from matplotlib.figure import Figure
 
     ax: Any = Figure(figsize=(7, 1 + 0.5 * len(steps)), layout="constrained").add_subplot()

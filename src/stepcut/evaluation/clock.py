@@ -1,4 +1,4 @@
-"""Sample predicted and annotated timelines at the same times, and warn of what does not fit."""
+"""Sample predicted and annotated timelines at the same times, and report what does not fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,32 +15,34 @@ from stepcut.procedure.lengths import check_labels
 from stepcut.timeline import Timeline, is_unnamed
 
 CLOCK = 2.0
-"""Samples per second at which timelines are compared. At 2 the published figures of `random` come
-out; they fall with more samples, because each is drawn anew."""
+"""Samples per second at which timelines are compared. 2 reproduces the published scores of
+`random`, which fall with more samples."""
 
 
 @dataclass
 class Pair:
-    """Label arrays of the same videos at the same times, ready for `score`."""
+    """Label arrays of the same videos at the same times, as `score` takes them."""
 
     videos: list[str]
     pred: list[NDArray[np.int64]]
     true: list[NDArray[np.int64]]
     clusters: list[str]
-    """Names of the found steps; a number in `pred` is a place in it."""
+    """Names of the predicted steps, indexed by the labels in `pred`."""
     steps: list[str]
-    """Names of the true steps; a number in `true` is a place in it, plus one."""
+    """Names of the annotated steps, indexed by the labels in `true` minus one."""
     notes: list[str] = field(default_factory=list)
 
     def by_name(self) -> list[NDArray[np.int64]]:
-        """The found labels in the numbers of the true steps of the same name, from 0; other names
-        come after them."""
-        known = {plain(step): number for number, step in enumerate(self.steps)}
-        # A placeholder such as `step 1` is no name, unless the truth has the very same one.
+        """Return the predictions in the numbers of the annotated steps with the same name, from 0.
+
+        Other names get the numbers after them.
+        """
+        numbered = {plain(step): number for number, step in enumerate(self.steps)}
+        # A placeholder such as `step 1` only matches the very same one.
         numbers = [
-            known.get(plain(name), len(known) + i)
+            numbered.get(plain(name), len(numbered) + i)
             if name in self.steps or not is_unnamed(name)
-            else len(known) + i
+            else len(numbered) + i
             for i, name in enumerate(self.clusters)
         ]
         translate = np.array([*numbers, -1], dtype=np.int64)
@@ -56,12 +58,12 @@ def put_on_one_clock(
     given_rate: Fraction | None = None,
     ignore_lengths: bool = False,
 ) -> Pair:
-    """Sample `found` and `true` `clock` times a second, from 0 to the later of the two ends.
+    """Sample `found` and `true` at `clock` Hz, from 0 to the later of the two ends.
 
-    Time that the prediction does not cover counts as "no step", time that the truth does not cover
-    as background. `all_found` are the names of all found steps, also of those that occur nowhere.
-    With `drop`, videos of background alone are left out. `given_rate` and `ignore_lengths` are
-    `rate` and `ignore` of `check_labels`."""
+    Gaps are "no step" in the prediction and background in the annotation. `all_found` names all
+    predicted steps, including unused ones. `drop` excludes videos that are background only.
+    `given_rate` and `ignore_lengths` are the `rate` and `ignore` of `check_labels`.
+    """
     check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
@@ -74,8 +76,7 @@ def put_on_one_clock(
     if sizes != [len(clusters)]:
         notes.append(
             f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per "
-            "video and "
-            f"{len(clusters)} in all; K = {len(clusters)} is used."
+            f"video and {len(clusters)} in all; K = {len(clusters)} is used."
         )
     pair = Pair([], [], [], clusters, steps, notes)
     lengths = {ours: true[theirs] for ours, theirs in names}
@@ -89,18 +90,18 @@ def put_on_one_clock(
         end = max(prediction.end, truth.end, last)
         ticks = int(np.floor(end * clock + 0.5))
         if not ticks:
-            notes.append(f"{ours}: it is empty ({end:g} s) and was left out.")
+            notes.append(f"{ours}: excluded, because it is empty ({end:g} s).")
             continue
         times = (np.arange(ticks) + 0.5) / clock
         labels = truth.labels(times, steps) + 1
         if drop and not labels.any():
-            notes.append(f"{ours}: it has background only and was left out.")
+            notes.append(f"{ours}: excluded, because it is background only.")
             continue
         pair.videos.append(ours)
         pair.pred.append(prediction.labels(times, clusters))
         pair.true.append(labels)
     if not pair.videos:
-        lack = "any length or any true step" if drop else "any length"
+        lack = "any length or annotated step" if drop else "any length"
         raise AnnotationError(
             f"none of the videos has {lack}, so there is nothing to score. Check the timelines."
         )
@@ -110,24 +111,22 @@ def put_on_one_clock(
 def match_names(
     found: Mapping[str, Timeline], true: Mapping[str, Timeline]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of names in `found` and `true` of one video, as `match_videos` finds them, and what was
-    left over."""
+    """Return pairs of names in `found` and `true` of the same video, and notes on the others."""
     matched = match_videos(true, found)
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
         raise AnnotationError(
             f"no video has both a prediction and an annotation: predicted are {_some(found)}; "
-            "annotated "
-            f"are {_some(true)}. Name each label file after its video."
+            f"annotated are {_some(true)}. Name each label file after its video."
         )
     notes = []
     if alone := [name for name in found if name not in partner]:
         notes.append(
-            f"{len(alone)} predicted videos have no annotation and were left out: {_some(alone)}."
+            f"{len(alone)} predicted videos without annotation are excluded: {_some(alone)}."
         )
     if alone := [name for name in true if name not in matched]:
         notes.append(
-            f"{len(alone)} annotated videos have no prediction and were left out: {_some(alone)}."
+            f"{len(alone)} annotated videos without prediction are excluded: {_some(alone)}."
         )
     return [(name, partner[name]) for name in found if name in partner], notes
 
@@ -135,20 +134,17 @@ def match_names(
 def share_videos(
     rows: Sequence[Mapping[str, Timeline]], true: Mapping[str, Timeline]
 ) -> tuple[list[dict[str, Timeline]], dict[str, Timeline], list[str]]:
-    """Each of `rows`, and what is `true`, of the videos that all of them have, in natural order;
-    what was left out."""
+    """Restrict `rows` and `true` to their common videos, in natural order, and add notes."""
     matched = [match_names(found, true) for found in rows]
     in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
     if not in_all:
         raise AnnotationError(
-            "there is no video that all rows have; evaluate them separately, or give them the "
-            "same videos."
+            "the rows have no video in common. Evaluate them separately, or use the same videos."
         )
     notes = [note for _, more in matched for note in more]
     if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
         notes.append(
-            f"{len(alone)} videos are not in every row and were left out of all: "
-            f"{_some(list(alone))}."
+            f"{len(alone)} videos are not in every row and are excluded: {_some(list(alone))}."
         )
     shared = []
     for found, (names, _) in zip(rows, matched, strict=True):
@@ -160,15 +156,13 @@ def share_videos(
 
 
 def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
-    """One spelling for step names of `timelines` that differ in case, spaces or underscores only,
-    and a note each."""
+    """Return one spelling for step names that differ only in case, spaces or underscores."""
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
         spellings.setdefault(plain(name), []).append(name)
     notes = [
         f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores "
-        "and are taken "
-        "as one."
+        "and are merged."
         for same in spellings.values()
         if len(same) > 1
     ]
@@ -176,17 +170,15 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
 
 
 def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
-    """Warnings about a `video`: true segments before its start, segments that overlap."""
+    """Return notes on a `video`: annotated segments before its start, overlapping segments."""
     notes = []
     if early := [segment for segment in true if segment.start < 0]:
-        notes.append(
-            f"{video}: {len(early)} true segments start before 0 s; that part was left out."
-        )
+        notes.append(f"{video}: {len(early)} true segments start before 0 s; that part is ignored.")
     for side, timeline in (("true", true), ("predicted", found)):
         if pairs := timeline.overlapping():
             shared = sum(min(a.end, b.end) - max(a.start, b.start) for a, b in pairs)
             what = f"{video}: {len(pairs)} pairs of {side} segments overlap ({shared:.1f} s in all)"
-            notes.append(f"{what}; the one that starts later was taken.")
+            notes.append(f"{what}; the one that starts later is used.")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""Comparisons for a table: baselines that ignore the video, two rows over videos, graphs."""
+"""Comparisons for a table: baselines that ignore the video, a test of two rows, graphs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -23,12 +23,11 @@ NO_VIDEO = ("random", "uniform", "one-cluster")
 def baseline(
     row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0
 ) -> list[NDArray[np.int64]]:
-    """Labels of a baseline that ignores the video, for videos as long as the arrays in `like`.
+    """Return the labels of a baseline that ignores the video, as long as the arrays in `like`.
 
-    The `row` is random (by its `seed`), uniform or one-cluster, with K `steps`.
+    `row` is "random" (by its `seed`), "uniform" or "one-cluster", with K `steps`.
     """
-    # The number of the video is all the segmenter sees of it: videos of one length get random
-    # labels of their own.
+    # The method only sees the number of the video, so that equal lengths get different labels.
     videos = [
         np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)
     ]
@@ -37,7 +36,7 @@ def baseline(
 
 
 def above_uniform(mine: Spread, uniform: float) -> str:
-    """How far the F1 `mine` lies above that of the uniform baseline, in words.
+    """Describe how far the F1 `mine` lies above that of the uniform baseline.
 
     >>> above_uniform(Spread(45.1, 0.4), 41.9)
     '3.2 above the uniform baseline (45.1 against 41.9)'
@@ -49,11 +48,11 @@ def above_uniform(mine: Spread, uniform: float) -> str:
 
 
 def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
-    """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1
-    per video.
+    """Test whether two rows differ: a sign-flip test of the mean difference in F1 per video.
 
-    `names` are those of the rows, `figures` their F1 by video. p is the share of all ways to
-    exchange the two rows, video by video, whose mean difference is at least as large."""
+    `names` are the rows, `figures` their F1 by video. p is the share of all ways to exchange the
+    rows, video by video, whose mean difference is at least as large.
+    """
     shared = [video for video in figures[0] if video in figures[1]]
     gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
     count = len(gaps)
@@ -61,20 +60,18 @@ def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]])
         signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
     else:
         signs = np.random.default_rng(0).choice([-1, 1], size=(20_000, count))
-        signs[0] = 1  # as the rows are is one of the ways, so p is never 0
+        signs[0] = 1  # the observed order is one of the ways, so p is never 0
     p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
     return (
         f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, "
-        "better on "
-        f"{int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
+        f"better on {int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
     )
 
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """F1 in percent of the edges of the graph of what was found, against the true `edges`, both
-    transitively reduced.
+    """Return F1 in percent of the edges of the predicted graph against the true `edges`.
 
-    The found labels are those of the score `one`, in numbers of true steps by its matching.
+    Both are transitively reduced. The predictions are those of the score `one`, after matching.
     """
     mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
     labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
@@ -86,11 +83,11 @@ def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
 
 
 def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The edges of a given `graph`, checked to be pairs without a cycle."""
+    """Check that a `graph` is pairs without a cycle, and return its edges."""
     wanted = "pairs of step names, (before, after)"
     pairs = as_items("graph", graph, (tuple, list), wanted)
     if wrong := [pair for pair in pairs if len(pair) != 2]:
-        raise OptionError(f"graph holds {wrong[0]!r}; give {wanted}.")
+        raise OptionError(f"graph contains {wrong[0]!r}, not {wanted}.")
     edges, order = {(str(before), str(after)) for before, after in pairs}, TopologicalSorter[str]()
     for before, after in edges:
         order.add(after, before)
@@ -104,15 +101,15 @@ def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The edges that no path of other edges replaces.
+    """Return the edges that no path of other edges replaces.
 
     >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
     [('a', 'b'), ('b', 'c')]
     """
-    given = set(edges)
-    steps = sorted({step for edge in given for step in edge})
+    all_edges = set(edges)
+    steps = sorted({step for edge in all_edges for step in edge})
     matrix = np.zeros((len(steps), len(steps)), dtype=bool)
-    for before, after in given:
+    for before, after in all_edges:
         matrix[steps.index(before), steps.index(after)] = True
     kept = reduce_order(close_order(matrix))
     return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}

@@ -1,5 +1,4 @@
-"""evaluate(): a procedure against true timelines, in a table that names its protocol and shows the
-baselines."""
+"""evaluate(): score a procedure against annotations, in a table with baselines."""
 
 from __future__ import annotations
 
@@ -50,30 +49,28 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class Evaluation(Table):
-    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), and the scores behind each
-    row."""
+    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), with the scores of each row."""
 
     scores: dict[str, list[Score]] = field(default_factory=dict)
-    """Row -> one score for every seed."""
+    """Row -> one score per seed."""
     videos: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
-    """Names of the found steps, by their numbers in the scores; under `named` the true steps come
-    first."""
+    """Names of the predicted steps, by their numbers; under `named` the true steps come first."""
 
     @property
     def score(self) -> Score:
-        """The score of what was evaluated (of the first row and its first seed)."""
+        """The score of the first row and its first seed."""
         return next(iter(self.scores.values()))[0]
 
     @property
     def matching(self) -> str:
-        """Which found step is which true step, in words."""
+        """Which predicted step matches which true step."""
         if self.score.protocol == "named":
-            return "steps are compared by name; nothing was matched"
+            return "steps are compared by name, without matching"
         return self.score.explain(self.clusters)
 
     def json(self) -> str:
-        """The table with the matching beside it: found step -> true step."""
+        """Return the table and the matching as JSON."""
         record = json.loads(super().json())
         if self.score.has_one_matching and self.score.protocol != "named":
             record["matching"] = {
@@ -82,7 +79,7 @@ class Evaluation(Table):
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def per_step(self) -> Table:
-        """The figures of every true step."""
+        """Return the scores of every true step."""
         rows: list[list[Cell]] = []
         uniform = {s.name: s.f1 for s in self.scores["uniform"][0].per_step}
         for s in self.score.per_step:
@@ -93,7 +90,7 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per step")
 
     def per_video(self) -> Table:
-        """The figures of every video."""
+        """Return the scores of every video."""
         uniform = self.scores["uniform"][0].per_video
         rows: list[list[Cell]] = [
             [name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau, blind.f1]
@@ -103,8 +100,7 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per video")
 
     def confusion(self) -> Table:
-        """How many samples of every true step were given to every found one (first row, first
-        seed)."""
+        """Return the samples by true and predicted step (first row, first seed)."""
         counts = self.score.confusion
         shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [
@@ -153,13 +149,11 @@ def evaluate(
     clock
         Samples per second at which timelines are compared.
     graph
-        The true edges (before, after) between step names; left out, those of the task, if its data
-        set has them.
+        True edges (before, after) between step names; by default those of the data set, if any.
     engine
-        Whose workers score; left out, this process does.
+        Scores in its workers; by default this process does.
     ignore_lengths
-        Warn, instead of raising an error, when annotations and videos differ in length by over 10
-        %.
+        Warn, instead of raising an error, if annotations and videos differ in length by over 10 %.
 
     Returns
     -------
@@ -169,9 +163,9 @@ def evaluate(
     Raises
     ------
     AnnotationError
-        Nothing to score, or annotations that do not fit the videos (`video`).
+        If there is nothing to score, or annotations do not fit the videos (`video`).
     OptionError
-        A wrong setting.
+        If a setting is wrong.
 
     Examples
     --------
@@ -203,7 +197,7 @@ def evaluate(
     pair, count = found[first][0], len(found[first][0].clusters)
     if not count:
         raise AnnotationError(
-            "no step was found in any video, so there is nothing to score. Check the timelines."
+            "the predictions contain no step, so there is nothing to score. Check the timelines."
         )
     jobs = _make_jobs(found, chosen, background, clock, random)
     scores = _score_all(jobs, engine)
@@ -215,9 +209,8 @@ def evaluate(
     caption = (
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
         f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
-        f"seeds {' '.join(one.seed for one in opened[first])} (random: {random[0]} to "
-        f"{random[-1]}), "
-        f"clock {clock:g} Hz, stepcut {__version__}"
+        f"seeds {' '.join(one.seed for one in opened[first])} "
+        f"(random: {random[0]} to {random[-1]}), clock {clock:g} Hz, stepcut {__version__}"
     )
     named = chosen.name == "named"
     return Evaluation(
@@ -231,21 +224,23 @@ def evaluate(
     )
 
 
-def _open_rows(given: Any) -> dict[str, list[Opened]]:
-    """The rows to score, by name; each has a run for every seed."""
-    if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
-        given = {"ours": given}
-    if taken := [name for name in given if name in NO_VIDEO]:
+def _open_rows(source: Any) -> dict[str, list[Opened]]:
+    """Open the rows to score by name, each with a run per seed."""
+    timelines = isinstance(source, Mapping) and all(
+        isinstance(one, Timeline) for one in source.values()
+    )
+    rows = source if isinstance(source, Mapping) and not timelines else {"ours": source}
+    if taken := [name for name in rows if name in NO_VIDEO]:
         raise OptionError(
-            f"a row is called {taken[0]!r}, which is the name of a baseline. Give it another name.",
+            f"row {taken[0]!r} has the name of a baseline. Rename it.",
             setting="row",
             value=taken[0],
         )
-    return {name: _open_row(one) for name, one in given.items()}
+    return {name: _open_row(one) for name, one in rows.items()}
 
 
 def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]] | None:
-    """The true graph: the one that was given, or that of the task, if all videos are of one."""
+    """Return `graph`, or the graph that all videos share."""
     if graph is None and all(one == of_videos[0] for one in of_videos):
         graph = of_videos[0]
     return None if graph is None else read_edges(graph)
@@ -258,9 +253,9 @@ def _make_jobs(
     clock: float,
     random: Sequence[int],
 ) -> dict[str, list[tuple[Any, ...]]]:
-    """The arguments of `score` for each row and seed, and for the baselines."""
+    """Return the arguments of `score` for each row and seed, and for the baselines."""
     named = protocol.name == "named"
-    # Baselines name nothing: under `named` they get the best names, those of strict.
+    # Baselines have no step names, so under `named` they use the matching of `strict`.
     blindly = find_protocol("strict") if named else protocol
     jobs: dict[str, list[tuple[Any, ...]]] = {}
     for name, pairs in found.items():
@@ -307,8 +302,7 @@ def _figures(score: Score, edges: set[tuple[str, str]] | None) -> dict[str, floa
 def _explain(
     found: Mapping[str, Sequence[Pair]], scores: Mapping[str, Sequence[Score]], named: bool
 ) -> list[str]:
-    """What the table says, in sentences: against the uniform baseline, and of the first two
-    rows."""
+    """Explain the table: the distance to the uniform baseline and the test of two rows."""
     notes = []
     for name in found:
         f1 = [one.f1 for one in scores[name]]
@@ -330,7 +324,7 @@ def _explain(
         same = {ours: theirs[video] for video, ours in match_videos(theirs, ours).items()}
         notes.append(compare_videos([first, second], [ours, same]))
     if named:
-        notes.append("Baselines have no names; they get those that suit them best.")
+        notes.append("Baselines have no step names; they are matched in the best way.")
     counts = {name: len(row[0].clusters) for name, row in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {number}" for name, number in counts.items())
@@ -340,101 +334,96 @@ def _explain(
 
 
 class Opened(NamedTuple):
-    """What one run of a method found."""
+    """The result of one run of a method."""
 
     timelines: Mapping[str, Timeline]
     steps: Sequence[str]
-    """The names of all steps, those of no timeline too."""
+    """Names of all steps, including unused ones."""
     seed: str
     labelled: set[str]
-    """The videos that a person annotated."""
+    """Videos annotated by a person."""
     rate: Fraction | None = None
-    """Rows a second of features, where a person gave it."""
+    """Rows per second of feature files, if the user set it."""
 
 
-def _open_row(given: Any) -> list[Opened]:
-    """One thing to be scored, or the same with several seeds."""
-    alone = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
-    opened = [
-        _open(one) for one in (given if isinstance(given, Iterable) and not alone else [given])
-    ]
+def _open_row(source: Any) -> list[Opened]:
+    """Open one result, or several runs with different seeds."""
+    alone = isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "timelines")
+    runs = source if isinstance(source, Iterable) and not alone else [source]
+    opened = [_open(one) for one in runs]
     if not opened:
-        raise OptionError(
-            "nothing was given to evaluate; give a procedure, its path, or timelines."
-        )
+        raise OptionError("nothing to evaluate. Pass a procedure, its path, or timelines.")
     return opened
 
 
 def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
-    """Warnings about one row, that is, one method with several seeds."""
+    """Return notes on one row, that is, one method with several seeds."""
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         what = f"the procedures have K = {sizes} steps; seeds of one method have the same K"
-        raise OptionError(f"{what}. Evaluate apart.")
+        raise OptionError(f"{what}. Evaluate them separately.")
     notes, videos = [], pairs[0].videos
-    if said := [name for name in videos if any(name in one.labelled for one in opened)]:
+    if labelled := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(
-            f"{len(said)} of the {len(videos)} videos are scored on their own training labels; "
-            "exclude them for "
-            f"a fair score: {', '.join(said[:5])}{' ...' if len(said) > 5 else ''}."
+            f"{len(labelled)} of the {len(videos)} videos are scored on their own training labels; "
+            "exclude them for a fair score: "
+            f"{', '.join(labelled[:5])}{' ...' if len(labelled) > 5 else ''}."
         )
     return notes + [note for pair in pairs for note in pair.notes]
 
 
-def _score(given: tuple[Any, ...]) -> Score:
-    return score(*given)
+def _score(args: tuple[Any, ...]) -> Score:
+    return score(*args)
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:
-    """Eight characters that change when `timelines` do."""
+    """Return eight characters that change with the `timelines`."""
     plain = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:8]
 
 
 def spread(values: Sequence[float]) -> Cell:
-    """The figure in `values`, or the mean and standard deviation of several."""
-    known = [value for value in values if not math.isnan(value)]
-    if len(values) == 1 or not known:
+    """Return the only value, or the mean and standard deviation of several."""
+    numbers = [value for value in values if not math.isnan(value)]
+    if len(values) == 1 or not numbers:
         return float(values[0])
-    return Spread(float(np.mean(known)), float(np.std(known)))
+    return Spread(float(np.mean(numbers)), float(np.std(numbers)))
 
 
 def _open(found: Any) -> Opened:
     if isinstance(found, str | os.PathLike):
         place = as_path(found)
-        found = (
-            read_outline(place) if is_procedure(place) else read_folder(found)
-        )  # timelines need no model
+        # Timelines need no model.
+        found = read_outline(place) if is_procedure(place) else read_folder(found)
     if isinstance(found, Mapping):
         return Opened(found, (), "unknown", set())
     if not hasattr(found, "config"):
         raise OptionError(
-            f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video."
+            f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video."
         )
     seed = str(found.config.get("seed", "unknown"))
     labelled = set(found.annotations.annotated)
-    given = found.config.get("backbone", {}).get("name") == VECTORS
-    rate = as_rate(found.config["rate"], "rate") if given else None
+    vectors = found.config.get("backbone", {}).get("name") == VECTORS
+    rate = as_rate(found.config["rate"], "rate") if vectors else None
     return Opened(found.timelines, found.steps, seed, labelled, rate)
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
-    """The timelines of `truth` by video, where they come from in a word, and known graphs by
-    video."""
+    """Return the annotated timelines by video, their origin in a word, and graphs by video."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
         kind, _, root = truth.partition(":")
         tasks: Any = find("dataset", kind, setting="data set").load(root)
         videos = [(task, name, each) for task in tasks for name, each in task.timelines.items()]
         # Two tasks may have videos of one name.
         names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
-        known = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}
-        return dict(zip(names, (timeline for _, _, timeline in videos), strict=True)), kind, known
+        graphs = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}
+        return dict(zip(names, (timeline for _, _, timeline in videos), strict=True)), kind, graphs
     if isinstance(truth, str | os.PathLike):
         return read_folder(truth, confirmed=True), Path(truth).name or str(truth), {}
     if not isinstance(truth, Mapping):
         if not hasattr(truth, "timelines"):
             raise OptionError(
-                f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task."
+                f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task."
             )
         graph = getattr(truth, "graph", None)
         return (

@@ -1,8 +1,8 @@
-"""Compare two groups of people by how they do a procedure: how long, how often, in which order.
+"""Compare how two groups of people do a procedure: durations, counts and order.
 
 For every step and the whole: Mann and Whitney's test of the seconds, with the effect size
-d = P(A > B) - P(A < B) (Cliff's delta, from -1 to 1); Fisher's exact test of how many leave a step
-out or repeat it, with the difference of the shares; the share of exchanged pairs against the usual
+d = P(A > B) - P(A < B) (Cliff's delta, from -1 to 1); Fisher's exact test of how many videos miss
+or repeat a step, with the difference of the shares; the share of exchanged pairs against the usual
 order. The p-values of all rows that vary are corrected together after Holm.
 """
 
@@ -21,11 +21,11 @@ from stepcut.timeline import Timeline
 
 COLUMNS = ("what", "step", "A", "B", "effect", "p", "p corrected")
 LEVEL = 0.05
-"""Corrected p-values below this are called a difference."""
+"""Corrected p-values below this count as a difference."""
 
 
 class Difference(NamedTuple):
-    """One thing in which the groups may differ."""
+    """One comparison of the groups."""
 
     what: str
     step: str
@@ -33,7 +33,7 @@ class Difference(NamedTuple):
     second: float
     effect: float
     p: float | None
-    """None where all videos of both groups have the same value: there is nothing to test."""
+    """None if all videos have the same value, so that there is nothing to test."""
 
 
 def compare_groups(
@@ -47,27 +47,27 @@ def compare_groups(
     Parameters
     ----------
     first, second
-        The timelines of both groups, two or more each.
+        Timelines of both groups, at least two each.
     steps
-        The steps that count.
+        The steps to compare.
     names
-        What the groups are called in the sentence on top.
+        Names of the groups in the caption.
 
     Returns
     -------
     Table
-        What differs, in all and in each step, smallest p first. Rows without variation come last,
+        The differences, in all and per step, smallest p first. Rows without variation come last,
         have no p and do not enter the correction for multiple tests.
 
     Raises
     ------
     OptionError
-        A group of fewer than two videos.
+        If a group has fewer than two videos.
     """
     for name, group in zip(names, (first, second), strict=True):
         if len(group) < 2:
             raise OptionError(
-                f"group {name} has {counted(len(group))}; give two or more for each group.",
+                f"group {name} has {counted(len(group))}, but needs at least two.",
                 setting=f"group {name}",
                 value=len(group),
             )
@@ -78,7 +78,7 @@ def compare_groups(
         if all(spent):
             found.append(_lengths("seconds", step, *spent))
         found.append(
-            _shares("left out", step, *[[count == 0 for count in group] for group in times])
+            _shares("missing", step, *[[count == 0 for count in group] for group in times])
         )
         found.append(
             _shares("repeated", step, *[[count > 1 for count in group] for group in times])
@@ -90,32 +90,33 @@ def compare_groups(
     same: list[tuple[Difference, float | None]] = [(one, None) for one in found if one.p is None]
     rows: list[list[Cell]] = [[*one, p] for one, p in (*ranked, *same)]
     notes = [
-        "seconds: medians and Cliff's delta, P(A > B) - P(A < B); left out, repeated: shares and "
+        "seconds: medians and Cliff's delta, P(A > B) - P(A < B); missing, repeated: shares and "
         "their difference;",
-        "exchanged pairs: share of pairs of steps in another order than in most videos;",
+        "exchanged pairs: share of step pairs in another order than in most videos;",
         f"p corrected: after Holm, for the {len(tested)} rows that vary between videos.",
     ]
     return Table(list(COLUMNS), rows, summarize(ranked, names), notes, digits=3)
 
 
 def summarize(ranked: Sequence[tuple[Difference, float]], names: tuple[str, str]) -> str:
-    """One sentence: in what the groups differ, or that they do not."""
+    """Describe the differences of the groups in one sentence."""
     sure = [one for one, p in ranked if p < LEVEL]
     if not ranked:
-        return f"{names[0]} and {names[1]} are the same in everything that was compared."
+        return f"{names[0]} and {names[1]} are equal in every comparison."
     if not sure:
         least = ranked[0][1]
         return (
-            f"No difference between {names[0]} and {names[1]} is certain "
+            f"No significant difference between {names[0]} and {names[1]} "
             f"(smallest corrected p = {least:.3f}, {len(ranked)} comparisons)."
         )
-    told = [_in_words(one, names) for one in sure[:3]]
+    phrases = [_in_words(one, names) for one in sure[:3]]
     more = f", and in {len(sure) - 3} more ways" if len(sure) > 3 else ""
-    return f"{names[0]} and {names[1]} differ: {'; '.join(told)}{more} (corrected p < {LEVEL:g})."
+    listed = "; ".join(phrases)
+    return f"{names[0]} and {names[1]} differ: {listed}{more} (corrected p < {LEVEL:g})."
 
 
 def _in_words(one: Difference, names: tuple[str, str]) -> str:
-    """`novices take longer for stir (12 s against 8 s)`."""
+    """Describe a difference: `novices take longer for stir (12 s against 8 s)`."""
     if one.what == "seconds":
         where = "" if one.step.startswith("(") else f" for {one.step}"
         who = names[0] if one.effect > 0 else names[1]
@@ -126,12 +127,12 @@ def _in_words(one: Difference, names: tuple[str, str]) -> str:
     )
     if one.what == "exchanged pairs":
         return f"{who} change the order more often"
-    verb = "leave out" if one.what == "left out" else "repeat"
+    verb = "miss" if one.what == "missing" else "repeat"
     return f"{who} {verb} {one.step} more often ({most:.0%} against {least:.0%} of videos)"
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """p-values corrected for their number after Holm.
+    """Correct p-values for their number after Holm.
 
     >>> holm([0.01, 0.5, 0.04])
     [0.03, 0.5, 0.08]
@@ -152,7 +153,7 @@ def _spent(timeline: Timeline) -> dict[str, float]:
 
 
 def _times(timeline: Timeline) -> Counter[str]:
-    """How often each step is done; a pause is no repeat."""
+    """Count how often each step is done; a pause does not make a repetition."""
     return Counter(step for step, _ in groupby(segment.step for segment in timeline))
 
 
@@ -177,8 +178,7 @@ def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool])
 def _exchanged(
     first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]
 ) -> list[list[float]]:
-    """Per video of both groups: the share of pairs of steps in the other order than in most videos
-    of both."""
+    """Return per video the share of step pairs in another order than in most videos."""
     number = {step: place for place, step in enumerate(steps)}
     orders = [
         [

@@ -1,5 +1,4 @@
-"""Metrics: pure functions of label arrays, orders and graphs, with figures from 0 to 1 (percent
-comes later)."""
+"""Metrics: pure functions of label arrays, orders and graphs, with results from 0 to 1."""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -17,7 +16,7 @@ Lengths = Sequence[float] | NDArray[np.floating[Any]]
 
 
 class Rates(NamedTuple):
-    """Four figures of one step, or their means over steps."""
+    """Four scores of one step, or their means over steps."""
 
     precision: float
     recall: float
@@ -26,8 +25,7 @@ class Rates(NamedTuple):
 
 
 def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
-    """`C[s, k]`: the frames whose `true` step is `s < steps` and whose `pred` is the cluster `k <
-    clusters`.
+    """Count `C[s, k]`, the frames with `true` step `s < steps` and `pred` cluster `k < clusters`.
 
     >>> count([0, 0, 1], [1, 1, 0], clusters=2, steps=2).tolist()
     [[0, 1], [2, 0]]
@@ -41,8 +39,7 @@ def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.i
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
-    """The four figures from frames in `both`, `predicted` and `actual`; 0 where there is nothing to
-    divide.
+    """Compute the four scores from frames in `both`, `predicted` and `actual`; 0 for 0 / 0.
 
     >>> rates(2, 4, 8)
     Rates(precision=0.5, recall=0.25, f1=0.3333333333333333, iou=0.2)
@@ -56,19 +53,18 @@ def rates(both: float, predicted: float, actual: float) -> Rates:
 
 
 def mean_rates(figures: list[Rates]) -> Rates:
-    """The mean of each of the four `figures`; zeros where there is nothing."""
+    """Average the `figures`; zeros if there are none."""
     return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
 
 
 def harmonic(figures: Rates) -> Rates:
-    """The `figures` with F1 as the harmonic mean of precision and recall."""
+    """Replace F1 by the harmonic mean of precision and recall."""
     both = figures.precision + figures.recall
     return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
 
 
 def mof(pred: Labels, true: Labels) -> float:
-    """Mean over frames: the part of the frames of `true` steps (0 is background) that are right in
-    `pred`.
+    """Mean over frames: the share of the frames of `true` steps (0 is background) that are right.
 
     >>> mof([1, 1, 2, 2], [0, 1, 2, 1])
     0.6666666666666666
@@ -78,22 +74,20 @@ def mof(pred: Labels, true: Labels) -> float:
 
 
 def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
-    """The runs of `labels` that are not `background`, (n, 3): the label, its first frame, the frame
-    after its last."""
+    """Return the runs of `labels` except `background`, (n, 3): label, first frame, end frame."""
     every = runs(labels)
     return np.asarray(every[every[:, 0] != background])
 
 
 def edit(pred: Labels, true: Labels) -> float:
-    """1 minus the Levenshtein distance of the segments of `pred` and `true` over the longer; 1
-    where both are empty."""
+    """Return 1 - Levenshtein distance of the segments / length of the longer; 1 if both empty."""
     found, actual = segments(pred)[:, 0], segments(true)[:, 0]
     longest = max(len(found), len(actual))
     return 1.0 - levenshtein(found.tolist(), actual.tolist()) / longest if longest else 1.0
 
 
 def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """The fewest insertions, deletions and replacements that turn `a` into `b`.
+    """Return the fewest insertions, deletions and replacements that turn `a` into `b`.
 
     >>> levenshtein("kitten", "sitting")
     3
@@ -104,8 +98,7 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     places = np.arange(len(many) + 1)
     row = places.copy()
     for i, item in enumerate(few, start=1):
-        # From above or from the diagonal first; then from the left, which is a running minimum of
-        # row[j] - j.
+        # First from above or the diagonal; then from the left, a running minimum of row[j] - j.
         start = np.concatenate([[i], np.minimum(row[1:] + 1, row[:-1] + (across != number[item]))])
         row = np.minimum.accumulate(start - places) + places
     return int(row[-1])
@@ -114,16 +107,16 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 def segment_hits(
     pred: Labels, true: Labels, overlaps: Sequence[float]
 ) -> tuple[list[int], int, int]:
-    """Segments of `true` found in `pred` at an IoU of at least each of `overlaps`, and how many
-    both have.
+    """Count segments of `true` found in `pred` at each IoU of `overlaps`, and those of both.
 
-    Every predicted segment is held against the true segment of its own step with which it has the
-    highest IoU; each true segment is found once at most."""
+    Every predicted segment is compared with the true segment of the same step with the highest
+    IoU. Each true segment counts once at most.
+    """
     found, actual = segments(pred), segments(true)
     step, start, end = found.T
     best, place = np.zeros(len(found)), np.full(len(found), -1)
     for number, (label, first, last) in enumerate(actual.tolist()):
-        # Segments do not overlap and are sorted, so those that meet this one stand side by side.
+        # Segments are sorted and do not overlap, so those that meet this one are adjacent.
         near = slice(
             int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last, "left"))
         )
@@ -137,11 +130,10 @@ def segment_hits(
 
 
 def length_distance(pred: Lengths, true: Lengths) -> float:
-    """Jensen-Shannon distance (base 2, so 0 to 1) between the segment lengths `pred` and `true`, in
-    seconds.
+    """Return the Jensen-Shannon distance (base 2, 0 to 1) between segment lengths in seconds.
 
-    Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0
-    apart, sets without a common bin 1; not a number where one of them is empty."""
+    Lengths are binned: below 1 s, 1-2 s, 2-4 s and so on. nan if one of them is empty.
+    """
     edges = [0.0, *2.0 ** np.arange(23), np.inf]
     p, q = (np.histogram(lengths, edges)[0] for lengths in (pred, true))
     if not p.sum() or not q.sum():
@@ -150,10 +142,9 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Kendall's tau of the orders `found` and `true` over shared steps: 1 the same, -1 reversed;
-    NaN below two steps.
+    """Return Kendall's tau of two orders over their common steps: 1 equal, -1 reversed.
 
-    An order names every step once.
+    An order contains every step once. nan below two common steps.
 
     >>> kendall("abcd", "abdc")
     0.6666666666666666
@@ -167,6 +158,6 @@ def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
 def edge_rates(
     found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[Hashable, Hashable]]
 ) -> Rates:
-    """Precision, recall, F1 and IoU of the edges `found` against those of the `true` task graph."""
+    """Return precision, recall, F1 and IoU of the edges `found` against those of `true`."""
     ours, theirs = set(found), set(true)
     return rates(len(ours & theirs), len(ours), len(theirs))

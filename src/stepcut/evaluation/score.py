@@ -1,5 +1,4 @@
-"""score(): how well predicted labels agree with true ones under a named protocol, with the
-matching."""
+"""score(): agreement of predicted labels with annotations under a named protocol."""
 
 import math
 from collections.abc import Sequence
@@ -25,12 +24,12 @@ from stepcut.evaluation.protocols import (
 from stepcut.order import video_order
 
 LARGEST = 10_000
-"""The highest number of a step or a cluster: frames are counted for every pair of them."""
+"""Largest number of a step or a cluster, since frames are counted for every pair of them."""
 BACKGROUNDS = {"count": False, "drop": True}
 
 
 class StepScore(NamedTuple):
-    """The figures of one true step, in percent; `cluster` is None where none was matched to it."""
+    """Scores of one true step in percent; `cluster` is None if no cluster is matched to it."""
 
     step: int
     name: str
@@ -43,8 +42,7 @@ class StepScore(NamedTuple):
 
 
 class VideoScore(NamedTuple):
-    """The figures of one video under the matching that holds for it, in percent (tau from -1 to
-    1)."""
+    """Scores of one video under its matching, in percent (tau from -1 to 1)."""
 
     precision: float
     recall: float
@@ -56,8 +54,7 @@ class VideoScore(NamedTuple):
 
 
 class Score:
-    """What `score` gives: figures in percent, the matching, and the breakdowns, which are computed
-    when asked for."""
+    """Result of `score`: figures in percent, the matching, and breakdowns computed on demand."""
 
     def __init__(
         self,
@@ -71,8 +68,7 @@ class Score:
         self.protocol, self.rate = protocol.name, rate
         self.has_one_matching = not protocol.per_video
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
-        # Column 0 is "no step", so clusters move up by one; the labels below are positions in the
-        # counts.
+        # Column 0 is "no step", so clusters move up by one.
         classes = len(np.unique(np.concatenate(true)))
         most = max(
             clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1
@@ -82,8 +78,7 @@ class Score:
             metrics.count(p + 1, t, most + 1, steps) for p, t in zip(pred, true, strict=True)
         ]
         self.confusion: Counts = np.sum(self._counts, axis=0)
-        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no
-        step")."""
+        """Frames by true step (row 0 is background) and cluster (column 0 is "no step")."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
@@ -97,8 +92,7 @@ class Score:
 
     @property
     def matchings(self) -> list[dict[int, int]]:
-        """For every video, cluster number -> true step (0 is background, cluster -1 is "no
-        step")."""
+        """For every video, cluster -> true step (0 is background, cluster -1 is "no step")."""
         used = self.confusion.sum(axis=0)
         return [
             {k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]}
@@ -107,15 +101,17 @@ class Score:
 
     @property
     def matching(self) -> dict[int, int]:
-        """Cluster number -> true step; one for all videos."""
+        """Cluster -> true step, for all videos."""
         if not self.has_one_matching:
-            what = f"protocol={self.protocol!r} has a matching for every video, not one"
-            raise OptionError(f"{what}; read .matchings instead.")
+            what = f"protocol={self.protocol!r} has one matching per video"
+            raise OptionError(f"{what}; use .matchings instead.")
         return self.matchings[0]
 
     def mapped(self, video: int) -> NDArray[np.int64]:
-        """The prediction of one video in numbers of true steps; a cluster `k` without a step
-        becomes `-2 - k`."""
+        """Return the prediction of one video in numbers of true steps.
+
+        A cluster `k` without a step becomes `-2 - k`.
+        """
         translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
         translate[NO_STEP] = BACKGROUND_ROW
         for cluster, step in self._matching(video).items():
@@ -123,13 +119,13 @@ class Score:
         return translate[self._pred[video] + 1]
 
     def explain(self, clusters: Sequence[str] | None = None) -> str:
-        """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each
-        cluster.
+        """Describe the matching, one line per cluster: "cluster 3 = add jam, 62 % of its frames".
 
-        `clusters` are names to print in place of "cluster 3"; one that is also the name of its step
-        is printed once."""
+        `clusters` are names to print instead of "cluster 3". A name that equals that of its step
+        is printed once.
+        """
         if not self.has_one_matching:
-            return "every video has a matching of its own; see .matchings"
+            return "every video has its own matching; see .matchings"
         frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching(0)
         lines = []
         for cluster in np.flatnonzero(frames_of_cluster).tolist():
@@ -146,25 +142,25 @@ class Score:
         return "\n".join(lines)
 
     def name(self, step: int) -> str:
-        """The name of a true step, or its number in words."""
+        """Return the name of a true step, or `step N`."""
         if step == BACKGROUND_ROW:
             return "background"
         return self._names[step - 1] if self._names is not None else f"step {step}"
 
     @cached_property
     def mof(self) -> float:
-        """The part of the frames of true steps that are right after the matching."""
+        """Share of the frames of true steps that are right after the matching."""
         mapped = np.concatenate([self.mapped(i) for i in range(len(self._pred))])
         return 100 * metrics.mof(mapped, np.concatenate(self._true))
 
     @property
     def edit(self) -> float:
-        """Edit score of the sequences of segments, the mean over videos."""
+        """Edit score of the segment sequences, averaged over videos."""
         return float(np.mean([video.edit for video in self.per_video]))
 
     @cached_property
     def f1_at(self) -> dict[int, float]:
-        """Segment F1 at an IoU of 10, 25 and 50 percent, over the segments of all videos."""
+        """Segment F1 at an IoU of 10, 25 and 50 percent, over all segments."""
         overlaps = (10, 25, 50)
         each = [
             metrics.segment_hits(self.mapped(i), t, [o / 100 for o in overlaps])
@@ -178,15 +174,13 @@ class Score:
 
     @property
     def tau(self) -> float:
-        """Kendall's tau between the found and the true order, the mean over the videos where it is
-        defined; -1 to 1."""
+        """Kendall's tau between predicted and true order, averaged over videos; -1 to 1."""
         defined = [video.tau for video in self.per_video if not math.isnan(video.tau)]
         return float(np.mean(defined)) if defined else math.nan
 
     @cached_property
     def length_distance(self) -> float:
-        """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in
-        seconds."""
+        """Jensen-Shannon distance (0 to 1) between predicted and true segment lengths."""
         found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
         true = np.concatenate(
             [np.diff(metrics.segments(t, BACKGROUND_ROW)[:, 1:])[:, 0] for t in self._true]
@@ -195,8 +189,7 @@ class Score:
 
     @cached_property
     def per_step(self) -> list[StepScore]:
-        """The figures of every true step that occurs (and of background, where the protocol makes
-        it a class)."""
+        """Scores of every true step that occurs, and of background if it is a class."""
         clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
         scores = []
         for step in self._occurring:
@@ -217,7 +210,7 @@ class Score:
 
     @cached_property
     def per_video(self) -> list[VideoScore]:
-        """The figures of every video under the matching that holds for it."""
+        """Scores of every video under its matching."""
         scores = []
         for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
             mapped = self.mapped(i)
@@ -225,8 +218,7 @@ class Score:
             p, r, f1, iou = (
                 100 * value for value in self._protocol.find_rates(counts, self._matching(i))
             )
-            # Here 0 is background and less than that a cluster without a step; `video_order` leaves
-            # -1 out.
+            # 0 is background and less a cluster without a step; `video_order` ignores -1.
             found, actual = (
                 video_order(np.where(steps > BACKGROUND_ROW, steps, -1)) for steps in (mapped, true)
             )
@@ -236,7 +228,7 @@ class Score:
 
     @property
     def figures(self) -> dict[str, float]:
-        """All figures by the names that tables give them."""
+        """All figures by their names in tables."""
         named = {
             "F1": self.f1,
             "IoU": self.iou,
@@ -265,14 +257,36 @@ def score(
 ) -> Score:
     """Score predicted labels against true ones.
 
-    `pred` and `true` hold an array of numbers per video: true steps count from 1 and 0 is
-    background; clusters count from 0 and -1 is "no step" (under `named`, cluster k is right where
-    step k + 1 is true). `protocol`: a name of `PROTOCOLS`, or a `Protocol`. `background="count"`
-    treats frames of true background as the protocol says, `"drop"` leaves them out altogether.
-    `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for lengths.
-    `clusters`: how many there are, for `framewise`, where one that holds no frame counts too;
-    unless said, at least as many as there are true classes.
+    Parameters
+    ----------
+    pred
+        An array of numbers per video: clusters from 0, -1 for "no step". Under the protocol
+        `named`, cluster k stands for step k + 1.
+    true
+        An array of numbers per video: steps from 1, 0 for background.
+    protocol
+        A name in `PROTOCOLS`, or a `Protocol`.
+    background
+        "count" treats true background as the protocol defines; "drop" ignores these frames.
+    names
+        `names[s - 1]` is the name of step `s`.
+    rate
+        Frames per second, for lengths.
+    clusters
+        Number of clusters for `framewise`, including empty ones. By default at least the number
+        of true classes.
 
+    Returns
+    -------
+    Score
+
+    Raises
+    ------
+    OptionError
+        If the arrays do not fit each other or contain nothing to score.
+
+    Examples
+    --------
     >>> result = score([[0, 0, 1, 1]], [[2, 2, 1, 0]], names=["pour", "stir"])
     >>> result.matching
     {0: 2, 1: 1}
@@ -285,14 +299,12 @@ def score(
     found, actual = _videos(pred, "pred", -1), _videos(true, "true", 0)
     if len(found) != len(actual):
         what = f"pred has {len(found)} videos and true {len(actual)}"
-        raise OptionError(f"{what}; give one array per video on both sides.")
+        raise OptionError(f"{what}. Use one array per video on both sides.")
     for i, (p, t) in enumerate(zip(found, actual, strict=True)):
         if len(p) != len(t):
             raise OptionError(
-                f"video {i} has {len(p)} predicted and {len(t)} true labels; they must be one per "
-                "frame of the same "
-                "video. Sample both at the same times, or hand timelines to stepcut.evaluate, "
-                "which does."
+                f"video {i} has {len(p)} predicted and {len(t)} true labels, but needs one per "
+                "frame. Sample both at the same times, or pass timelines to stepcut.evaluate."
             )
     if drop:
         kept = [t != BACKGROUND_ROW for t in actual]
@@ -306,11 +318,10 @@ def score(
         names is not None
         and len(as_items("names", names, str, "the name of each true step")) < last
     ):
-        raise OptionError(f"{len(names)} names for true steps up to {last}; give one for each.")
+        raise OptionError(f"{len(names)} names for true steps up to {last}. Name every step.")
     if not any(t.any() for t in actual):
         raise OptionError(
-            "true holds background only, so there is nothing to score; number the true steps from "
-            "1."
+            "true is background only, so there is nothing to score. Number the true steps from 1."
         )
     return Score(found, actual, chosen, names, rate, clusters)
 
@@ -320,22 +331,24 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
     videos = as_items(what, labels, object, wanted)
     try:
         arrays = [np.asarray(video) for video in videos]
-    except ValueError as error:  # rows of several lengths
-        raise OptionError(f"{what} is no list of arrays ({error}); give {wanted}.") from error
+    except ValueError as error:  # rows of different lengths
+        raise OptionError(f"{what} is not a list of arrays ({error}). Use {wanted}.") from error
     for i, array in enumerate(arrays):
         numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
         if not numbers or array.min() < lowest:
-            held = (
-                f"holds {array.min()}" if numbers else f"holds {array.dtype} of shape {array.shape}"
+            content = (
+                f"contains {array.min()}"
+                if numbers
+                else f"contains {array.dtype} of shape {array.shape}"
             )
             raise OptionError(
-                f"{what}[{i}] {held}; it must be one whole number per frame, the lowest {lowest} "
+                f"{what}[{i}] {content}, not one integer per frame, at least {lowest} "
                 f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), "
-                "leave empty videos out."
+                "and remove empty videos."
             )
         if array.max() > LARGEST:
-            told = f"{what}[{i}] holds {array.max()}"
-            raise OptionError(f"{told}; number steps and clusters one after another, without gaps.")
+            content = f"{what}[{i}] contains {array.max()}"
+            raise OptionError(f"{content}. Number steps and clusters without gaps.")
     if not arrays:
-        raise OptionError(f"{what} holds no video; give {wanted}.")
+        raise OptionError(f"{what} contains no video. Use {wanted}.")
     return [array.astype(np.int64, copy=False) for array in arrays]

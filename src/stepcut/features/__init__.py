@@ -1,1 +1,1 @@
-"""From video files to features, one row per sampled time. Knows nothing of steps."""
+"""Features of videos, one row per sampled time. This package does not know about steps."""

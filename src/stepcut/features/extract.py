@@ -1,4 +1,4 @@
-"""Features of what a user hands over: arrays, feature files, or videos, whose features are stored or computed."""
+"""Features of a user's input: arrays, feature files, or videos, whose features are cached."""
 
 import json
 import os
@@ -19,9 +19,7 @@ from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, read_files, read_rows, save_rows
-from stepcut.features.files import (
-    load_features as load_features,
-)  # both ways to features stand in one place
+from stepcut.features.files import load_features as load_features
 from stepcut.features.find import Inputs, find_inputs, find_videos
 from stepcut.features.find import Source as Videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
@@ -37,7 +35,7 @@ from stepcut.rate import Rate, as_rate
 Array = NDArray[Any]
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
 PIECE = 600.0
-"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
+"""Seconds. With an engine, a video of at least twice this length is split among the workers."""
 
 
 def extract(
@@ -50,16 +48,36 @@ def extract(
     device: str = "auto",
     engine: Engine | None = None,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of every video: from the store in `cache`, or computed and kept there.
+    """Compute the features of every video, or read them from the cache.
 
-    videos    a folder, files or globs, or addresses (s3://...)
-    backbone  a name, a `FeatureSpec`, or a backbone of your own; "vectors" reads given feature files instead
-    fps       rows per second, where the spec does not say it (2 unless given); of feature files that do not say it
-    cache     where features are kept, a folder or an address
-    progress  hears how far the work is
-    strict    raise the error of a video that cannot be used, which is else left out and listed in the second result
-    device    auto, cpu or cuda
-    engine    whose workers compute; left out, this process does
+    Parameters
+    ----------
+    videos
+        A folder, files or globs, or addresses (s3://...).
+    backbone
+        A name, a `FeatureSpec`, or a custom backbone; "vectors" reads feature files instead.
+    fps
+        Rows per second, 2 by default; for feature files, the rate of those that do not state it.
+    cache
+        Folder or address of the cache.
+    progress
+        Progress hook.
+    strict
+        Raise the error of an unusable video instead of skipping it.
+    device
+        "auto", "cpu" or "cuda".
+    engine
+        Computes in its workers; by default this process does.
+
+    Returns
+    -------
+    tuple of list
+        The features, and the videos that could not be used.
+
+    Raises
+    ------
+    VideoError
+        With `strict`, if a video cannot be used.
     """
     if getattr(backbone, "backbone", backbone) == VECTORS:
         broken: list[Failure] = []
@@ -80,7 +98,7 @@ def _extract(
     strict: bool,
     engine: Engine | None,
 ) -> tuple[list[Features], list[Failure]]:
-    """`extract` of video files."""
+    """Do the work of `extract` for video files."""
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names, paths = inputs.names, inputs.files
@@ -99,18 +117,20 @@ def _extract(
     )
     stage = Stage(progress, "look", len(items), "videos")
 
-    def told(place: int, count: int) -> None:
+    def advance(place: int, count: int) -> None:
         stage.advance(count, item=items[place][0])
 
     def done(place: int, _: object) -> None:
-        told(place, 1)
+        advance(place, 1)
 
     looked: list[Extraction | Exception]
     with stage:
         if engine is None:
-            looked = map_threads(lambda item, tell: look_at(item, tell=tell), items, done, told)
+            looked = map_threads(
+                lambda item, tick: look_at(item, advance=tick), items, done, advance
+            )
         else:
-            # A clip reaches over the border of a part, so that its video stays whole.
+            # Clips extend over the border of a part, so their video is not split.
             piece = PIECE if clip_length(network) == 1 else None
             looked = engine.map(partial(look_at, piece=piece), items, done)
     jobs = {
@@ -129,7 +149,7 @@ def _extract(
         if missing and cache is None and isinstance(folder, Path)
         else nullcontext(folder) as place
     ):
-        if place != folder:  # the features of this run alone
+        if place != folder:  # a temporary folder: the features are not cached
             missing = {
                 number: replace(job, target=place / job.target.name)
                 for number, job in missing.items()
@@ -147,10 +167,10 @@ def _extract(
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:
-    """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
+    """Write features to `folder/NAME.safetensors`, which `load_features` and `learn` read."""
     safe = safe_name(features.name)
     target = as_path(folder) / safe.with_name(f"{safe.name}.safetensors")
-    said = {
+    metadata = {
         "name": features.name,
         "path": features.path,
         "rate": str(features.rate),
@@ -158,19 +178,19 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
         "corrupt": str(features.corrupt),
         "spec": features.spec and json.dumps(features.spec.to_json()),
     }
-    # A file name may hold bytes that are no text; the header of the file must be text.
+    # A file name may contain bytes that are not text, but the file header must be text.
     save_rows(
         target,
         features.rows,
-        {k: v.encode("utf-8", "replace").decode() for k, v in said.items() if v},
+        {k: v.encode("utf-8", "replace").decode() for k, v in metadata.items() if v},
     )
     return target
 
 
-def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features:
+def _read(job: Extraction, path: Path | Address, spec: FeatureSpec) -> Features:
     rows, metadata = read_rows(job.target)
     rate, duration = as_rate(metadata["rate"]), float(metadata["duration"])
-    return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]), spec)
+    return Features(rows, rate, duration, job.name, str(path), int(metadata["corrupt"]), spec)
 
 
 def read_source(
@@ -184,15 +204,21 @@ def read_source(
     device: str = "auto",
     backbone: Backbone | None = None,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of everything in `source`, and what could not be used: the one door through which inputs come in.
+    """Return the features of everything in `source`, and what could not be used.
 
-    source    what `find_inputs` takes: videos, feature files, sensor files or arrays
-    rate      rows per second of features, and samples per second of sensors, that do not say it themselves
-    spec      how features are made (see `as_spec`); None: they cannot be made of videos, since the procedure was learned
-              from given features
-    backbone  the network itself, where it is a user's own object
-
-    `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
+    Parameters
+    ----------
+    source
+        Input of `find_inputs`: videos, feature files, sensor files or arrays.
+    rate
+        Rows (or samples) per second of features (or sensor files) that do not state it.
+    spec
+        How to compute features (see `as_spec`). None refuses videos, for a procedure that was
+        learned from feature files.
+    backbone
+        The network itself, if it is a custom object.
+    cache, strict, progress, engine, device
+        As in `extract`.
     """
     return read_inputs(
         find_inputs(source), rate, spec, cache, strict, progress, engine, device, backbone
@@ -210,7 +236,7 @@ def read_inputs(
     device: str = "auto",
     backbone: Backbone | None = None,
 ) -> tuple[list[Features], list[Failure]]:
-    """As `read_source`, of `inputs` that are resolved already."""
+    """Do the work of `read_source` for resolved `inputs`."""
     failures: list[Failure] = []
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, rate), []
@@ -222,12 +248,12 @@ def read_inputs(
     features, failures = _extract(inputs, network, made, cache, progress, strict, engine)
     if not features:
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
-        raise VideoError(f"none of the {len(inputs)} videos could be used{reasons}.")
+        raise VideoError(f"none of the {len(inputs)} videos can be used{reasons}.")
     return features, failures
 
 
 def _sample_rate(spec: FeatureSpec | None, rate: Rate) -> Rate:
-    """Samples per second of sensor files: those that a procedure was learned from, or the `rate` that is given."""
+    """Return the samples per second of sensor files: those of the procedure, or `rate`."""
     if spec is not None and spec.backbone == SENSORS and spec.clip_fps is not None:
         return spec.clip_fps
     return rate
@@ -241,41 +267,43 @@ def read_like(
     device: str = "auto",
     progress: Hook = silent,
 ) -> Features:
-    """The features of one more `video`, a feature file, an array, or features, made as those that a procedure was
-    learned from: `rate` rows per second of such a `shape`, by a `spec`, None where features were given. `device` and
-    `progress` are those of `extract`."""
+    """Return the features of one more video, computed like those a procedure was learned from.
+
+    `video` is a video, a feature file, an array or features. The rows must have this `rate`
+    (per second) and `shape`. `spec` is None if the procedure was learned from feature files.
+    """
     if isinstance(video, Features):
         features = video
     else:
         path = isinstance(video, str | os.PathLike | Address)
         inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
         if len(inputs) > 1:
-            raise OptionError(f"{len(inputs)} videos were given; give the files one at a time.")
+            raise OptionError(f"{len(inputs)} videos instead of one. Pass one file at a time.")
         [features], _ = read_inputs(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}"
         raise FeatureError(
-            f"{features.name}: {what}. Make them anew: stepcut features VIDEO -o DIR --fps {rate}"
+            f"{features.name}: {what}. Recompute: stepcut features VIDEO -o DIR --fps {rate}"
         )
-    seen, known = list(features.rows.shape[1:]), list(shape)
-    if seen != known:
-        what = (
-            "Make them as those were"
+    seen, expected = list(features.rows.shape[1:]), list(shape)
+    if seen != expected:
+        advice = (
+            "Compute them in the same way"
             if spec is None
-            else f"Give the video itself, or features by {spec.backbone}"
+            else f"Use the video itself, or features of {spec.backbone}"
         )
-        known_from = f"this procedure was learned from {known}"
-        raise FeatureError(f"{features.name}: a row has shape {seen}; {known_from}. {what}.")
+        learned = f"this procedure was learned from {expected}"
+        raise FeatureError(f"{features.name}: a row has shape {seen}; {learned}. {advice}.")
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
         made, learned = (
             ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
             for one in (features.spec, spec)
         )
         warn_once(
-            f"features made with {made} are given to a procedure that was learned with {learned}. What is found may "
-            "be wrong; give the video itself."
+            f"features computed with {made} do not fit a procedure learned with {learned}. "
+            "Results may be wrong; use the video itself."
         )
     return features
 
@@ -288,9 +316,7 @@ def _holds_paths(video: object) -> bool:
 
 def _from_arrays(named: Mapping[str, Any], rate: Rate) -> list[Features]:
     if not named:
-        raise FeatureError(
-            "no video was given: there are no arrays. Give at least two, each (T, d)."
-        )
+        raise FeatureError("no arrays. Pass at least two, each of shape (T, d).")
     per_second = as_rate(rate, "rate")
     checked = {str(name): check_rows(one, f"video {name}") for name, one in named.items()}
     features = [

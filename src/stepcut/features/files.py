@@ -1,6 +1,6 @@
-"""Feature files, one row per time step: those of the store, named by a fingerprint, and those that a user gives.
+"""Feature files, one row per time step: those of the cache and those of a user.
 
-Ours are safetensors, written whole and read by memory map. Whatever is given is checked before anything is learned.
+The cache uses safetensors, written atomically and memory-mapped. A user's files are checked.
 """
 
 import contextlib
@@ -36,10 +36,10 @@ from stepcut.files.cache import local
 from stepcut.rate import Rate, as_rate
 
 VERSION = 1
-"""Raised whenever sampling or backbones change what they give for the same video and settings."""
+"""Incremented whenever sampling or backbones change their result for the same video."""
 
 _HEADER = 16384
-"""Bytes before the first row: the header is written last, when the number of rows is known, padded with blanks."""
+"""Bytes before the first row. The header is written last, when the number of rows is known."""
 _DTYPES = {
     "F16": "<f2",
     "F32": "<f4",
@@ -51,11 +51,11 @@ _DTYPES = {
     "I64": "<i8",
 }
 _BOMB = 100
-"""How much larger than its file an .npz may be; what videos give compresses by a few times."""
+"""Largest ratio of the unpacked size of an .npz to its file size."""
 
 
 def stamp(path: Path | Address) -> str:
-    """What changes whenever the file at `path` does, or another takes its place."""
+    """Return a string that changes whenever the file at `path` changes or is replaced."""
     if isinstance(path, Address):
         return version(path)
     state = path.stat()
@@ -63,29 +63,31 @@ def stamp(path: Path | Address) -> str:
 
 
 def content_hash(
-    path: AnyPath, cache: Path | Address, tell: Callable[[int], None] | None = None
+    path: AnyPath, cache: Path | Address, advance: Callable[[int], None] | None = None
 ) -> str:
-    """The SHA-256 of the video at `path`; remembered in the `cache` by path and `stamp`, so that a second run does not
-    read it. `tell` is called with 0 after every 16 MB that are read."""
+    """Return the SHA-256 of the video at `path`, cached by path and `stamp`.
+
+    `advance` is called with 0 after every 16 MB that are read.
+    """
     file = as_path(path).absolute()
     name = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
     memory = cache / "hashes" / f"{name}.json"
     seen = {"path": str(file), "stamp": stamp(file)}
     with contextlib.suppress(OSError, ValueError):
-        known = read_json(memory)
-        if {key: known.get(key) for key in seen} == seen:
-            return str(known["sha256"])
+        entry = read_json(memory)
+        if {key: entry.get(key) for key in seen} == seen:
+            return str(entry["sha256"])
     with open(local(file), "rb") as opened:
         hashed = hashlib.sha256()
         while block := opened.read(1 << 24):
             hashed.update(block)
-            if tell is not None:
-                tell(0)
+            if advance is not None:
+                advance(0)
     digest = hashed.hexdigest()
-    # A file changed within the last seconds may change again without a new time stamp: do not remember it yet.
+    # A recently changed file may change again within the same time stamp, so do not cache it.
     changed = 0 if isinstance(file, Address) else file.stat().st_ctime_ns
     if time.time_ns() - changed > 2_000_000_000:
-        with contextlib.suppress(OSError):  # a cache that may only be read
+        with contextlib.suppress(OSError):  # a read-only cache
             write_json(memory, {**seen, "sha256": digest})
     return digest
 
@@ -93,15 +95,15 @@ def content_hash(
 def feature_file(
     video_hash: str, fps: Fraction, fingerprint: str, cache: Path | Address
 ) -> Path | Address:
-    """Where in the `cache` the features of a video are: `video_hash`, `fps` and the `fingerprint` name it."""
+    """Return the cache path of features, which depends on content, rate and backbone."""
     key = json.dumps([VERSION, video_hash, str(fps), fingerprint])
     return cache / "features" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
 
 def clear_leftovers(cache: Path | Address) -> None:
-    """Remove from the `cache` the unfinished files of runs that were killed, which nobody has touched for a day."""
+    """Remove unfinished files of killed runs from the `cache` after a day."""
     if isinstance(cache, Address):
-        return  # nothing is written there before it is whole
+        return  # uploads are atomic
     for part in (*cache.glob("*/.*.part"), *cache.glob("fetched/*/.*.part")):
         with contextlib.suppress(OSError):  # another run may remove it at the same time
             if time.time() - part.stat().st_mtime > 86400:
@@ -111,9 +113,10 @@ def clear_leftovers(cache: Path | Address) -> None:
 def write_rows(
     path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[[], Mapping[str, str]]
 ) -> None:
-    """Write rows to the file at `path` as they come, so that a long video never has to fit into memory; whole or not at
-    all. `parts` are rows (n, ...), a few at a time, all of one shape, and kept in half precision; `metadata` gives what
-    the file says of itself, once the last row is written."""
+    """Write rows to the file at `path` as they come, atomically and in half precision.
+
+    `parts` are arrays (n, ...) of equal row shape. `metadata` is called after the last row.
+    """
     count, shape = 0, None
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         file.write(b" " * _HEADER)
@@ -121,17 +124,17 @@ def write_rows(
             shape = rows.shape[1:] if shape is None else shape
             if rows.shape[1:] != shape:
                 raise FeatureError(
-                    f"rows of shape {rows.shape[1:]} after rows of shape {shape}: all must be alike."
+                    f"rows of shape {rows.shape[1:]} after rows of shape {shape}; all must agree."
                 )
             with np.errstate(over="ignore"):
                 half = rows.astype("<f2", copy=False)
             if not np.isfinite(half).all():
                 if not np.isfinite(rows).all():
                     raise FeatureError(
-                        "the backbone gave nan or inf. Check the mean and scale of its input."
+                        "the backbone returned nan or inf. Check the mean and scale of its input."
                     )
-                most = f"values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504)"
-                raise FeatureError(f"the backbone gave {most}. Scale its features down.")
+                most = f"values up to {np.abs(rows).max():g}, above the 65504 of half precision"
+                raise FeatureError(f"the backbone returned {most}. Scale its features down.")
             file.write(np.ascontiguousarray(half).data)
             count += len(rows)
         whole = [count, *(shape or ())]
@@ -139,28 +142,28 @@ def write_rows(
         header = json.dumps({"__metadata__": dict(metadata()), "rows": entry}).encode()
         if len(header) > _HEADER - 8:
             raise FeatureError(
-                f"{len(header):,} bytes of names and paths, at most {_HEADER - 8:,}. Use shorter ones."
+                f"{len(header):,} bytes of names and paths, at most {_HEADER - 8:,}. Shorten them."
             )
         file.seek(0)
         file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
 
 
 def in_parts(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Many `rows`, such as those of a file, a few at a time."""
+    """Yield `rows` a few at a time."""
     return (rows[at : at + 256] for at in range(0, len(rows), 256))
 
 
 def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
-    """Write `rows` and their `metadata` to `path`; a file that holds just that already is left alone."""
+    """Write `rows` and their `metadata` to `path`, unless the file already contains them."""
     with contextlib.suppress(OSError, FeatureError):
-        there, said = read_rows(path)
-        if said == metadata and np.array_equal(there, rows):
+        there, stored = read_rows(path)
+        if stored == metadata and np.array_equal(there, rows):
             return
     write_rows(path, in_parts(rows), lambda: metadata)
 
 
 def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
-    """The rows of the safetensors file at `path`, memory-mapped, not to be changed, and its metadata."""
+    """Return the rows of a safetensors file, memory-mapped and read-only, and its metadata."""
     file = local(path)
     try:
         with open(file, "rb") as opened, safe_open(file, "np"):  # the second checks the header
@@ -170,13 +173,9 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
         entry = next(header[name] for name in ("rows", "features", *header) if name in header)
         dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
     except (SafetensorError, ValueError, LookupError, StopIteration) as error:
-        said = (
-            f"{error}"
-            if isinstance(error, SafetensorError)
-            else "it holds none, or none as F16 or F32"
-        )
+        reason = error if isinstance(error, SafetensorError) else "no rows of a supported type"
         raise FeatureError(
-            f"{file}: no safetensors file of features ({said}). Compute or export it again."
+            f"{file}: not a safetensors file of features ({reason}). Compute or export it again."
         ) from error
     if not shape or 0 in shape:
         return np.empty(shape, dtype), metadata
@@ -184,8 +183,7 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
 
 
 def check_stored(address: Address) -> None:
-    """Raise where the features of the store at an `address` are damaged or cut short, as far as header and size tell:
-    a copy of them all is only made where they are read."""
+    """Refuse damaged features at an `address`, judging by header and size without a download."""
     head = address.fs.cat_file(address.path, start=0, end=_HEADER)
     try:
         end = json.loads(head[8:])["rows"]["data_offsets"][1]
@@ -196,29 +194,46 @@ def check_stored(address: Address) -> None:
     except (ValueError, LookupError, TypeError):
         whole = False
     if not whole:
-        raise FeatureError(f"{address}: not all of a file of features. Compute it again.")
+        raise FeatureError(f"{address}: incomplete feature file. Compute it again.")
 
 
 def load_features(
     paths: Source, rate: Rate | None = None, failures: list[Failure] | None = None
 ) -> list[Features]:
-    """Read given features, one row per time step; all must have the same dimension.
+    """Read features from files, one row per time step.
 
-    paths     `.npy`, `.npz` or `.safetensors` files, or folders of them
-    rate      rows per second, for files that do not say it themselves as those of `stepcut features` do
-    failures  is given what cannot be used, unless that is all; left out, the first raises its error
+    Parameters
+    ----------
+    paths
+        `.npy`, `.npz` or `.safetensors` files, or folders of them.
+    rate
+        Rows per second, for files that do not state it. `stepcut features` writes it.
+    failures
+        Collects unusable files. By default, the first one raises its error.
+
+    Returns
+    -------
+    list of Features
+        All of the same dimension and rate.
+
+    Raises
+    ------
+    FeatureError
+        If a file cannot be used, or if all of them cannot.
+    OptionError
+        If a file does not state its rate and `rate` is None.
     """
     return read_files(Inputs("feature file", find_features(paths)), rate, failures)
 
 
 def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None) -> list[Features]:
-    """The features in feature files or sensor files that are found; `rate` and `failures` as in `load_features`."""
-    given = None if rate is None else as_rate(rate, "rate")
+    """Read the feature files or sensor files in `inputs`; see `load_features`."""
+    default = None if rate is None else as_rate(rate, "rate")
     load = read_sensors if inputs.kind == "sensor file" else _load_one
     loaded: dict[str, Features] = {}
     for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
-            loaded[name] = load(file, name, given)
+            loaded[name] = load(file, name, default)
         except FeatureError as error:
             if failures is None:
                 raise
@@ -231,22 +246,22 @@ def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None
 
 
 def spec_of(file: AnyPath) -> FeatureSpec | None:
-    """How the features of a file were made; None where it does not say."""
+    """Return how the features of a file were computed; None if it does not state it."""
     path = as_path(file)
     return (
         FeatureSpec.from_metadata(_read(local(path))[1]) if path.suffix == ".safetensors" else None
     )
 
 
-def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Features:
+def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Features:
     try:
         copy = local(file)
         rows, metadata = _read(copy)
-    except FeatureError as error:  # which names the copy
+    except FeatureError as error:  # it names the copy
         raise FeatureError(str(error).replace(str(copy), str(file))) from error
     except FileNotFoundError as error:
         raise FeatureError(
-            f"{file}: no such file. Check the address, and that you may read it."
+            f"{file}: no such file. Check the address and your permissions."
         ) from error
     except PermissionError as error:
         raise FeatureError(
@@ -254,11 +269,11 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
         ) from error
     except EOFError as error:
         raise FeatureError(
-            f"{file}: the server ended the connection. Check the address, and try it again."
+            f"{file}: the server closed the connection. Check the address, then try again."
         ) from error
     check_rows(rows, str(file))
     try:
-        rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
+        rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else default
         duration = float(metadata.get("duration", len(rows) / (rate or 1)))
         spec = FeatureSpec.from_metadata(metadata)
         corrupt = int(metadata.get("corrupt", 0))
@@ -276,13 +291,12 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
         ArithmeticError,
         RecursionError,
     ) as error:
-        told = f"{type(error).__name__}: {error}"
         raise FeatureError(
-            f"{file}: what it says of itself makes no sense ({told}). Export it again."
+            f"{file}: invalid metadata ({type(error).__name__}: {error}). Export it again."
         ) from error
     if rate is None:
         raise OptionError(
-            f"{file}: how many rows make a second? It does not say (rate=None). Give rate, such as 1."
+            f"{file}: does not state its rate (rate=None). Set the rows per second, such as rate=1."
         )
     return Features(
         rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec
@@ -291,32 +305,32 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
 
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if not file.is_file() or file.suffix not in FEATURE_SUFFIXES:
-        raise FeatureError(f"{file}: not a feature file; give {', '.join(FEATURE_SUFFIXES)} files.")
+        raise FeatureError(f"{file}: not a feature file. Use {', '.join(FEATURE_SUFFIXES)} files.")
     if is_hole(file.stat()):
-        raise FeatureError(f"{file}: hardly any of its bytes are on the disk. Copy it again.")
+        raise FeatureError(f"{file}: most of its bytes are not on the disk. Copy it again.")
     if file.suffix == ".safetensors":
         return read_rows(file)
     try:
         with warnings.catch_warnings(), open(file, "rb") as opened:
-            warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
-            packed = (
-                opened.read(2) == b"PK"
-            )  # numpy would leave an archive open that turns out to be none
+            warnings.simplefilter("ignore")  # numpy warns of unusual headers before refusing them
+            # numpy would leave open an archive that turns out not to be one.
+            packed = opened.read(2) == b"PK"
             return _read_npz(file) if packed else np.load(file, "r", allow_pickle=False), {}
     except (FeatureError, PermissionError):
         raise
-    except Exception as error:  # whatever a damaged file leads to
-        what = "not readable as an array (empty, damaged, or full of Python objects)"
+    except Exception as error:  # anything can happen in a damaged file
+        what = "not readable as an array (empty, damaged, or contains Python objects)"
         raise FeatureError(f"{file}: {what}. Save it with numpy.save.") from error
 
 
 def _read_npz(file: Path) -> NDArray[Any]:
-    """The only array of an archive, or that named "features" or "rows"; not one far larger than its file."""
+    """Return the only array of an archive, or "features" or "rows"; refuse a zip bomb."""
     with zipfile.ZipFile(file) as archive:
-        told, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
-    if told > _BOMB * size and told > 2**26:
+        total, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
+    if total > _BOMB * size and total > 2**26:
         raise FeatureError(
-            f"{file}: {size:,} bytes would unpack to {told:,}. If it is right, save it with numpy.save."
+            f"{file}: {size:,} bytes would unpack to {total:,}. "
+            "If that is correct, save it with numpy.save."
         )
     with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as arrays:
         names = list(arrays)
@@ -324,5 +338,5 @@ def _read_npz(file: Path) -> NDArray[Any]:
             if name in names and isinstance(rows := arrays[name], np.ndarray):
                 return rows
     raise FeatureError(
-        f"{file}: holds the arrays {', '.join(names)}; one is needed, or one named 'features'."
+        f"{file}: contains the arrays {', '.join(names)}. Name one of them 'features'."
     )

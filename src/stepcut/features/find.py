@@ -1,4 +1,4 @@
-"""Resolve what a user hands over (a folder, files, globs, addresses, arrays) once, and name each video."""
+"""Resolve a user's input (a folder, files, globs, addresses, arrays) and name each video."""
 
 import glob
 import os
@@ -40,13 +40,13 @@ _SENSORS = _Kind("sensor file", SENSOR_SUFFIXES, "they end in .csv or .tsv", Fea
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a user handed over, resolved: files of one kind, or arrays."""
+    """A resolved input: files of one kind, or arrays."""
 
     kind: str
     """"video", "feature file", "sensor file" or "arrays"."""
     files: Places = field(default_factory=list)
     places: list[str] | None = None
-    """The absolute paths of the files and folders that were given; None where it is arrays."""
+    """Absolute paths of the files and folders in the input; None for arrays."""
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -54,53 +54,53 @@ class Inputs:
 
     @cached_property
     def names(self) -> list[str]:
-        """A name for each of the files."""
+        """A unique name for each file."""
         return name_videos(self.files)
 
 
 def find_inputs(source: Any) -> Inputs:
-    """Resolve a `source`: a folder, files, globs or addresses of videos, of feature files, or of sensor files; or arrays
-    as a list or by name.
+    """Resolve a `source`: paths of videos, feature files or sensor files, or arrays.
 
-    In a folder, videos come before feature files, and those before sensor files: label files may lie beside them.
+    Paths are folders, files, globs or addresses; arrays come as a list or by name. In a folder,
+    videos take precedence over feature files, and those over sensor files, which may be labels.
     """
     if isinstance(source, Mapping):
         return Inputs("arrays", arrays={str(name): one for name, one in source.items()})
     items = as_list(source)
-    given = [one for one in items if isinstance(one, str | os.PathLike | Address)]
-    if items and not given:
+    paths = [one for one in items if isinstance(one, str | os.PathLike | Address)]
+    if items and not paths:
         return Inputs("arrays", arrays={str(place): one for place, one in enumerate(items)})
-    if len(given) < len(items):
+    if len(paths) < len(items):
         raise OptionError(
-            f"{len(items) - len(given)} arrays and {len(given)} paths; give all of one kind."
+            f"{len(items) - len(paths)} arrays and {len(paths)} paths. Use one kind of input."
         )
     found = _find(items, _VIDEO, _FEATURES, _SENSORS)
     for item, one in zip(items, found, strict=True):
         if one.kind != found[0].kind:
             raise OptionError(
-                f"{item} holds a {one.kind.name}, and {items[0]} a {found[0].kind.name}; "
-                "give all of one kind."
+                f"{item} contains a {one.kind.name}, but {items[0]} a {found[0].kind.name}. "
+                "Use one kind of input."
             )
     places = [str(one.place.absolute()) for one in found]
     return Inputs(found[0].kind.name, _each_once(found), places)
 
 
 def find_videos(source: Source) -> Places:
-    """The video files in `source`: a folder (searched to the bottom), a file, a glob, or a list of these.
+    """Return the video files in `source`: a folder and its sub-folders, a file, a glob, or a list.
 
-    Folders and globs give the files with a usual suffix, in natural order (2 before 10); a file that is named is taken
-    whatever its suffix. No file comes twice.
+    Folders and globs are filtered by suffix and sorted naturally (2 before 10). A file is taken
+    whatever its suffix. Each file appears once.
     """
     return _each_once(_find(as_list(source), _VIDEO))
 
 
 def find_features(source: Source) -> Places:
-    """The feature files in `source`, found as videos are."""
+    """Return the feature files in `source`, as `find_videos` does for videos."""
     return _each_once(_find(as_list(source), _FEATURES))
 
 
 def as_list(source: Any) -> list[Any]:
-    """What a `source` holds: itself alone where it is a path."""
+    """Return the items of a `source`; a single path is one item."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
     check_kind(
@@ -123,50 +123,47 @@ def _each_once(found: Iterable[_Found]) -> Places:
 
 
 def _find(items: Sequence[AnyPath], *kinds: _Kind) -> list[_Found]:
-    """What each of `items` stands for: files of the first of the `kinds` of which it has some."""
+    """Resolve each of `items` to files of the first of the `kinds` that it contains."""
     if not items:
         raise kinds[0].error(
-            f"no {kinds[0].name} was given: the list is empty. Give a folder, files or a glob; {kinds[0].ends}."
+            f"no {kinds[0].name}: the list is empty. Use a folder, files or a glob; {kinds[0].ends}."
         )
     return [_find_one(item, kinds) for item in items]
 
 
-def _find_one(given: AnyPath, kinds: Sequence[_Kind]) -> _Found:
-    path, kind = as_path(given), kinds[0]
+def _find_one(item: AnyPath, kinds: Sequence[_Kind]) -> _Found:
+    path, kind = as_path(item), kinds[0]
     path = path if isinstance(path, Address) else path.expanduser()
     try:
-        # A link to nothing is told where it is opened, as one video that cannot be used.
-        pattern, folder, there = (
-            _is_pattern(path),
-            path.is_dir(),
-            path.exists() or path.is_symlink(),
-        )
+        # A broken link is reported when it is opened, as one unusable video.
+        pattern, folder = _is_pattern(path), path.is_dir()
+        there = path.exists() or path.is_symlink()
     except PermissionError as error:
         raise kind.error(
-            f"{given}: cannot be read ({error.strerror}). Check the permissions of its folder."
+            f"{item}: cannot be read ({error.strerror}). Check the permissions of its folder."
         ) from error
     files = all_files(path, pattern) if pattern or folder else [path] if there else []
     for each in kinds:
         if fit := _of(files, each):
             return _Found(each, path, fit)
-    if there and not folder:  # a file that is named is taken whatever its suffix
+    if there and not folder:  # a file is taken whatever its suffix
         return _Found(kind, path, files)
     if not pattern and not folder:
         here = (
-            "check the address, and that you may read it"
+            "check the address and your permissions"
             if isinstance(path, Address)
-            else f"read from {Path.cwd()}"
+            else f"relative to {Path.cwd()}"
         )
-        raise kind.error(f"{given}: no such file or folder ({here}). Check the path.")
+        raise kind.error(f"{item}: no such file or folder ({here}). Check the path.")
     suffixes = Counter(
         file.suffix.lower() or "no suffix" for file in files if not file.name.startswith(".")
     )
     seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
     shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
     nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
-    held = f"only {seen}" if seen else nothing
+    content = f"only {seen}" if seen else nothing
     raise kind.error(
-        f"{given}: no {kind.name} in this folder ({held}). Check the path; {kind.ends}."
+        f"{item}: no {kind.name} in this folder ({content}). Check the path; {kind.ends}."
     )
 
 
@@ -175,8 +172,11 @@ def _is_pattern(path: Path | Address) -> bool:
 
 
 def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
-    """All files below a folder, or those that match a glob; hidden folders are passed over, as are
-    procedures unless `procedures` is true. At an address nothing is."""
+    """Return all files below a folder, or those that match a glob.
+
+    Hidden folders are skipped, as are procedures unless `procedures` is true; at an address
+    nothing is skipped.
+    """
     if isinstance(path, Address):
         return list(files_below(path, pattern))
     if pattern:
@@ -186,13 +186,13 @@ def all_files(path: Path | Address, pattern: bool = False, procedures: bool = Fa
             if not os.path.isdir(match)
         ]
 
-    def pass_over(error: OSError) -> None:
+    def warn(error: OSError) -> None:
         warn_once(
-            f"{error.filename}: this folder cannot be read ({error.strerror}); what lies in it is left out."
+            f"{error.filename}: this folder cannot be read ({error.strerror}) and is skipped."
         )
 
     found: Places = []
-    for parent, folders, files in os.walk(path, onerror=pass_over):
+    for parent, folders, files in os.walk(path, onerror=warn):
         # The tensors of a procedure are not features.
         if not procedures and {"config.json", "steps.json"} <= set(files):
             folders.clear()
@@ -203,7 +203,7 @@ def all_files(path: Path | Address, pattern: bool = False, procedures: bool = Fa
 
 
 def _of(files: Places, kind: _Kind) -> Places:
-    """Those of a kind in natural order, without such as the "._film.mp4" that macOS leaves beside every film."""
+    """Return the files of a kind in natural order, without the "._x.mp4" files of macOS."""
     fit = [
         file
         for file in files
@@ -213,7 +213,7 @@ def _of(files: Places, kind: _Kind) -> Places:
 
 
 def natural(path: AnyPath) -> list[tuple[int, int, str]]:
-    """A sort key for a `path` or a name, by which v2 comes before v10.
+    """Return a sort key that puts v2 before v10.
 
     >>> sorted([Path("v10"), Path("v2")], key=natural)[0].name
     'v2'
@@ -223,9 +223,9 @@ def natural(path: AnyPath) -> list[tuple[int, int, str]]:
 
 
 def name_videos(paths: Sequence[AnyPath]) -> list[str]:
-    """A name for each of `paths`: its stem; where stems collide, its path from the common folder, or with suffix.
+    """Return a unique, printable name for each path.
 
-    All names differ, and hold only characters that can be seen.
+    The name is the stem; where stems collide, the path from the common folder, or with suffix.
 
     >>> name_videos(["a/x.mp4", "b/x.mp4", "b/y.mp4"])
     ['a/x', 'b/x', 'y']
@@ -234,9 +234,8 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     files = [Path(file.path) if isinstance(file, Address) else file for file in found]
     absolute = [file.absolute() for file in files]
     levels = zip(*(file.parent.parts for file in absolute), strict=False)
-    shared = len(
-        list(takewhile(lambda level: len(set(level)) == 1, levels))
-    )  # none on two drives of Windows
+    # Windows drives may have no common folder.
+    shared = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
     relative = [Path(*file.parts[shared:]) for file in absolute]
     choices = [
         [file.stem for file in files],
@@ -248,7 +247,7 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
 
 
 def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
-    """For each place the first of its `choices` that no other place has taken; the last one with a number if need be.
+    """Return for each place the first of its `choices` that is unique, numbered if necessary.
 
     >>> unique_names([["a", "a", "b"], ["x/a", "y/a", "x/b"]])
     ['x/a', 'y/a', 'b']

@@ -1,6 +1,6 @@
-"""Videos as pieces of work for any process: looked at, computed whole or in parts, the parts joined.
+"""Videos as jobs for any process: probed, computed whole or in parts, and joined.
 
-Long videos are split at key frames for several workers; joined, the parts are the very rows of one pass.
+Long videos are split at key frames among workers. The joined parts equal the rows of one pass.
 """
 
 import pickle
@@ -38,35 +38,32 @@ from stepcut.progress import Hook, Stage
 from stepcut.rate import Rate, as_rate
 
 _MOST_WORKERS = 16
-"""Videos decoded side by side at most: each holds its decoder's frames in memory."""
+"""Most videos decoded in parallel, since each decoder keeps frames in memory."""
 
 
 def pack(backbone: Backbone) -> partial[Backbone]:
-    """What opens a `backbone` in a worker, once however many parts that computes."""
+    """Return a function that opens `backbone` in a worker, once per worker."""
     try:
         return partial(unpack, backbone.fingerprint, pickle.dumps(backbone))
-    except Exception as error:  # one of somebody's own may hold anything
+    except Exception as error:  # a custom backbone may contain anything
         what = f"backbone {backbone.name} cannot be sent to workers ({error})"
         raise OptionError(
-            f"{what}. Give its class a __reduce__, or leave out engine and workers."
+            f"{what}. Add a __reduce__ to its class, or run without engine and workers."
         ) from error
 
 
 @cache
 def unpack(fingerprint: str, packed: bytes) -> Backbone:
-    """The backbone that was `packed`; one of another `fingerprint`, so with other features, is refused."""
+    """Open a packed backbone; refuse one with another `fingerprint`, thus other features."""
     try:
         backbone: Backbone = pickle.loads(packed)  # from our own driver, never from a file
-    except (
-        AttributeError,
-        ImportError,
-    ) as error:  # its class is in a notebook, or its module is not on this machine
-        what = f"a worker does not find the class of the backbone ({error})"
-        raise FeatureError(f"{what}. Put it into a module that can be imported there.") from error
+    except (AttributeError, ImportError) as error:  # defined in a notebook, or not installed here
+        what = f"a worker cannot import the class of the backbone ({error})"
+        raise FeatureError(f"{what}. Move it to a module that all workers can import.") from error
     if backbone.fingerprint != fingerprint:
         what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {fingerprint!r}"
         raise FeatureError(
-            f"{what}. Install the same packages on all machines, or name the device: --device cpu."
+            f"{what}. Install the same packages on all machines, or set the device: --device cpu."
         )
     return backbone
 
@@ -80,19 +77,19 @@ class Extraction:
     target: Path | Address
     fps: Fraction
     expected: int | None
-    """How many rows to expect; None: the features are stored already."""
+    """Expected number of rows; None if the features are already stored."""
     stamp: str = ""
-    """The `stamp` of the file when it was looked at."""
+    """The `stamp` of the file when it was probed."""
     fast: bool = False
     cuts: tuple[Fraction, ...] = ()
-    """Times, the first of them 0, at which it is split for several workers."""
+    """Times, starting with 0, at which it is split among workers."""
     start: Fraction = Fraction(0)
     end: Fraction | None = None
 
     def parts(self) -> list[Self]:
-        """Its parts: itself alone where it stays whole."""
+        """Return its parts, or itself if it is not split."""
         ends: list[Fraction | None] = [*self.cuts[1:], None]
-        # Hidden and ending in .part: what is left of a killed run for a day is swept away.
+        # Hidden names with .part: leftovers of a killed run are removed after a day.
         names = [
             f".{self.target.name}.{number:04d}-of-{len(ends):04d}.part"
             for number in range(len(ends))
@@ -119,30 +116,29 @@ def look(
     batch: int,
     piece: float | None = None,
     fast: bool = False,
-    tell: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> Extraction:
-    """Find out whether the features of a `video`, its name and place, are stored in the `cache`; if not, look at it.
+    """Probe a `video` (name, path) unless its features are in the `cache`.
 
-    The `fingerprint` is that of the backbone, which computes a `batch` of rows at a time, `fps` a second; `fast` is that
-    of `FeatureSpec`. A video of twice `piece` seconds or more is to be split, at times that depend on
-    nothing else, so that a run that was killed finds its parts again. `tell` is called with 0 after every 16 MB that
-    are read, so that who watches sees progress.
+    `fingerprint` is that of the backbone, which computes a `batch` of rows at a time. A video of
+    at least twice `piece` seconds is split. The times depend on nothing else, so a restarted run
+    finds its parts again. `advance` is called with 0 after every 16 MB that are read.
     """
     name, path = video
     if not isinstance(path, Address):
-        check_file(path)  # before its content is read: a pipe has no end
+        check_file(path)  # before its content is read, since a pipe has no end
     with blame(path):
         seen = stamp(path)
         made = f"{fingerprint} skip" if fast else fingerprint
-        target = feature_file(content_hash(path, cache, tell), fps, made, cache)
+        target = feature_file(content_hash(path, cache, advance), fps, made, cache)
     if target.exists() and not _discarded(target):
         return Extraction(name, path, target, fps, None)
     cuts: list[Fraction] = []
     with named(path) as file:
-        duration = probe(file, tell).duration
+        duration = probe(file, advance).duration
         if piece is not None and duration >= 2 * piece:
-            keys = key_times(file, tell)
-            # A jump in time is a splice, which only one pass sees as such.
+            keys = key_times(file, advance)
+            # A jump in time is a splice, which only a single pass can detect.
             if all(after - before < JUMP for before, after in pairwise(keys)):
                 cuts = split_times(
                     keys, fps, batch, min(int(duration // piece), len(keys)), duration
@@ -153,14 +149,14 @@ def look(
 
 
 def _discarded(stored: Path | Address) -> bool:
-    """Whether features of the store were damaged, and are removed; at an address not all of them are looked at."""
+    """Remove damaged stored features and return whether they were; at addresses, check little."""
     try:
         if isinstance(stored, Address):
             check_stored(stored)
         else:
             read_rows(stored)
     except FeatureError:
-        with suppress(OSError):  # a cache that may only be read
+        with suppress(OSError):  # a read-only cache
             stored.unlink(missing_ok=True)
         return True
     return False
@@ -169,19 +165,17 @@ def _discarded(stored: Path | Address) -> bool:
 def split_times(
     key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float
 ) -> list[Fraction]:
-    """Where to split a video of `duration` seconds in about `parts` parts: at whole batches, soon after key frames.
+    """Return times that split a video in about `parts` parts, each at a whole batch.
 
-    The times include 0; a part ends where the next begins. `key_times`: when its key frames are shown; `fps`: rows per
-    second; `batch`: rows that are computed at a time.
+    The times include 0 and follow key frames closely. `key_times` are the times of the key frames.
     """
     rate = as_rate(fps)
     times = {Fraction(0)}
     for part in range(1, parts):
         wanted = Fraction(duration) * part / parts
         if before := bisect_right(key_times, wanted):
-            batches = -(
-                (-key_times[before - 1] * rate) // batch
-            )  # the first whole one at or after the key frame
+            # The first whole batch at or after the key frame.
+            batches = -((-key_times[before - 1] * rate) // batch)
             times.add(batches * batch / rate)
     return sorted(time for time in times if time < duration)
 
@@ -190,13 +184,13 @@ def compute_job(
     job: Extraction,
     backbone: Backbone | partial[Backbone],
     threads: int = 0,
-    tell: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> int:
-    """Compute and store what a `job`, a video or a part of one, asks for, unless it is there; gives the number of rows.
+    """Compute and store the features of a `job` unless they exist; return the number of rows.
 
-    The parts of one that is split are joined. A video that is damaged anywhere is computed in one pass: what a decoder
-    makes of damage depends on where it began. The `backbone` is one, or what opens it; `threads` decode, 0 is all
-    cores; `tell` hears of every batch, and what it raises stops the work.
+    The parts of a split job are joined. A damaged video is computed in one pass, because the
+    decoder's output after damage depends on where it started. `threads` decode (0: all cores).
+    `advance` gets the size of every batch; an exception in it stops the work.
     """
     if not job.target.exists() and not (job.cuts and _join(job, backbone)):
         opened = backbone() if isinstance(backbone, partial) else backbone
@@ -206,7 +200,7 @@ def compute_job(
                 opened,
                 job.fps,
                 job.target,
-                tell,
+                advance,
                 threads,
                 job.start,
                 job.end,
@@ -219,7 +213,7 @@ def compute_job(
 
 
 def _check_unchanged(job: Extraction) -> None:
-    """Raise where the file of a `job` is not the one that was looked at: its features would be stored as those of it."""
+    """Refuse a file that changed since it was probed, since features are stored by content."""
     with blame(job.path):
         if stamp(job.path) != job.stamp:
             raise VideoError(
@@ -228,21 +222,21 @@ def _check_unchanged(job: Extraction) -> None:
 
 
 def _join(job: Extraction, backbone: Backbone | partial[Backbone]) -> bool:
-    """Join undamaged parts that have all their rows to the file that one pass writes; false where they have not."""
-    said: dict[str, str] = {}
+    """Join the parts if they are undamaged and complete; return whether they are."""
+    metadata: dict[str, str] = {}
     found = []
     try:
         for part in job.parts():
             compute_job(part, backbone)
-            rows, said = read_rows(part.target)
-            if int(said["corrupt"]) or (
+            rows, metadata = read_rows(part.target)
+            if int(metadata["corrupt"]) or (
                 part.end is not None and len(rows) != (part.end - part.start) * part.fps
             ):
                 return False
             found.append(rows)
     except VideoError:
         return False
-    write_rows(job.target, (few for rows in found for few in in_parts(rows)), lambda: said)
+    write_rows(job.target, (few for rows in found for few in in_parts(rows)), lambda: metadata)
     return True
 
 
@@ -253,11 +247,10 @@ def compute_jobs(
     strict: bool,
     engine: Engine | None,
 ) -> dict[int, VideoError]:
-    """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
+    """Compute and store the missing features, several videos in parallel; return the errors.
 
-    Videos with the same content are computed once; parts that an earlier run has finished are not computed again.
-
-    `jobs` are the videos by number; `backbone`, `progress`, `strict` and `engine` are those of `extract`.
+    Videos with the same content are computed once, and finished parts of an earlier run are kept.
+    `jobs` maps numbers to videos; `progress`, `strict` and `engine` are as in `extract`.
     """
     if not jobs:
         return {}
@@ -265,16 +258,14 @@ def compute_jobs(
     for number, job in jobs.items():
         first.setdefault(job.target, number)
     work = [(number, part) for number in first.values() for part in jobs[number].parts()]
-    if (
-        engine is not None
-    ):  # the longest first: begun last, it would be waited for by all workers but one
+    if engine is not None:  # longest first, so that no worker starts a long one at the end
         work.sort(key=lambda one: one[1].expected or 0, reverse=True)
     parts = [part for _, part in work]
     failed: dict[int, VideoError] = {}
     seen = [0] * len(parts)
 
     def judge(number: int, answer: object) -> None:
-        """Note the error of a video; raise what is not a video's fault."""
+        """Note the error of a video; raise any other error."""
         if isinstance(answer, Exception):
             error = video_error(answer, jobs[number].path)
             if strict:
@@ -283,30 +274,31 @@ def compute_jobs(
 
     with Stage(progress, "features", sum(part.expected or 0 for part in parts), "frames") as stage:
 
-        def told(place: int, rows: int) -> None:
+        def advance(place: int, rows: int) -> None:
             seen[place] += rows
             stage.advance(rows, item=parts[place].name)
 
         def done(place: int, answer: int | Exception) -> None:
             if isinstance(answer, int):
-                told(place, answer - seen[place])
+                advance(place, answer - seen[place])
             elif not jobs[work[place][0]].cuts or not isinstance(answer, VideoError):
-                judge(
-                    work[place][0], answer
-                )  # what goes wrong with one part of several is seen again in one pass
+                # An error in one of several parts occurs again in the single pass.
+                judge(work[place][0], answer)
             stage.total = (stage.total or 0) + seen[place] - (parts[place].expected or 0)
 
         if engine is None:
             workers = min(len(parts), max(2, count_cores()), _MOST_WORKERS)
             lock = threading.Lock()
 
-            def held(use: Callable[..., Any], *given: Any) -> Any:
+            def held(use: Callable[..., Any], *args: Any) -> Any:
                 with lock:
-                    return use(backbone, *given)
+                    return use(backbone, *args)
 
             threads = max(1, count_cores() // workers)
             compute = partial(compute_job, backbone=HeldBackbone(held), threads=threads)
-            map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
+            map_threads(
+                lambda part, tick: compute(part, advance=tick), parts, done, advance, workers
+            )
         else:
             compute = partial(compute_job, backbone=pack(backbone))
             engine.map(compute, parts, done)
@@ -327,7 +319,7 @@ def compute_jobs(
 
 @contextmanager
 def named(path: Path | Address) -> Iterator[Path]:
-    """A file of this machine with the video at `path`; errors inside name `path`, not the copy."""
+    """Yield a local file of the video at `path`; errors name `path` instead of the copy."""
     with blame(path):
         file = local(path)
     try:
@@ -337,12 +329,12 @@ def named(path: Path | Address) -> Iterator[Path]:
 
 
 def video_error(error: Exception, path: Path | Address) -> VideoError:
-    """What the video at `path` is to blame for, as its `error`; anything else is raised."""
+    """Return `error` if the video at `path` caused it; raise any other error."""
     if isinstance(error, VideoError):
         return error
     if isinstance(error, WorkerDied):
         return mendable(
             path,
-            f"{error}. It crashes its decoder, or needs more memory than there is. Leave it out",
+            f"{error}. It crashes the decoder, or needs too much memory. Exclude it",
         )
     raise error

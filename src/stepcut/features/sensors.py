@@ -1,4 +1,4 @@
-"""Sensor files: columns of numbers over time, a CSV file per recording, become rows of means and spreads."""
+"""Sensor files: a CSV file per recording becomes rows of means and standard deviations."""
 
 import csv
 import math
@@ -17,31 +17,32 @@ from stepcut.files.cache import local
 
 ROWS_PER_SECOND = Fraction(2)
 LONGEST_GAP = 1.0
-"""Seconds without a value that are filled by interpolation; a longer gap is refused."""
+"""Seconds without a value that are interpolated; a longer gap is refused."""
 FLOOR = 1e-3
-"""Added to a spread before its logarithm is taken, so that a sensor that stands still has one."""
+"""Added to a standard deviation before its logarithm is taken, for sensors that do not change."""
 TIME_COLUMNS = {
-    "time": 1.0, "t": 1.0, "timestamp": 1.0, "seconds": 1.0, "sec": 1.0, "s": 1.0, "time_s": 1.0, "time (s)": 1.0,
-    "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3, "timestamp_ms": 1e-3, "time (ms)": 1e-3, "unixtime": 1e-3,
+    "time": 1.0, "t": 1.0, "timestamp": 1.0, "seconds": 1.0, "sec": 1.0, "s": 1.0, "time_s": 1.0,
+    "time (s)": 1.0, "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3, "timestamp_ms": 1e-3,
+    "time (ms)": 1e-3, "unixtime": 1e-3,
 }  # fmt: skip
-"""Names of a column that holds times, and how many seconds its unit is."""
+"""Names of time columns, and their units in seconds."""
 
 Array = NDArray[np.float64]
 
 
 def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Features:
-    """Read a CSV `file` of numbers, a column per sensor and a line per sample, as two rows a second.
+    """Read a CSV `file`, a column per sensor and a line per sample, as two rows per second.
 
-    A row holds the mean of each column over its half second, then the logarithm of each standard deviation. The first
-    line may name the columns; one called time, t, timestamp or ms says when the samples were taken, else there are
-    `rate` a second. Gaps of up to a second are filled by interpolation.
+    A row contains the mean of each column over half a second, then the logarithm of each standard
+    deviation. The first line may name the columns. Without a time column (time, t, timestamp,
+    ms ...) there are `rate` samples per second. Gaps of up to a second are interpolated.
     """
     header, values, lines = _read_numbers(file)
     times = next((at for at, title in enumerate(header) if title in TIME_COLUMNS), None)
     if times is None:
         if rate is None:
             raise OptionError(
-                f"{file}: how many samples make a second? It has no time column. Give --rate, such as 50."
+                f"{file}: no time column and no sample rate. Add --rate, for example --rate 50."
             )
         seconds = np.arange(len(values)) / float(rate)
     else:
@@ -51,11 +52,11 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
         step = float(np.median(np.diff(seconds)))
         rate = Fraction(1 / step).limit_denominator(1000)
     if not values.shape[1]:
-        raise FeatureError(f"{file}: it has a time column and no sensor beside it.")
+        raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
     if rate < 2 * ROWS_PER_SECOND:
         raise FeatureError(
-            f"{file}: {float(rate):.3g} samples a second; at least {2 * ROWS_PER_SECOND} are needed. Check --rate, or "
-            "the unit of the time column (seconds, or milliseconds in a column called ms)."
+            f"{file}: {float(rate):.3g} samples per second, at least {2 * ROWS_PER_SECOND} are "
+            "needed. Check --rate, or the unit of the time column (seconds; ms for milliseconds)."
         )
     duration = float(seconds[-1] + 1 / rate)
     grid = np.arange(max(1, round(duration * rate))) / float(rate)
@@ -72,7 +73,7 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
 
 
 def window(samples: Array, rate: Fraction) -> NDArray[np.float32]:
-    """Regular `samples` (n, d), `rate` a second, as rows (T, 2 d): the mean and the log spread of every half second.
+    """Convert regular `samples` (n, d) to rows (T, 2 d): mean and log deviation per half second.
 
     >>> window(np.array([[1.0], [3.0], [5.0], [5.0]]), Fraction(4)).round(2).tolist()
     [[2.0, 0.0], [5.0, -6.909999847412109]]
@@ -89,7 +90,7 @@ def window(samples: Array, rate: Fraction) -> NDArray[np.float32]:
 
 
 def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
-    """The names of the columns, their values (NaN where there is none), and the line of each sample in the file."""
+    """Return the column names, the values (NaN if missing) and the line number of each sample."""
     try:
         with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
             sample = opened.read(4096)
@@ -98,12 +99,12 @@ def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
             table = [
                 (number, [cell.strip() for cell in line])
                 for number, line in enumerate(csv.reader(opened, delimiter=most), start=1)
-                if line  # a line of delimiters alone is a sample that is missing
+                if line  # a line of delimiters alone is a missing sample
             ]
     except (OSError, csv.Error) as error:
         raise FeatureError(f"{file}: cannot be read as a CSV file ({error}).") from error
     if not table:
-        raise FeatureError(f"{file}: the file is empty. Give one line of numbers per sample.")
+        raise FeatureError(f"{file}: the file is empty. Write one line of numbers per sample.")
     first = table[0][1]
     named = any(_number(cell) is None for cell in first)
     header = (
@@ -111,26 +112,26 @@ def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
     )
     samples = table[1:] if named else table
     if len(samples) < 2:
-        raise FeatureError(f"{file}: it holds {len(samples)} samples; at least two are needed.")
+        raise FeatureError(f"{file}: has {len(samples)} samples; at least two are needed.")
     values = np.empty((len(samples), len(header)))
     for place, (line, cells) in enumerate(samples):
         if len(cells) != len(header):
             raise FeatureError(
-                f"{file}: line {line} has {len(cells)} columns, and the first line {len(header)}."
+                f"{file}: line {line} has {len(cells)} columns, but the first has {len(header)}."
             )
         for column, cell in enumerate(cells):
             number = _number(cell)
             if number is None:
                 raise FeatureError(
-                    f"{file}: line {line}, column {header[column]!r} holds {cell!r}, not a number. Remove columns of "
-                    "text; label files are given with --labels."
+                    f"{file}: line {line}, column {header[column]!r} contains {cell!r}, "
+                    "not a number. Remove columns of text; use --labels for label files."
                 )
             values[place, column] = number
     return header, values, [line for line, _ in samples]
 
 
 def _number(cell: str) -> float | None:
-    """The number in a cell, NaN where it is empty; None where it is text."""
+    """Return the number in a cell, NaN if it is empty, None if it is text."""
     if cell.casefold() in ("", "nan", "na", "null", "none"):
         return math.nan
     try:
@@ -141,7 +142,7 @@ def _number(cell: str) -> float | None:
 
 
 def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
-    """The times of samples in seconds after the first, which must be there and grow."""
+    """Return the times of samples in seconds after the first; they must be complete and grow."""
     if not np.isfinite(times).all():
         line = lines[int(np.flatnonzero(~np.isfinite(times))[0])]
         raise FeatureError(f"{file}: line {line} has no time in column {title!r}.")
@@ -149,7 +150,8 @@ def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
     back = np.flatnonzero(np.diff(seconds) <= 0)
     if len(back):
         raise FeatureError(
-            f"{file}: in line {lines[int(back[0]) + 1]} the time does not grow. Sort the samples by time."
+            f"{file}: line {lines[int(back[0]) + 1]} is not later than the line before. "
+            "Sort the samples by time."
         )
     return seconds
 
@@ -157,16 +159,17 @@ def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
 def _filled(
     file: Any, seconds: Array, column: Array, title: str, lines: list[int]
 ) -> tuple[Array, Array]:
-    """The times and values of the samples of a column that are there, none further apart than may be filled."""
+    """Return times and values of the samples of a column that exist; refuse long gaps."""
     there = np.flatnonzero(np.isfinite(column))
     if not len(there):
-        raise FeatureError(f"{file}: column {title!r} holds no number. Remove the column.")
+        raise FeatureError(f"{file}: column {title!r} has no numbers. Remove the column.")
     ends = np.concatenate([[0], there, [len(column) - 1]])
     gaps = np.diff(seconds[ends])
     longest = int(gaps.argmax())
     if gaps[longest] > LONGEST_GAP:
         raise FeatureError(
-            f"{file}: column {title!r} has no value for {gaps[longest]:.1f} s after line {lines[int(ends[longest])]}; "
-            f"gaps of up to {LONGEST_GAP:g} s are filled. Remove the column, or cut the recording there."
+            f"{file}: column {title!r} has no value for {gaps[longest]:.1f} s after line "
+            f"{lines[int(ends[longest])]}; only gaps of up to {LONGEST_GAP:g} s are interpolated. "
+            "Remove the column, or split the recording there."
         )
     return seconds[there], column[there]

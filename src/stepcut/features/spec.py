@@ -1,4 +1,4 @@
-"""FeatureSpec: how features were made. It travels with features and procedures, and nothing else carries this."""
+"""FeatureSpec: how features are computed. It travels with features and procedures."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,56 +12,64 @@ from stepcut.files.addresses import as_path, is_address, path_text
 from stepcut.rate import as_rate
 
 VECTORS = "vectors"
-"""What a procedure says in place of a backbone when it was learned from given features."""
+"""Stored instead of a backbone if a procedure was learned from feature files."""
 SENSORS = "sensors"
-"""What stands in place of a backbone where rows were made of sensor files; `clip_fps` are then samples per second."""
+"""Stored instead of a backbone for sensor files; `clip_fps` is then the sample rate."""
 MODEL_FILES = (".onnx", ".xml", ".tflite")
-"""Suffixes of networks in files: ONNX, OpenVINO, TensorFlow Lite."""
+"""Suffixes of model files: ONNX, OpenVINO, TensorFlow Lite."""
 FETCH = "fetch"
-"""The word for `weights` that allows a download, for backbones that come from a hub."""
+"""Value of `weights` that allows a download, for backbones from a hub."""
 
-LOOKED = "A procedure finds it where it was, else beside its own folder, else in the folder you are in: put it there."
+LOOKED = (
+    "A procedure looks for it at its old path, beside its own folder and in the current folder: "
+    "put it there."
+)
 
 Three = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """Which network makes how many rows per second, and how frames are handed to it. Never the device.
+    """How features are computed: the network, the rate and the preprocessing, but not the device.
 
-    What is None is read from the network's file, or is the network's own default.
+    A field that is None is read from the model file, or is the default of the network.
+
+    Examples
+    --------
+    >>> FeatureSpec(fps=4).fps
+    Fraction(4, 1)
     """
 
     backbone: str = "efficientnet-lite0"
-    """A name, a model file (.onnx, .xml, .tflite), `timm:`, `hf:` or `open_clip:` NAME, or `package.module:Class`."""
+    """A name, a model file, `timm:`, `hf:` or `open_clip:` NAME, or `package.module:Class`."""
     fps: Fraction = Fraction(2)
     """Rows per second."""
     weights: str | None = None
-    """A file of weights; "fetch", or a word of `weights.FETCHABLE`, allows a download."""
+    """A weights file; "fetch", or a name in `weights.FETCHABLE`, allows a download."""
     layer: str | None = None
-    """The block of resnet50 whose maps are kept."""
+    """Block of resnet50 whose maps are used."""
     family: str | None = None
-    """Which kind of ResNet-50 the weights are for: "v1.5" or "v1"."""
+    """Kind of ResNet-50 of the weights: "v1.5" or "v1"."""
     size: int | None = None
-    """Side of the square frames that the network takes."""
+    """Side of the square input frames in pixels."""
     mean: Three | None = None
-    """Subtracted from frames of 0 to 1, red, green and blue in the order that the network wants."""
+    """Subtracted from frames in 0..1, per channel in the order of `colour`."""
     scale: Three | None = None
-    """What they are then divided by; the standard deviations, on most model cards."""
+    """Divisor after that; on most model cards, the standard deviation."""
     colour: str | None = None
-    """The order of the colours that the network wants: "rgb" or "bgr"."""
+    """Order of the colour channels: "rgb" or "bgr"."""
     output: str | None = None
-    """The name of the output that is kept."""
+    """Name of the output to use."""
     clip_frames: int | None = None
-    """Frames of a clip, for networks that make a row of several frames."""
+    """Frames per clip, for networks that compute a row from several frames."""
     clip_fps: Fraction | None = None
-    """Frames per second inside a clip, a multiple of `fps` (the nearest one is taken)."""
+    """Frames per second inside a clip, rounded to a multiple of `fps`."""
     fast: bool = False
-    """Decode less: a row may show a frame up to two rows older, and pictures are rougher."""
+    """Decode less: a row may show a frame up to two rows older, in lower quality."""
     digest: str | None = field(default=None, compare=False, repr=False)
-    """How the SHA-256 of the model file, or of the weights, begins: known once the file was opened."""
+    """Start of the SHA-256 of the model or weights file, set once it was opened."""
     trusted: bool = field(default=True, compare=False, repr=False)
-    """Whether code that `backbone` names may be imported: not where the spec comes from a file of somebody else."""
+    """Whether custom code in `backbone` may be imported; false for a spec read from a file."""
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -81,10 +89,10 @@ class FeatureSpec:
                 and value is not None
                 and not isinstance(value, str)
             ):
-                raise OptionError(f"{each.name}={value!r} is not a word.")
+                raise OptionError(f"{each.name}={value!r} is not a string.")
         if self.scale is not None and 0 in self.scale:
             raise OptionError(
-                f"scale={self.scale} holds 0, and frames are divided by it. For frames of 0 to 1 give 1."
+                f"scale={self.scale} contains 0, but is a divisor. Use 1 for frames in 0..1."
             )
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
@@ -103,7 +111,7 @@ class FeatureSpec:
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
 
     def unlike(self, other: Self) -> list[str]:
-        """The settings in which `other` differs; files whose digests are known may lie anywhere."""
+        """Return the fields in which `other` differs; files with equal digests may be anywhere."""
         files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
         rest = [
             each.name
@@ -113,48 +121,50 @@ class FeatureSpec:
         return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
     def opened(self, digest: str) -> Self:
-        """The spec with the `digest` of the file that was opened; one that it knew must be the same."""
+        """Return the spec with the `digest` of the opened file; refuse another file than before."""
         if self.digest not in (None, digest):
-            what = f"it is another file than the one learned with (SHA-256 {digest}, not {self.digest})"
+            what = f"the file differs from the original (SHA-256 {digest}, not {self.digest})"
             raise OptionError(
                 f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}"
             )
         return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
-        """What config.json holds under `backbone`; settings that are None are left out."""
-        said = {
+        """Return the JSON form in config.json; fields that are None are omitted."""
+        values = {
             each.name: getattr(self, each.name) for each in fields(self) if each.name != "trusted"
         }
-        said = {
+        values = {
             name: str(value)
             if isinstance(value, Fraction)
             else list(value)
             if isinstance(value, tuple)
             else value
-            for name, value in said.items()
+            for name, value in values.items()
             if value not in (None, False)
         }
-        return {"name": said.pop("backbone"), **said}
+        return {"name": values.pop("backbone"), **values}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> Self | None:
-        """The spec that `to_json` `said`, or that of an earlier version; None for given features.
-        `trust`: whether code that it names may be imported."""
-        if said["name"] == VECTORS:
+    def from_json(cls, record: Mapping[str, Any], trust: bool = False) -> Self | None:
+        """Read the result of `to_json`, also of an earlier version; None for feature files.
+
+        `trust` allows to import custom code.
+        """
+        if record["name"] == VECTORS:
             return None
         names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
-        given = {name: said[name] for name in names if name in said}
-        if said.get("times") == "fast":  # 0.2.0
-            given["fast"] = True
-        return cls(said["name"], **given, trusted=trust)
+        values = {name: record[name] for name in names if name in record}
+        if record.get("times") == "fast":  # 0.2.0
+            values["fast"] = True
+        return cls(record["name"], **values, trusted=trust)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
-        """The spec that the `metadata` of a feature file says; None where it says nothing of its backbone."""
+        """Read the spec from the `metadata` of a feature file; None if it has none."""
         if "spec" in metadata:
             return cls.from_json(json.loads(metadata["spec"]))
-        # stepcut 0.1.0 wrote the fingerprint of the backbone, which begins with its name.
+        # stepcut 0.1.0 wrote the fingerprint of the backbone, which starts with its name.
         if metadata.get("backbone", "").startswith("efficientnet-lite0 ") and "rate" in metadata:
             return cls("efficientnet-lite0", as_rate(metadata["rate"]))
         return None
@@ -164,56 +174,56 @@ DEFAULT = FeatureSpec()
 
 
 def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
-    """The spec of the features that a `backbone` makes: a name, a spec, or an object, which is remembered by the place
-    of its class. Of `settings` (fps, weights, ...) what is None is left as it is."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    if "weights" in given:
-        given |= {"weights": path_text(given["weights"]), "digest": None}  # that of other weights
+    """Return the spec of a `backbone`: a name, a spec, or an object, stored by its class.
+
+    `settings` (fps, weights, ...) replace fields; those that are None are ignored.
+    """
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    if "weights" in chosen:
+        chosen |= {"weights": path_text(chosen["weights"]), "digest": None}  # that of other weights
     if isinstance(backbone, str):
-        return FeatureSpec(backbone, **given)
+        return FeatureSpec(backbone, **chosen)
     spec = backbone if isinstance(backbone, FeatureSpec) else getattr(backbone, "spec", None)
     if not isinstance(spec, FeatureSpec):
         spec = FeatureSpec(f"{type(backbone).__module__}:{type(backbone).__qualname__}")
-    return replace(spec, **given)
+    return replace(spec, **chosen)
 
 
-def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
-    """What is `said` for `FeatureSpec.from_json`, with the model file and the weights where they lie now: one that is
-    not where it was is looked for by its name in `folders`."""
-    found = dict(said)
+def find_files(record: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the JSON form of a spec with moved model and weights files, found in `folders`."""
+    found = dict(record)
     for key in ("name", "weights"):
-        # The path may be one of another machine, and of Windows.
-        name = PureWindowsPath(str(said.get(key))).name
+        # The path may belong to another machine, and to Windows.
+        name = PureWindowsPath(str(record.get(key))).name
         if (
             name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt"))
-            and not Path(said[key]).exists()
+            and not Path(record[key]).exists()
         ):
-            found[key] = next(
-                (str(folder / name) for folder in folders if (folder / name).is_file()), said[key]
-            )
+            places = (str(folder / name) for folder in folders if (folder / name).is_file())
+            found[key] = next(places, record[key])
     return found
 
 
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
-    """The spec of what makes features of videos; an error where nothing does."""
+    """Return the spec; refuse videos if the procedure was not learned from videos."""
     if spec is not None and spec.backbone != SENSORS:
         return spec
-    what, give = (
-        ("given features", "a feature file (.npy, .npz, .safetensors)")
+    what, files = (
+        ("feature files", "a feature file (.npy, .npz, .safetensors)")
         if spec is None
         else ("sensor files", "a sensor file (.csv)")
     )
     raise OptionError(
-        f"this procedure was learned from {what}; no network is known that makes its features of pictures. "
-        f"Give {give}, or learn it from videos."
+        f"this procedure was learned from {what}, so it cannot compute features of videos. "
+        f"Use {files}, or learn it from videos."
     )
 
 
 def _file(where: str, name: str) -> str:
-    """The whole path of a file, since whoever opens it may have another working folder."""
+    """Return the absolute path of a file, since a worker may have another working folder."""
     if is_address(where):
         raise OptionError(
-            f"{name}={where!r} is an address, and a file is wanted. Copy it to this machine."
+            f"{name}={where!r} is an address, but must be a file. Copy it to this machine."
         )
     return str(as_path(where).absolute())
 
@@ -228,12 +238,12 @@ def _whole(value: Any, name: str, most: int) -> int:
         or not 0 < number <= most
         or (not isinstance(value, str) and number != value)
     ):
-        raise OptionError(f"{name}={value!r}; give a whole number from 1 to {most}.")
+        raise OptionError(f"{name}={value!r} is not an integer from 1 to {most}.")
     return number
 
 
 def _three(value: Any, name: str) -> Three:
-    """Three numbers, from "0.5,0.5,0.5", a list, or one number for all."""
+    """Read three numbers from "0.5,0.5,0.5", a list, or one number for all."""
     parts = (
         value.split(",")
         if isinstance(value, str)
@@ -247,6 +257,8 @@ def _three(value: Any, name: str) -> Three:
         numbers = []
     numbers = numbers * 3 if len(numbers) == 1 else numbers
     if len(numbers) != 3 or not all(-16 <= number <= 16 for number in numbers):
-        what = "three numbers for frames of 0 to 1 (for those of 0 to 255, divided by 255)"
-        raise OptionError(f"{name}={value!r}; give {what}, such as 0.485,0.456,0.406.")
+        raise OptionError(
+            f"{name}={value!r} is not three numbers for frames in 0..1 (divide those for 0..255 "
+            "by 255). Example: 0.485,0.456,0.406."
+        )
     return numbers[0], numbers[1], numbers[2]

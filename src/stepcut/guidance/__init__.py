@@ -1,2 +1,1 @@
-"""Guidance: follow somebody frame by frame, from a video, a camera or a stream: which step now,
-what comes next."""
+"""Guidance: follow a video, camera or stream frame by frame; the current step and the next ones."""

@@ -1,11 +1,10 @@
-"""Guide: follow somebody frame by frame: the current step, what is done, what comes next. It sees
-the past only.
+"""Guide: follow a person frame by frame: the current step, the steps done, and the next ones.
 
-The current step is the most probable one of the newest frame, by probabilities from the past alone.
-A step counts as done once it was the current one for a quarter of its usual time. It may raise
-alarms after half of its usual time, so that a short mistake of the cut raises none. Memory does not
-grow: kept are the current step, a clock and a count per step, the window of the method's online
-object, and as many of the newest rows as a usual video has.
+The current step is the most probable one of the newest frame, given the past only. A step counts
+as done once it was current for a quarter of its usual duration. It may raise alarms after half of
+its usual duration, so that short errors of the segmentation raise none. Memory is bounded: it
+holds the current step, a time and a count per step, the window of the online method, and as many
+rows as a usual video has.
 """
 
 import math
@@ -28,26 +27,22 @@ from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
 
 ENOUGH = 0.25
-"""The share of a step's usual time after which it counts as done."""
+"""Share of its usual duration after which a step counts as done."""
 FILL = 4
-"""How often one row is given to the method at most, to fill a gap in a source that is slow or was
-skipped."""
+"""How often one row is repeated at most to fill a gap in a slow source."""
 OVERLOOKED = 0.05
-"""The least readiness of any step: the chance that what was seen as done was not done, or the
-reverse."""
+"""Minimum readiness of a step: the probability of an error about what is done."""
 FIRM = 0.5
-"""The share of a step's usual time after which it may raise an alarm."""
+"""Share of its usual duration after which a step may raise an alarm."""
 ALARM = 0.1
-"""The share of normal videos in which an alarm may be false: each kind of each step gets its part
-of it."""
+"""Share of normal videos that may raise a false alarm, divided among all kinds and steps."""
 MEMORY = 2**27
-"""Bytes that the newest rows may take. Whether they show this task is not told where a usual video
-has more."""
+"""Bytes for the newest rows. If a usual video has more, an unknown task is not detected."""
 
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that should be said now."""
+    """A deviation to report now."""
 
     kind: str
     """misordered, extra, long, unknown, or source (the stream itself)."""
@@ -56,7 +51,7 @@ class Alert:
     confidence: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object."""
+        """Return a JSON-serialisable object."""
         return {
             "kind": self.kind,
             "step": self.step,
@@ -67,27 +62,24 @@ class Alert:
 
 @dataclass(frozen=True)
 class State:
-    """Where somebody is at `time`, in seconds."""
+    """The progress at `time`, in seconds."""
 
     time: float
     step: int
     name: str
     confidence: float
     done: tuple[int, ...]
-    """Steps done so far, by when they were last done; the current step is among them once it took
-    long enough."""
+    """Steps done so far, by when they were last done. May include the current step."""
     next: tuple[tuple[int, float], ...]
-    """What may come after the current step, the most probable first; what is missing to 1 is
-    "nothing"."""
+    """Possible next steps with probabilities, highest first; the rest to 1 means "none"."""
     alerts: tuple[Alert, ...] = ()
-    """New ones only: each is said once."""
+    """New alerts only; each is reported once."""
     skipped: int = 0
-    """Samples of the source that were passed over so far because the machine was slower than the
-    source."""
+    """Samples skipped so far because the machine is slower than the source."""
     names: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able object: one line of `stepcut guide`."""
+        """Return a JSON-serialisable object: one line of `stepcut guide`."""
         return {
             "time": round(self.time, 3),
             "step": self.step,
@@ -104,7 +96,32 @@ class State:
 
 
 class Guide:
-    """Takes feature rows one by one, gives a `State` for each. `proc.guide()` makes one."""
+    """Takes feature rows one by one and returns a `State` for each. `proc.guide()` makes one.
+
+    Parameters
+    ----------
+    start
+        Makes the online object of a method; `reset` calls it again.
+    rate
+        Rows per second.
+    expectations
+        Statistics of the reference videos.
+    steps
+        Names of the steps.
+    embed
+        Embeds rows (T, d) as (T, p). Without it, an unknown task is not detected.
+    shape
+        Shape of a row; by default any shape is accepted.
+
+    Examples
+    --------
+    ::
+
+        guide = proc.guide()
+        for number, row in enumerate(rows):
+            state = guide.push(number / guide.rate, row)
+            print(state.name, state.confidence, state.alerts)
+    """
 
     def __init__(
         self,
@@ -115,16 +132,6 @@ class Guide:
         embed: Callable[[Array], Array] | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        """A guide that has seen nothing yet.
-
-        start         makes the online object of a method; called anew by `reset`
-        rate          rows per second
-        expectations  what is usual
-        steps         the names of the steps
-        embed         from rows (T, d) to their embedding (T, p); without it nothing is called
-                      unknown
-        shape         of a row; without it rows of any shape are taken
-        """
         self.start, self.rate, self.expectations = start, rate, expectations
         self.graph = expectations.usual.graph.renamed(steps)
         self.steps, self.embed, self.shape = tuple(steps), embed, shape and tuple(shape)
@@ -132,56 +139,67 @@ class Guide:
         paces = expectations.usual.paces.items()
         usual = {step: math.exp(pace.middle) / self.graph.usual_times(step) for step, pace in paces}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
-        # Seconds that a step usually takes each time, for steps that no training video does the
-        # typical length.
+        # Usual seconds per occurrence; the median for steps without training examples.
         self.usual = np.array([usual.get(step, typical) for step in range(len(self.steps))])
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: somebody starts anew."""
+        """Start again from the beginning."""
         self.online = self.start()
         usual = math.exp(self.expectations.usual.length.middle)
         self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
         self.pushed = 0
         self.corrected: tuple[int, int] | None = None
-        """(the step that the method saw, -1 before the first row, the step that a person says it
-        is), until the method sees another."""
+        """(predicted step, corrected step) until the method predicts another; -1 at the start."""
         self.time = -math.inf
         self.done: list[int] = []
         self.spent = np.zeros(len(self.steps))
-        """Seconds that each step was the most believed, since it last became so."""
+        """Seconds since each step last became the current one."""
         self.counts = np.zeros(len(self.steps), dtype=np.int64)
         self.now = -1
-        self.said: set[tuple[str, int | None]] = set()
+        self.reported: set[tuple[str, int | None]] = set()
 
     def push(
         self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()
     ) -> State:
-        """Take the feature row of the frame at `time` (seconds, growing); give the state then.
+        """Process the feature row of the frame at `time` and return the state.
 
-        `skipped` and `alerts` are what the source has to say; they are passed on with the state.
+        Parameters
+        ----------
+        time
+            Seconds; must increase.
+        row
+            Features of the frame.
+        skipped, alerts
+            Messages of the source, passed on with the state.
+
+        Raises
+        ------
+        OptionError
+            If `time` is not finite or does not increase.
+        FeatureError
+            If the row has another shape or is not finite.
         """
         check_kind("time", time, Real, "seconds")
         try:
             finite = math.isfinite(time)
-        except OverflowError:  # a whole number that no float holds
+        except OverflowError:  # an integer beyond float
             finite = False
         if not finite or time <= self.time:
             raise OptionError(
-                f"time={time!r} s after {self.time:g} s; times must be finite and grow."
+                f"time={time!r} s after {self.time:g} s; times must be finite and increase."
             )
-        row = np.array(row)  # a copy: whoever gave it may use the array again for the next one
+        row = np.array(row)  # a copy, since the caller may reuse the array
         if self.shape not in (None, row.shape):
             raise FeatureError(
                 f"a row has shape {row.shape}; this procedure was learned from {self.shape}."
             )
         if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
             raise FeatureError(
-                f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity)."
+                f"the feature row at {time:g} s contains a value that is not a finite number."
             )
         passed = 1 / self.rate if math.isinf(self.time) else time - self.time
-        # The method counts time in rows: a row that stands for a gap in the source is given as
-        # often as it lasts.
+        # The method counts time in rows, so a row that follows a gap is repeated.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             probabilities = self.online.push(row)
         belief = self._belief(np.asarray(probabilities, dtype=np.float64))
@@ -203,9 +221,9 @@ class Guide:
         return state
 
     def correct(self, step: int | str) -> None:
-        """A person says which step this is, by number or name; the guide goes on from there.
+        """Set the current step, by number or name, and continue from there.
 
-        It holds until the method sees another step than the one that it takes this for.
+        The correction holds until the method predicts a different step.
         """
         number = number_of(step, self.steps)
         self.corrected = (self.corrected[0] if self.corrected else self.now, number)
@@ -213,35 +231,33 @@ class Guide:
         self.spent[number] = 0.0
 
     def finish(self) -> None:
-        """A person says that the current step is done."""
+        """Mark the current step as done."""
         if self.now >= 0:
             self._count_done(self.now)
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
 
     def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The share of every step; what a person corrected stands in the place of what the method
-        sees."""
+        """Normalise the step probabilities and apply a correction."""
         belief = np.maximum(probabilities, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:
             best = int(np.argmax(belief))
-            seen, said = self.corrected
-            seen = best if seen < 0 else seen  # before the first row it took this for nothing
-            self.corrected = (seen, said)
-            if best in (seen, said):
-                belief[seen], belief[said] = (
-                    min(belief[seen], belief[said]),
-                    max(belief[seen], belief[said]),
+            seen, corrected = self.corrected
+            seen = best if seen < 0 else seen  # a correction before the first row
+            self.corrected = (seen, corrected)
+            if best in (seen, corrected):
+                belief[seen], belief[corrected] = (
+                    min(belief[seen], belief[corrected]),
+                    max(belief[seen], belief[corrected]),
                 )
             else:
                 self.corrected = None
         return belief
 
-    # ------------------------------------------------------------------ what is done, and what is
-    # worth saying
+    # ------------------------------------------------------------------ done steps and alerts
 
     def _count_time(self, step: int, passed: float) -> list[Alert]:
-        """Count the time of the current step; gives what has just become worth saying."""
+        """Count the time of the current step; return new alerts."""
         if step != self.now:
             self.now = step
             self.spent[step] = 0.0
@@ -253,7 +269,8 @@ class Guide:
         alerts = [*self._out_of_order(step), *self._again(step)] if firm else []
         pace = self.expectations.usual.paces.get(step)
         chance = 1.0 if pace is None else 1 - pace.less(self.spent[step])
-        reason = f"{self.graph.name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
+        name, spent, usual = self.graph.name(step), self.spent[step], self.usual[step]
+        reason = f"{name} has taken {spent:.0f} s; {usual:.0f} s is usual"
         return [*alerts, *self._alarm("long", step, chance, reason)]
 
     def _count_done(self, step: int) -> None:
@@ -267,12 +284,12 @@ class Guide:
             return []
         chance = self.expectations.usual.repeated(step, times)
         most = max(self.graph.times[step])
-        reason = f"{self.graph.name(step)} is done {times} times by now; nobody did it more often than {most}"
+        name = self.graph.name(step)
+        reason = f"{name} was done {times} times; no reference video has more than {most}"
         return self._alarm("extra", step, chance, reason)
 
     def _out_of_order(self, step: int) -> list[Alert]:
-        """What must precede a step and was not seen, where hardly any video does without, or where
-        it is critical."""
+        """Report steps that must precede `step` but were not seen, if that is rare or critical."""
         usual, severity = self.expectations.usual, self.expectations.severity
         if step in severity.free:
             return []
@@ -286,12 +303,12 @@ class Guide:
         critical = missing & severity.critical
         near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
         chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
-        reason = f"{' and '.join(map(self.graph.name, near))} must precede {self.graph.name(step)} and was not seen"
+        names = " and ".join(map(self.graph.name, near))
+        reason = f"{names} must precede {self.graph.name(step)} and was not seen"
         return self._alarm("misordered", step, chance, reason, always=bool(critical))
 
     def _unknown(self, row: Array) -> list[Alert]:
-        """Whether the newest rows, as many as a usual video has, show another task; looked at every
-        tenth of them."""
+        """Report if the newest rows, as many as a usual video has, show another task."""
         room = self.rows.maxlen or 2
         if self.embed is None or room * row.nbytes > MEMORY:
             return []
@@ -302,44 +319,40 @@ class Guide:
         shown = observe(np.full(room, -1), self.rate, embedding=self.embed(np.stack(self.rows)))
         if self.expectations.task.distance(shown) <= 1:
             return []
-        reason = "I do not know this: it is not the task that was learned"
+        reason = "this is not the task that was learned"
         return self._alarm("unknown", None, RARE, reason, always=True)
 
     @property
     def note(self) -> str:
-        """What it cannot raise an alarm about, having learned from so few videos; empty where there
-        is nothing."""
+        """Alarms that so few reference videos cannot support; empty if there are none."""
         never = self.expectations.usual.never
         kinds = {
-            "a step left out or done too late": max(never["missed"], never["misordered"]),
-            "a step done once more": never["extra"],
+            "a missing or late step": max(never["missed"], never["misordered"]),
+            "a repeated step": never["extra"],
         }
         mute = ", or about ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
-        known = f"{counted(self.graph.videos)} {'is' if self.graph.videos == 1 else 'are'}"
-        few = f"{known} too few for an alarm about {mute}, when at most one normal video in ten may raise a false one"
-        return f"{few}. Learn from more, or mark a step critical to be told." if mute else ""
+        videos = f"{counted(self.graph.videos)} {'is' if self.graph.videos == 1 else 'are'}"
+        few = f"{videos} too few for an alarm about {mute} at {ALARM:.0%} false alarms"
+        return f"{few}. Learn from more, or mark a step critical." if mute else ""
 
     def _rare(self) -> float:
-        """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of
-        alarm and all steps."""
+        """Return the probability below which an event raises an alarm."""
         return ALARM / (3 * max(len(self.graph.steps), 1))
 
     def _alarm(
         self, kind: str, step: int | None, chance: float, reason: str, always: bool = False
     ) -> list[Alert]:
-        """An alarm about what has this `chance` in normal videos: where that is rare, or `always`,
-        and only once."""
-        if (chance >= self._rare() and not always) or (kind, step) in self.said:
+        """Raise an alarm once if its `chance` in normal videos is rare, or `always`."""
+        if (chance >= self._rare() and not always) or (kind, step) in self.reported:
             return []
-        self.said.add((kind, step))
+        self.reported.add((kind, step))
         return [Alert(kind, reason, step, 1 - chance)]
 
     def _upcoming(self) -> list[tuple[int, float]]:
-        """What may come after the current step."""
+        """Return the possible next steps."""
         done = [step for step in self.done for _ in range(self.counts[step])]
-        done += (
-            [] if self.done[-1:] == [self.now] else [self.now]
-        )  # as if it were over: it may not count as done yet
+        # Count the current step as done, even if it is not yet.
+        done += [] if self.done[-1:] == [self.now] else [self.now]
         weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step != self.now)
         likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]

@@ -1,5 +1,4 @@
-"""Follow a source with a guide: feature rows, a video, a camera (`camera`, `camera:1`), an address
-(`rtsp://...`)."""
+"""Follow a source with a guide: features, a video, a camera (`camera:1`) or an address."""
 
 import re
 import sys
@@ -23,13 +22,12 @@ from stepcut.guidance.stream import NoDevice, Picture, Sample, Say, Stream
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 SPAN = 3.0
-"""Seconds over which the waiting for a source is summed, to see whether it is faster than the
-machine."""
+"""Seconds over which waiting for a source is averaged, to detect a machine that is too slow."""
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
 
 
 def is_live(source: str) -> bool:
-    """Whether a `source` is a camera or an address rather than a file."""
+    """Return whether a `source` is a camera or an address rather than a file."""
     return bool(CAMERA.match(source) or ADDRESS.match(source))
 
 
@@ -41,15 +39,14 @@ def follow_pictures(
     realtime: bool = False,
     **waits: Any,
 ) -> Iterator[State]:
-    """Follow a video file, `camera`, `camera:1`, or an address such as `rtsp://...`, at the `rate`
-    and with the `backbone` of the procedure; gives a state per sample, with a clip model half a
-    clip late.
+    """Follow a video file, a camera or an address and yield a state per sample.
 
-    realtime   play a file at its own pace and skip what the machine is too slow for
-    waits      `patience`, `stall` and `lost` of a live source, see `Stream`
+    `rate` and `backbone` are those of the procedure. With a clip model, states are half a clip
+    late. `realtime` plays a file at its original speed, skipping what is too slow. `waits` are
+    the `patience`, `stall` and `lost` of `Stream`.
     """
     length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
-    waiting: deque[Sample] = deque()  # for the end of their clips
+    waiting: deque[Sample] = deque()  # until their clips are complete
     notes: list[str] = []
 
     def pictures(samples: Iterator[Sample]) -> Iterator[Picture]:
@@ -62,9 +59,7 @@ def follow_pictures(
         for clip in make_clips(pictures(samples), length, per_row):
             sample, alerts = waiting.popleft(), [Alert("source", note) for note in notes]
             notes.clear()
-            row = backbone.extract(clip if length == 1 else clip[None])[
-                0
-            ]  # a clip of one frame is a batch of it
+            row = backbone.extract(clip if length == 1 else clip[None])[0]
             yield guide.push(sample.time, row, sample.skipped, alerts)
 
 
@@ -72,8 +67,7 @@ def follow_pictures(
 def open_samples(
     source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: Any
 ) -> Iterator[Iterator[Sample]]:
-    """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size`
-    that of pictures."""
+    """Open a `source` and yield its samples, pictures of `size`; see `follow_pictures`."""
     if not is_live(source):
         samples = (Sample(at, picture) for at, picture in sample_frames(source, rate, size))
         yield keep_pace(samples, rate) if realtime else samples
@@ -86,8 +80,7 @@ def open_samples(
 
 
 def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
-    """The `samples`, `rate` a second, when it is time, as a camera gives them; those that are late
-    are skipped."""
+    """Yield `samples` at their time, as a camera does, skipping late ones."""
     begin, skipped = time.monotonic(), 0
     for sample in samples:
         late = time.monotonic() - begin - sample.time
@@ -99,8 +92,10 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
-    """The frames of a camera (`camera`, `camera:1`, on Windows `camera:NAME`) or an address, which
-    PyAV gives up after `stall` seconds without data; `say` is told of trouble."""
+    """Yield the frames of a camera (on Windows `camera:NAME`) or an address.
+
+    PyAV gives up after `stall` seconds without data. `say` gets reports of problems.
+    """
     import av
 
     how: dict[str, Any]
@@ -110,13 +105,14 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
         if driver == "v4l2" and not Path(device).exists():
             there = ", ".join(f"camera:{path.name[5:]}" for path in cameras()) or "none"
             raise NoDevice(
-                f"{source}: there is no device {device}. Connected cameras: {there}.", path=device
+                f"{source}: device {device} does not exist. Connected cameras: {there}.",
+                path=device,
             )
         name, how = f"camera {which} ({device})", {"format": driver}
     else:
-        # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
+        # RTSP over TCP: UDP loses packets, and a lost key frame costs seconds of grey.
         options = {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
-        # No playlist: it could send the reader to any other address.
+        # No playlists, since they can redirect to any other address.
         options["format_whitelist"] = f"rtsp,rtp,{CONTAINERS}"
         device, name, how = (
             source,
@@ -126,20 +122,20 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
     try:
         container = av.open(device, **how)
     except av.error.ArgumentError as error:
-        what = "not a stream of video, but a playlist or something else"
-        raise VideoError(f"{name}: {what}. Give the address of the stream itself") from error
+        what = "not a video stream, but a playlist or something else"
+        raise VideoError(f"{name}: {what}. Use the address of the stream itself") from error
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise VideoError(f"{name}: cannot be opened ({error_text(error)})") from error
     yield from decoded(name, container, say)
 
 
 def cameras() -> list[Path]:
-    """The cameras of a Linux machine."""
+    """Return the cameras of a Linux machine."""
     return sorted(Path("/dev").glob("video[0-9]*"), key=natural)
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:
-    """What FFmpeg calls the camera `which` on a `platform`: `(device, driver)`.
+    """Return FFmpeg's `(device, driver)` of the camera `which`.
 
     >>> camera_device("1", "linux")
     ('/dev/video1', 'v4l2')
@@ -149,25 +145,24 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
     if platform == "win32":
         if which.isdigit():
             raise VideoError(
-                f"camera:{which}: Windows knows cameras by name. Give it, as in camera:Integrated Camera; "
-                "ffmpeg -list_devices true -f dshow -i dummy lists them."
+                f"camera:{which}: Windows names cameras, as in camera:Integrated Camera. "
+                "List them with: ffmpeg -list_devices true -f dshow -i dummy"
             )
         return f"video={which}", "dshow"
     return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"
 
 
 def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
-    """The frames of a `container` called `name` that can be decoded; damaged packets are passed
-    over.
+    """Yield the frames of a `container` that can be decoded, skipping damaged packets.
 
-    A machine too slow to decode all of a stream never waits for it: then only key frames are
-    decoded until it does, and `say` is told.
+    A machine that is too slow for a stream never waits for it. Then only key frames are decoded,
+    and `say` reports it.
     """
     import av
 
     with container:
         if not container.streams.video:
-            raise VideoError(f"{name}: it holds no picture")
+            raise VideoError(f"{name}: contains no video")
         stream = container.streams.video[0]
         packets = container.demux(stream)
         since = began = time.monotonic()
@@ -177,14 +172,14 @@ def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
                 now = time.monotonic()
                 waited += now - began
                 if now - since >= SPAN:
-                    # Two limits, so that it does not flicker.
+                    # Two thresholds avoid frequent switching.
                     busy = waited / (now - since) < (0.5 if hurried else 0.02)
                     if busy != hurried:
                         stream.codec_context.skip_frame = "NONKEY" if busy else "DEFAULT"
                         say(
-                            "too fast to decode; key frames only"
+                            "the stream is too fast to decode; using key frames only"
                             if busy
-                            else "every frame is decoded again"
+                            else "decoding every frame again"
                         )
                     since, waited, hurried = now, 0.0, busy
                 try:
@@ -193,14 +188,12 @@ def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
                     continue
                 finally:
                     began = time.monotonic()
-        except (
-            av.error.FFmpegError
-        ) as error:  # not all of them are OSErrors, the one of a timeout is none
+        except av.error.FFmpegError as error:  # timeouts are not OSErrors
             raise VideoError(error_text(error)) from error
 
 
 def hide_password(address: str) -> str:
-    """An address that may be printed.
+    """Return an address without its password.
 
     >>> hide_password("rtsp://me:secret@10.0.0.5/live")
     'rtsp://***@10.0.0.5/live'
@@ -209,7 +202,7 @@ def hide_password(address: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What an `error` of the decoder says, without the address (it may hold a password)."""
+    """Describe an `error` of the decoder without the address, which may contain a password."""
     if type(error).__name__ == "ExitError":
-        return "no data came in time"
+        return "no data within the time limit"
     return str(getattr(error, "strerror", None) or type(error).__name__)

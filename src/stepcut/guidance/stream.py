@@ -1,10 +1,8 @@
-"""Stream: the newest frame of a live source. It skips rather than falls behind, and reconnects when
-the source drops.
+"""Stream: the newest frame of a live source. It skips frames instead of falling behind.
 
-A thread reads the source and keeps one picture per sampling slot of 1 / rate seconds, the newest
-only; whoever asks gets that one. A picture that was never asked for before the next slot's came is
-counted as skipped. So memory does not grow and the answer is never about the past, however slow the
-machine is.
+A thread reads the source, reconnects after outages, and keeps the newest picture of each sampling
+slot of 1 / rate seconds. A picture that nobody asked for before the next slot counts as skipped.
+So memory does not grow, and the answer is current on a slow machine, too.
 """
 
 import logging
@@ -25,33 +23,31 @@ log = logging.getLogger("stepcut")
 Picture = NDArray[np.uint8]
 Say = Callable[[str], None]
 Connect = Callable[[Say], Generator[Any, None, None]]
-"""Opens a source and gives its frames, as long as they come; tells what is worth knowing in
-words."""
+"""Opens a source and yields its frames while they come; reports problems as text."""
 LOST = 1.5
-"""Seconds without a frame after which a source is lost; one that is slow by itself has three frame
-intervals."""
+"""Seconds without a frame after which a source is lost; slow sources get three frame intervals."""
 HEARTBEAT = 2.0
 """Seconds between two outage reports while a source is lost."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-"""Seconds before the first attempt to reconnect, doubled each time, and the most of them."""
+"""Seconds before the first reconnection, doubled each time, and their maximum."""
 
 
 class NoDevice(VideoError):
-    """A camera that does not exist: waiting for it would be in vain."""
+    """A camera that does not exist, so that waiting is useless."""
 
 
 @dataclass(frozen=True)
 class Outage:
-    """A live source that gives no frames."""
+    """A live source without frames."""
 
     time: float
-    """Seconds since the first frame; 0 where none has come yet."""
+    """Seconds since the first frame; 0 before it."""
     waited: float
     """Seconds without a frame."""
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """One line of `stepcut guide`, beside those of its states."""
+        """Return the JSON object that `stepcut guide` prints."""
         waited = round(self.waited, 1)
         return {
             "time": round(self.time, 3),
@@ -63,18 +59,18 @@ class Outage:
 
 @dataclass(frozen=True)
 class Sample:
-    """One sampled picture: seconds since the start, the picture, and what the source has to say."""
+    """One sampled picture, its time in seconds since the start, and messages of the source."""
 
     time: float
     picture: Picture
     skipped: int = 0
-    """How many samples were passed over so far because nobody asked in time."""
+    """Number of samples skipped so far because the consumer was too slow."""
     notes: tuple[str, ...] = ()
-    """What happened to the source since the last sample, in words."""
+    """Messages about the source since the last sample."""
 
 
 class Stream(Iterator[Sample]):
-    """Samples of a live source, for as long as it lasts; `close()` lets go of it."""
+    """Samples of a live source; `close()` ends it."""
 
     def __init__(
         self,
@@ -86,35 +82,42 @@ class Stream(Iterator[Sample]):
         stall: float = 10.0,
         lost: Callable[[Outage], None] = lambda _: None,
     ) -> None:
-        """`connect` opens the source `name` and gives its frames; `scale(frame)` makes a picture,
-        `rate` a second.
+        """Start reading the source `name`.
 
-        patience      seconds to wait for the very first frame; then a VideoError says that it never
-                      started
-        stall         seconds without a frame after which the stream says so
-        lost          called while the source gives no frames: within two seconds, then every two
-                      seconds
+        Parameters
+        ----------
+        connect
+            Opens the source and yields its frames.
+        scale
+            Converts a frame to a picture.
+        rate
+            Pictures per second.
+        patience
+            Seconds to wait for the first frame before raising a VideoError.
+        stall
+            Seconds without a frame before the stream reports it.
+        lost
+            Called during an outage, within two seconds and then every two seconds.
         """
         self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
         self.patience, self.stall, self.lost = patience, stall, lost
         self.skipped = 0
         self._news = threading.Condition()
         self._stop = threading.Event()
-        self._start: float | None = None  # when the first frame came
-        self._seen = time.monotonic()  # when the last frame came
-        self._interval = 0.0  # between two frames, on average
-        self._beat = 0.0  # when the last outage was reported
+        self._start: float | None = None  # time of the first frame
+        self._seen = time.monotonic()  # time of the last frame
+        self._interval = 0.0  # average between two frames
+        self._beat = 0.0  # time of the last outage report
         self._slot = -1
         self._waiting: Sample | None = None
         self._notes: list[str] = []
-        self._reason = "no frame has come"
+        self._reason = "no frame yet"
         self._failure: BaseException | None = None
         self._quiet = False
         self._thread = threading.Thread(target=self._read, name=f"stepcut-{name}", daemon=True)
         self._thread.start()
 
-    # ------------------------------------------------------------------ for whoever looks at the
-    # samples
+    # ------------------------------------------------------------------ for the consumer
 
     def __next__(self) -> Sample:
         while True:
@@ -132,35 +135,35 @@ class Stream(Iterator[Sample]):
                 if outage is None:
                     self._news.wait(0.05)
                     continue
-            # Outside the lock, so that a slow reader of the report does not hold up the source.
+            # Outside the lock, so that a slow callback does not block the source.
             self.lost(outage)
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         self._stop.set()
         self._thread.join(timeout=2.0)
 
     def say(self, note: str) -> None:
-        """Pass a note on with the next sample, the newest few only."""
+        """Attach a note to the next sample, keeping the newest five."""
         log.warning("%s: %s", self.name, note)
         with self._news:
             self._notes = [*self._notes, note][-5:]
 
     def _check_patience(self) -> None:
-        """Say once that nothing comes; give up only on a source that never gave a frame."""
+        """Report a silent source once; give up only if it never delivered a frame."""
         silent = time.monotonic() - self._seen
         if self._start is None and silent > self.patience:
             self._stop.set()
             raise VideoError(
-                f"{self.name}: not a single frame in {self.patience:g} s ({self._reason}). "
-                "Check the address and that nobody else holds the device, then try again."
+                f"{self.name}: no frame within {self.patience:g} s ({self._reason}). "
+                "Check the address and that no other program uses the device, then try again."
             )
         if self._start is not None and silent > self.stall and not self._quiet:
             self._quiet = True
             self.say(f"no frame for {self.stall:g} s; waiting")
 
     def _outage(self) -> Outage | None:
-        """The outage to report now, if there is one."""
+        """Return the outage to report now, if any."""
         now = time.monotonic()
         waited = now - self._seen
         if waited < max(LOST, 3 * self._interval) or now - self._beat < HEARTBEAT:
@@ -178,22 +181,20 @@ class Stream(Iterator[Sample]):
                 before = self._seen
                 self._reason = self._read_until_it_drops()
                 if self._seen > before:
-                    wait = FIRST_WAIT  # it did work in between
+                    wait = FIRST_WAIT  # it worked in between
                 if self._stop.is_set():
                     return
                 if self._start is not None:
                     self.say(f"the source dropped ({self._reason}); trying again in {wait:g} s")
                 self._stop.wait(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
-        except (
-            BaseException
-        ) as error:  # whatever it is, whoever asks for the next sample hears of it
+        except BaseException as error:  # raised by the next `__next__`
             with self._news:
                 self._failure = error
                 self._news.notify_all()
 
     def _read_until_it_drops(self) -> str:
-        """Read frames as long as they come; gives the reason for the end."""
+        """Read frames while they come; return the reason for the end."""
         try:
             with closing(self.connect(self.say)) as frames:
                 for frame in frames:
@@ -213,10 +214,10 @@ class Stream(Iterator[Sample]):
             if self._start is None:
                 self._start = now
             elif self._quiet:
-                self.say(f"frames come again after {gap:.0f} s")
+                self.say(f"frames again after {gap:.0f} s")
             elif gap < self.stall:
                 self._interval = 0.8 * self._interval + 0.2 * gap
-            self._seen, self._quiet, self._reason = now, False, "no frame comes"
+            self._seen, self._quiet, self._reason = now, False, "no frame"
             slot = int((now - self._start) * self.rate)
             if slot == self._slot:
                 return

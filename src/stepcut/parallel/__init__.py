@@ -1,4 +1,4 @@
-"""The same work in many processes, here or on a Ray cluster. One verb, `map`; choose where it runs by name."""
+"""The same work in many processes, on this machine or on a Ray cluster."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,20 +18,31 @@ def open_engine(
     address: str | None = None,
     always: bool = False,
 ) -> Iterator[Engine | None]:
-    """The engine for a block; None where this process does the work itself: where nothing asks for another.
+    """Open an engine for a block; None means that this process does the work itself.
 
-    engine   "local" or "ray", or an engine, which stays open; left out, this process does the work
-    workers  processes at once; left out, as many as cores and memory allow, or all that the cluster has
-    address  of a Ray cluster ("auto": the one this machine belongs to); left out, Ray starts on this machine
-    always   give an engine even where nothing asks for one
+    One process is fastest on one machine, since it has all cores. Worker processes survive a video
+    that crashes its decoder.
 
-    One process is the fastest way on one machine, since it has all cores; worker processes outlive a video that
-    crashes its decoder.
+    Parameters
+    ----------
+    engine
+        "local", "ray", None for this process, or an engine, which stays open.
+    workers
+        Number of processes; by default as many as cores and memory allow, or the cluster has.
+    address
+        Address of a Ray cluster ("auto" for that of this machine). By default Ray starts here.
+    always
+        Return an engine even if no option asks for one.
+
+    Raises
+    ------
+    OptionError
+        If `engine` is unknown or `workers` is not an integer from 1 up.
     """
     if workers is not None and (
         not isinstance(workers, int) or isinstance(workers, bool) or workers < 1
     ):
-        raise OptionError(f"workers={workers!r}; give a whole number from 1 up, or leave it out.")
+        raise OptionError(f"workers={workers!r} is not an integer from 1 up.")
     if engine is not None and not isinstance(engine, str):
         yield engine
     elif engine in (None, "local") and workers is None and address is None and not always:

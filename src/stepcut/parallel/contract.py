@@ -1,4 +1,4 @@
-"""What an engine is: one verb that does the same work for many items, somewhere, and outlives what goes wrong."""
+"""The contract of an engine, which does the same work for many items and survives crashes."""
 
 import os
 import re
@@ -12,18 +12,18 @@ from stepcut.errors import OptionError, StepcutError
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Done = Callable[[int, Answer | Exception], None]
-"""Hears, in the caller's process, the number of an item and its answer."""
+"""Called in the caller's process with the number of an item and its answer."""
 
 Held = Callable[..., Any]
-"""An object that is held somewhere for several that use it one at a time: `held(work, *given)` gives what
-`work(object, *given)` gives there."""
+"""An object shared by several users, one at a time: `held(work, *args)` returns
+`work(object, *args)`."""
 
 TRIES = 2
-"""How often an item is begun before a worker that dies on it is taken to be the item's fault."""
+"""Number of attempts before an item is blamed for the death of its worker."""
 
 
 class Engine(Protocol):
-    """Where work is done. Leave it with `close`."""
+    """A place where work is done. Call `close` at the end."""
 
     def map(
         self,
@@ -32,24 +32,27 @@ class Engine(Protocol):
         done: Done[Answer] | None = None,
         gpu: bool = False,
     ) -> list[Answer | Exception]:
-        """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
+        """Call `work(item)` for every item; return the answers in order, exceptions included.
 
-        A worker that dies is replaced and its item begun again; where it dies again, the answer is `WorkerDied`. Items
-        are handed out as workers become free (to a cluster a few ahead, so that it knows when to grow). `done(number,
-        answer)` is called here as answers come; what it raises stops all work. With `gpu`, every item has a GPU to
-        itself where there are any.
+        A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
+        answer is `WorkerDied`. Free workers get the next item. A cluster gets a few ahead, so that
+        it knows when to grow. `done(number, answer)` is called in this process as answers arrive;
+        an exception in it stops all work. With `gpu`, every item gets a GPU of its own, if any.
         """
 
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> Held | None:
-        """Make an object, `make("cpu")` or `make("cuda")`, once in a few places for all workers, to which what this
-        gives may travel; None where each makes its own. The `device` is auto, cpu or cuda."""
+        """Create an object, `make("cpu")` or `make("cuda")`, in a few places for all workers.
+
+        The result can be sent to workers; None means that each creates its own. `device` is
+        "auto", "cpu" or "cuda".
+        """
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Stop the workers."""
 
 
 def attempt(work: Callable[[Any], Any], item: Any) -> Any:
-    """`work(item)`, or the exception that it raised; one that is no `StepcutError` brings its traceback as a note."""
+    """Return `work(item)`, or its exception; unexpected ones carry their traceback as a note."""
     try:
         return work(item)
     except StepcutError as error:
@@ -60,16 +63,16 @@ def attempt(work: Callable[[Any], Any], item: Any) -> Any:
 
 
 def count_cores() -> int:
-    """The cores that this process may run on, which in a container can be fewer than the machine has.
+    """Return the number of cores that this process may use, at most `STEPCUT_CORES`.
 
-    `STEPCUT_CORES` says fewer: a worker shares the machine with others.
+    In a container it can be less than the machine has. Workers share the machine.
     """
-    if said := os.environ.get("STEPCUT_CORES"):
-        if not re.fullmatch("0*[1-9][0-9]{0,5}", said):
+    if text := os.environ.get("STEPCUT_CORES"):
+        if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
             raise OptionError(
-                f"STEPCUT_CORES={said!r} in the environment is no number of cores; give one from 1 up."
+                f"STEPCUT_CORES={text!r} in the environment is not a number of cores from 1 up."
             )
-        return int(said)
+        return int(text)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -77,7 +80,7 @@ def count_cores() -> int:
 
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Inside, the environment, which processes that start there inherit, has these values."""
+    """Set environment variables inside the block, for processes that start there."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -91,19 +94,18 @@ def environment(**values: str) -> Iterator[None]:
 
 
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
-"""Threads of numerical libraries sleep while they wait. They spin unless told so, which beside other work doubles the
-CPU time of `learn` and keeps the threads that it waits for from running."""
+"""Makes threads of numerical libraries sleep while they wait. Spinning doubles the CPU time of
+`learn` and slows down the threads that it waits for."""
 
 
 def wait_passively() -> None:
-    """Let numerical libraries that are not loaded yet wait without spinning, unless the user says otherwise."""
+    """Make numerical libraries that are not loaded yet wait passively, unless the user set it."""
     for name, value in PASSIVE.items():
         os.environ.setdefault(name, value)
 
 
 def share_cores(cores: int) -> AbstractContextManager[None]:
-    """Inside, `count_cores()` says `cores`, and numerical libraries that are not loaded yet use as many threads, which
-    do not spin."""
+    """Limit `count_cores()` and the threads of libraries that are not loaded yet to `cores`."""
     names = (
         "STEPCUT_CORES",
         "OMP_NUM_THREADS",

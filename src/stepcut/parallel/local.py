@@ -1,4 +1,4 @@
-"""Work on one machine: worker processes that are replaced when they die, or threads that tell of their progress."""
+"""Work on one machine: worker processes that are replaced when they die, or threads."""
 
 import os
 import queue
@@ -18,10 +18,10 @@ from stepcut.errors import OptionError, WorkerDied, in_words
 from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
-"""Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
+"""Bytes that a worker needs for libraries, backbone, decoder and two batches of frames."""
 
 _PATIENCE = 5
-"""Seconds in which a worker or a thread that is told to go removes what it has half written."""
+"""Seconds in which a stopped worker or thread removes its partial files."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Worker:
     pipe: connection.Connection
 
     def end(self) -> int | None:
-        """Wait until the process is gone: its exit code. One that was told to go and is still busy is killed."""
+        """Wait for the end of the process, kill it if it stays busy, and return its exit code."""
         self.pipe.close()
         self.process.join(_PATIENCE)
         self.process.kill()
@@ -41,13 +41,12 @@ class _Worker:
 
 
 class Local:
-    """So many `workers`, as `open_engine` takes it, processes on this machine that start with the first work and stay
-    until `close`; an `address` is refused."""
+    """Worker processes on this machine, from the first work until `close`; see `open_engine`."""
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
             raise OptionError(
-                f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) too."
+                f"address={address!r} belongs to a Ray cluster. Add engine='ray' (--engine ray)."
             )
         cores = count_cores()
         self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))
@@ -62,7 +61,7 @@ class Local:
         gpu: bool = False,
     ) -> list[Answer | Exception]:
         """See `Engine.map`."""
-        del gpu  # the GPUs of one machine are shared by all workers
+        del gpu  # all workers share the GPUs of the machine
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         begun = dict.fromkeys(waiting, 0)
@@ -96,7 +95,7 @@ class Local:
         return [answers[number] for number in range(len(items))]
 
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> None:
-        """See `Engine.hold`: every worker makes its own."""
+        """See `Engine.hold`: every worker creates its own."""
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -107,20 +106,20 @@ class Local:
         self._idle = []
 
     def _give(self, work: Callable[[Any], Any], item: Any) -> _Worker:
-        """Hand an item to a worker that is idle and alive, or to a new one."""
+        """Send an item to an idle worker that is alive, or to a new one."""
         while True:
             worker = self._idle.pop() if self._idle else self._start()
             try:
                 worker.pipe.send((work, item))
                 return worker
-            except ConnectionError:  # it died while it had nothing to do
+            except ConnectionError:  # it died while idle
                 worker.end()
             except BaseException:  # the item cannot be sent
                 self._idle.append(worker)
                 raise
 
     def _start(self) -> _Worker:
-        # Fresh processes: threads of torch and OpenVINO do not survive a fork.
+        # New processes, since threads of torch and OpenVINO do not survive a fork.
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs,), daemon=True, name="stepcut-worker")
@@ -131,8 +130,8 @@ class Local:
 
 
 def _serve(pipe: connection.Connection) -> None:
-    """A worker: take work, do it, answer, until the other end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    """Run a worker: do the work that arrives until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
@@ -148,27 +147,27 @@ def _serve(pipe: connection.Connection) -> None:
 
 
 def _leave(*_: object) -> None:
-    """Go, with half-written files removed on the way; once, though a scheduler and the parent both say so."""
+    """Exit after removing partial files; only once, even if signalled twice."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
 
 
 def _pack(answer: Any) -> Any:
-    """An answer as it is sent; an error that cannot be, or not be made again there, is told in words."""
+    """Pickle an answer; replace an error that cannot be pickled by its text."""
     try:
         data = ForkingPickler.dumps(answer)
         if isinstance(answer, Exception):
             ForkingPickler.loads(data)
         return data
     except Exception as error:
-        told = answer if isinstance(answer, Exception) else error
-        words = RuntimeError(in_words(told))
-        words.add_note("in a worker:\n" + "".join(traceback.format_exception(told)))
-        return ForkingPickler.dumps(words)
+        cause = answer if isinstance(answer, Exception) else error
+        text = RuntimeError(in_words(cause))
+        text.add_note("in a worker:\n" + "".join(traceback.format_exception(cause)))
+        return ForkingPickler.dumps(text)
 
 
 def _leave_with_parent() -> None:
-    """Die when the parent does: what it began again must not be done here as well."""
+    """Exit when the parent dies, since a restarted run repeats this work."""
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -176,37 +175,37 @@ def _leave_with_parent() -> None:
 
 
 def _ending(code: int | None) -> str:
-    """How a process ended, in words."""
+    """Describe how a process ended."""
     names = {-number.value: number.name for number in signal.Signals}
     return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
 
 
 def free_memory() -> float:
-    """Bytes that are free now; 8 GB where the system does not say."""
+    """Return the free memory in bytes; 8 GB if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            said = dict(line.split(":", 1) for line in file)
-        return float(said["MemAvailable"].split()[0]) * 1024
+            fields = dict(line.split(":", 1) for line in file)
+        return float(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return 8e9
 
 
 class Stopped(Exception):
-    """Raised inside the work when somebody asked for it to stop."""
+    """Raised inside work that is to be stopped."""
 
 
 def map_threads(
     work: Callable[[Item, Callable[[int], None]], Answer],
     items: Sequence[Item],
     done: Done[Answer],
-    told: Callable[[int, int], None],
+    advance: Callable[[int, int], None],
     workers: int | None = None,
 ) -> list[Answer | Exception]:
-    """`work(item, tell)` for every one of `items`; the answers in their order, an exception where an item raised it.
+    """Call `work(item, tick)` for every item; return the answers in order, exceptions included.
 
-    So many `workers` at once, as many as cores unless given, call `tell(count)` on the way, which ends them when the
-    others were stopped. Here, in the caller's thread, `told` hears the number of an item and that count, and `done` the
-    number and the answer; what they raise stops all.
+    `workers` threads (by default one per core) call `tick(count)`, which raises `Stopped` after an
+    error elsewhere. In the caller's thread, `advance` gets the number of an item and that count,
+    and `done` the number and the answer; an exception in either stops all work.
     """
     events: queue.SimpleQueue[tuple[int, int | None, Any]] = queue.SimpleQueue()
     waiting = queue.SimpleQueue[int]()
@@ -218,21 +217,21 @@ def map_threads(
             while not stop.is_set():
                 number = waiting.get_nowait()
 
-                def tell(count: int, number: int = number) -> None:
+                def tick(count: int, number: int = number) -> None:
                     if stop.is_set():
                         raise Stopped
                     events.put((number, count, None))
 
                 try:
-                    tell(0)
-                    answer: Any = work(items[number], tell)
-                except BaseException as error:  # whatever it is, the caller's thread decides
+                    tick(0)
+                    answer: Any = work(items[number], tick)
+                except BaseException as error:  # the caller's thread decides
                     answer = error
                 events.put((number, None, answer))
 
     for number in range(len(items)):
         waiting.put(number)
-    # Daemons: one that hangs inside a library does not keep the program from ending.
+    # Daemons, so that a thread that hangs inside a library does not keep the program alive.
     count = min(workers or count_cores(), len(items))
     threads = [threading.Thread(target=run, daemon=True, name="stepcut-work") for _ in range(count)]
     try:
@@ -240,9 +239,9 @@ def map_threads(
             thread.start()
         running = len(items)
         while running:
-            number, told_count, answer = events.get()
-            if told_count is not None:
-                told(number, told_count)
+            number, progress, answer = events.get()
+            if progress is not None:
+                advance(number, progress)
                 continue
             running -= 1
             if isinstance(answer, BaseException) and not isinstance(answer, Exception):

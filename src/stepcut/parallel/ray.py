@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: every item is a Ray task; what needs a GPU is held by actors that all tasks share."""
+"""Work on a Ray cluster: every item is a task; actors hold what needs a GPU."""
 
 import os
 import secrets
@@ -22,26 +22,26 @@ from stepcut.parallel.contract import (
     share_cores,
 )
 
-_LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
+_LAST_WORDS = 30.0  # seconds in which a cancelled task must end
 
 
 class Shared:
-    """An object in these `actors`, for any process of the cluster, which always asks the same one."""
+    """An object in `actors`; each process of the cluster always uses the same actor."""
 
     def __init__(self, actors: list[Any]) -> None:
         self.actors = actors
 
-    def __call__(self, work: Callable[..., Any], *given: Any) -> Any:
+    def __call__(self, work: Callable[..., Any], *args: Any) -> Any:
         """See `Held`."""
         actor = self.actors[os.getpid() % len(self.actors)]
-        return import_ray().get(actor.use.remote(work, *given))
+        return import_ray().get(actor.use.remote(work, *args))
 
 
 class Ray:
-    """A Ray cluster: the one at `address`, or one that is started on this machine and ends with `close`.
+    """The Ray cluster at `address`, or one on this machine that ends with `close`.
 
-    `workers`: how many tasks at once, as `open_engine` takes it; `holders`: how many actors hold an object for the
-    workers; left out, one on every GPU, and none on CPUs: there each worker has its own.
+    `workers` limits the parallel tasks; see `open_engine`. `holders` is the number of actors that
+    hold an object; by default one per GPU, and none on CPUs, where each worker has its own.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Ray:
         ray = self._ray
         gpus = 1 if gpu and ray.cluster_resources().get("GPU", 0) >= 1 else 0
         if gpus:
-            self._end_actors()  # what they hold makes room
-        # Ray begins a task again whose worker or node is lost, on another node where need be.
+            self._end_actors()  # frees their GPUs
+        # Ray restarts a task whose worker or node is lost, on another node if necessary.
         task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(
             _do
         )
@@ -79,7 +79,7 @@ class Ray:
         flying: dict[Any, int] = {}
         try:
             while waiting or flying:
-                # Twice what the cluster can do now, and enough that a small one sees why to grow.
+                # Twice the current capacity, and enough to make a small cluster grow.
                 most = self._limit or max(64, 2 * int(ray.cluster_resources().get("CPU", 1)))
                 while waiting and len(flying) < most:
                     number = waiting.popleft()
@@ -93,18 +93,18 @@ class Ray:
         except BaseException:
             for reference in flying:
                 ray.cancel(reference, force=True)
-            # As with `Local`, nobody writes any more once this has ended.
+            # As with `Local`, nothing is written after this has ended.
             if flying:
                 ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
             raise
         return [answers[number] for number in range(len(items))]
 
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> Shared | None:
-        """See `Engine.hold`: in actors on the cluster's GPUs, where it has some and CUDA is not ruled out."""
+        """See `Engine.hold`: in actors on the cluster's GPUs, unless `device` is "cpu"."""
         gpus = int(self._ray.cluster_resources().get("GPU", 0))
         if device.startswith("cuda") and not gpus:
             raise OptionError(
-                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPUs."
+                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu or add GPUs."
             )
         on_gpu = gpus > 0 and device != "cpu"
         count = self.holders if self.holders is not None else gpus if on_gpu else 0
@@ -121,7 +121,7 @@ class Ray:
         return Shared(actors)
 
     def close(self) -> None:
-        """See `Engine.close`: what was there before stays."""
+        """See `Engine.close`: a cluster that existed before keeps running."""
         self._end_actors()
         if self._began:
             self._ray.shutdown()
@@ -145,7 +145,7 @@ class Ray:
             }
             options["_temp_dir"] = self._files
         try:
-            # Processes that start find the modules that this one finds, as those of `Local` do.
+            # New processes find the same modules as this one, as with `Local`.
             modules = environment(
                 PYTHONPATH=os.pathsep.join(folder for folder in sys.path if folder)
             )
@@ -157,7 +157,7 @@ class Ray:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = f"address={self.address!r}: no Ray cluster answers ({reason})"
             raise OptionError(
-                f"{what}. Start one with: ray start --head; or leave --address out."
+                f"{what}. Start one with: ray start --head; or run without --address."
             ) from error
         self._began = True
 
@@ -181,26 +181,26 @@ class Ray:
 
 
 class _Actor:
-    """An actor that holds an object."""
+    """Holds an object."""
 
     def __init__(self, threads: int, make: Callable[[str], Any], device: str) -> None:
         self.threads, self.held = threads, make(device)
 
-    def use(self, work: Callable[..., Any], *given: Any) -> Any:
+    def use(self, work: Callable[..., Any], *args: Any) -> Any:
         with share_cores(self.threads):
-            return work(self.held, *given)
+            return work(self.held, *args)
 
 
 def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
-    """A task: the work, with its share of the cores."""
+    """Run a task with its share of the cores."""
     with share_cores(threads):
         return attempt(work, item)
 
 
 @contextmanager
 def _alone(ray: Any) -> Iterator[None]:
-    """Inside, Ray starts on the loopback interface alone."""
-    # Ray takes an address that others can reach wherever it thinks that other nodes may join.
+    """Make Ray start on the loopback interface only."""
+    # Ray uses a public address if it expects other nodes to join.
     constants = ray._private.ray_constants
     before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
@@ -211,16 +211,16 @@ def _alone(ray: Any) -> Iterator[None]:
 
 
 def import_ray(alone: bool = False) -> Any:
-    """Ray, without its reports of usage; where it is to serve one command alone, whoever speaks to it needs a token.
+    """Import Ray without usage reports; with `alone`, it requires an authentication token.
 
-    Ray reads how to authenticate when it is imported, so a program that imported it before has said so itself.
+    Ray reads the authentication mode at import, so an earlier import takes precedence.
     """
     if alone and "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # Ray's workers would give way to everything else on this machine; those of `Local` do not.
+    # Ray's workers have a low priority by default; those of `Local` do not.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray

@@ -286,7 +286,7 @@ def test_wrong_input_is_refused() -> None:
         Embedder.of().fit([features[0], features[1][:, :5]])
     with pytest.raises(FeatureError, match=r"video 1: shape \(45,\); features are \(T, d\)"):
         Embedder.of().fit([features[0], features[1][:, 0]])
-    with pytest.raises(FeatureError, match="video 0: row 0 holds NaN"):
+    with pytest.raises(FeatureError, match="video 0: row 0 contains NaN"):
         Embedder.of().fit([features[0] * np.nan, features[1]])
     with pytest.raises(NotLearned, match="has not been fitted"):
         Embedder.of().transform(features)

@@ -466,7 +466,7 @@ def test_toy_kitchen_as_a_data_set(tmp_path: Path) -> None:
 def test_invalid_features_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[1.0, np.nan]]))
     video = TaskVideo("x", features={"net": tmp_path / "x.npy"})
-    with pytest.raises(FeatureError, match=r"x\.npy: row 0 holds NaN"):
+    with pytest.raises(FeatureError, match=r"x\.npy: row 0 contains NaN"):
         video.read_features("net")
     with pytest.raises(OptionError, match="backbone='nut' is unknown; did you mean 'net'"):
         video.read_features("nut")

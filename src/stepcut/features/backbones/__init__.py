@@ -1,4 +1,4 @@
-"""Backbones: networks that turn frames into features. Choose one by name, give a file, or hand over your own object."""
+"""Backbones: networks that turn frames into features, chosen by name, by file, or custom."""
 
 import ctypes
 import importlib.util
@@ -23,7 +23,7 @@ BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
     "efficientnet-lite0": lite0.load,
     "resnet50": resnet50.load,
 }
-"""The networks by name. `vectors`, the third word that `extract` knows, reads given features and needs no network."""
+"""Built-in networks by name. `extract` also accepts "vectors", which reads feature files."""
 
 
 NOT_TAKEN = {
@@ -31,7 +31,7 @@ NOT_TAKEN = {
     "file": ("weights", "layer", "family"),
     "torch": ("layer", "family", "output"),
 }
-"""Settings of a spec that our own networks, model files and modules of torch do without."""
+"""Fields of a spec that built-in networks, model files and torch modules do not take."""
 
 
 def load_backbone(
@@ -40,13 +40,26 @@ def load_backbone(
     runtime: str = "auto",
     **settings: Any,
 ) -> Backbone:
-    """The backbone of that name or spec, or the object itself if it is one already.
+    """Load a backbone by name or spec, or check a custom object.
 
-    backbone  a name, a model file, `timm:NAME`, `hf:NAME`, `open_clip:NAME`, `package.module:Class`, an entry point of
-              the group `stepcut.backbones`, a `FeatureSpec`, or a backbone of your own
-    device    auto, cpu or cuda
-    runtime   auto (the fastest installed), openvino, torch or onnxruntime
-    settings  of the spec, where a name is given: weights, layer, family and so on
+    Parameters
+    ----------
+    backbone
+        A name, a model file, `timm:NAME`, `hf:NAME`, `open_clip:NAME`, `package.module:Class`, an
+        entry point of the group `stepcut.backbones`, a `FeatureSpec`, or a custom backbone.
+    device
+        "auto", "cpu" or "cuda".
+    runtime
+        "auto" (the fastest one installed), "openvino", "torch" or "onnxruntime".
+    **settings
+        Fields of the spec, for a name: weights, layer, family and so on.
+
+    Raises
+    ------
+    OptionError
+        If the name is unknown or a setting does not fit the backbone.
+    ExtraNeeded
+        If a package is missing.
     """
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
@@ -61,7 +74,7 @@ def load_backbone(
     for name in NOT_TAKEN[kind]:
         if (value := getattr(spec, name)) is not None:
             raise OptionError(
-                f"{name}={value!r}: {spec.backbone} has no such choice. Leave it out."
+                f"{name}={value!r}: {spec.backbone} does not support it. Remove the setting."
             )
     place = (where, choose_runtime(runtime, where, kind))
     load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
@@ -76,25 +89,25 @@ def open_backbone(
     device: str = "auto",
     engine: Engine | None = None,
 ) -> tuple[Backbone, FeatureSpec]:
-    """The `backbone` (a name, a spec or itself) for a `device`, and the spec of the features that it makes.
+    """Open a `backbone` (a name, a spec or an object); return it with the spec of its features.
 
-    `fps`: rows per second, left out, those of the spec; `engine`: whose workers will use it.
+    `fps` replaces the rate of the spec. The workers of `engine` may share the backbone.
     """
     network: Backbone
     if isinstance(backbone, str | FeatureSpec):
         wanted = as_spec(backbone, fps=fps)
         held = None if engine is None else engine.hold(partial(load_backbone, wanted), device)
         network = load_backbone(wanted, device) if held is None else HeldBackbone(held)
-        own = getattr(network, "spec", None)  # a model file says more than was asked for
+        own = getattr(network, "spec", None)  # a model file completes the spec
         return network, own if isinstance(own, FeatureSpec) else wanted
     network = load_backbone(backbone)
     return network, as_spec(network, fps=fps)
 
 
 class HeldBackbone:
-    """A backbone, `held` for several that use it one at a time: threads here, or workers that send frames to an actor.
+    """A backbone shared by several users, one at a time: threads, or workers of an actor.
 
-    Waiting for the rows is the backpressure: a worker holds two batches of frames, whatever the length of the video.
+    Waiting for the rows limits memory: a worker holds two batches of frames at most.
     """
 
     def __init__(self, held: Held) -> None:
@@ -103,7 +116,7 @@ class HeldBackbone:
         self.batch, self.clip_frames, self.clip_fps, self.spec, self.device = may
 
     def extract(self, frames: Frames) -> Rows:
-        """The features of `frames`, by the holder that this process always asks."""
+        """Compute the features of `frames` in the shared backbone."""
         rows: Rows = self.held(_extract, frames)
         return rows
 
@@ -121,18 +134,18 @@ def _extract(backbone: Backbone, frames: Frames) -> Rows:
 
 
 def _own(spec: FeatureSpec) -> Backbone:
-    """A backbone of somebody's own: made without arguments, and only where the user named it."""
+    """Create a custom backbone without arguments, if the user named it."""
     name = f"backbone={spec.backbone!r}"
     if is_own(spec.backbone) and not spec.trusted:
         raise OptionError(
-            f"{name} is code that a file names. If you trust it, load it with trust=True (--trust)."
+            f"{name} is custom code named by a file. If you trust it, use trust=True (--trust)."
         )
     make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
     try:
         return _checked(make())
     except TypeError as error:
         raise OptionError(
-            f"{name} cannot be made without arguments ({error}). Hand over the object."
+            f"{name} cannot be created without arguments ({error}). Pass the object instead."
         ) from error
 
 
@@ -149,15 +162,15 @@ def _checked(backbone: object) -> Backbone:
             f"{name}={getattr(own, name)!r}" for name in ("name", "dim", "size", "fingerprint")
         )
         raise OptionError(
-            f"backbone {seen}; dim and size are whole numbers above 0, name and fingerprint are words."
+            f"backbone {seen}; dim and size must be integers above 0, name and fingerprint strings."
         )
     return own
 
 
 def choose_device(device: str = "auto") -> str:
-    """The `device` that was asked for; auto: CUDA when there is one, else the CPU.
+    """Return the `device`; "auto" is CUDA if available, otherwise the CPU.
 
-    torch, which takes seconds to load, is asked only where a driver is installed.
+    torch takes seconds to import, so this asks it only if a driver is installed.
     """
     if str(device).split(":")[0] not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ["auto", "cpu", "cuda"])
@@ -174,14 +187,16 @@ def choose_device(device: str = "auto") -> str:
         return "cuda" if cuda else "cpu"
     if not cuda:
         raise OptionError(
-            f"device={device!r}: torch {torch.__version__} sees no CUDA GPU here. Use device='cpu'."
+            f"device={device!r}: torch {torch.__version__} finds no CUDA GPU. Use device='cpu'."
         )
     return device
 
 
 def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
-    """The `runtime` asked for; auto: OpenVINO on a CPU where it is installed, else torch for our own networks and
-    onnxruntime for files. `device` is cpu or cuda, `kind` "own" (our networks), "file" or "torch" (a module of it)."""
+    """Return the `runtime`; "auto" is OpenVINO on a CPU if installed, otherwise the next one.
+
+    `kind` is "own" (a built-in network), "file" (a model file) or "torch" (a torch module).
+    """
     able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[
         kind
     ]
@@ -196,7 +211,7 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
     if not here:
         first = wanted[0] if wanted else able[-1]
         advice = {"torch": "'stepcut[cnc]'", "onnxruntime": "onnxruntime-gpu"}.get(first, first)
-        what = f"a backbone on {device} needs {' or '.join(able)}, and none is installed"
+        what = f"a backbone on {device} needs {' or '.join(able)}, but none is installed"
         raise ExtraNeeded(f"{what}. Run: pip install {advice}")
     return here[0]
 
@@ -206,7 +221,7 @@ def _installed(package: str) -> bool:
 
 
 def _onnx_on_cuda(spec: FeatureSpec) -> bool:
-    """Whether a model file can run on CUDA here: an ONNX file, with an onnxruntime that was built for it."""
+    """Return whether a model file can run on CUDA: ONNX, with a suitable onnxruntime."""
     if not spec.backbone.endswith(".onnx") or not _installed("onnxruntime"):
         return False
     import onnxruntime
@@ -215,7 +230,7 @@ def _onnx_on_cuda(spec: FeatureSpec) -> bool:
 
 
 def _has_driver() -> bool:
-    """Whether the driver of an NVIDIA GPU can be loaded: quick, where importing torch takes seconds."""
+    """Return whether the NVIDIA driver can be loaded, which is faster than importing torch."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:

@@ -1,8 +1,7 @@
-"""What a backbone is: a network that turns frames, or clips of frames, into rows of features; what ours are made of.
+"""The contract of backbones, which turn frames or clips into rows of features, and our own ones.
 
-Stepcut's own networks are convolutions with batch norm folded in, and one function that says how they are joined, by
-the names of torch's functions. With torch's own it computes, and learns where the weights are parameters; with those
-that stand for operations of OpenVINO it builds a model.
+A built-in network is a function `forward` over folded convolutions, written with the names of
+torch's functions. It runs with torch, or builds a model from the operations of OpenVINO.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,49 +19,52 @@ Frames = NDArray[np.uint8]
 Rows = NDArray[Any]
 Array = NDArray[np.float32]
 Convs = Mapping[str, tuple[Any, Any]]
-"""Weight and bias of every convolution of a network, by name: arrays, or tensors."""
+"""Name -> weight and bias of each convolution, as arrays or tensors."""
 Place = tuple[str, str]
-"""Where a network runs: device and runtime."""
+"""Device and runtime of a network."""
 
 
 @runtime_checkable
 class Backbone(Protocol):
-    """What stepcut asks of a backbone; any object with these four names and one verb will do.
+    """The contract of a backbone: four attributes and one method.
 
-    It may also say `batch` (frames that it takes at a time, 32 where it does not say), `clip_frames` and `clip_fps`:
-    then it is given clips, `clip_frames` frames that lie 1 / `clip_fps` seconds apart, centred on the time of the row.
+    Optional attributes: `batch` (frames per call, 32 by default), `clip_frames` and `clip_fps`.
+    With these, it gets clips of `clip_frames` frames, 1 / `clip_fps` seconds apart and centred on
+    the time of the row.
     """
 
     name: str
     dim: int
     """Length of a feature vector, or channels of a feature map."""
     size: int
-    """Side of the square frames it takes."""
+    """Side of the square input frames in pixels."""
     fingerprint: str
-    """Changes whenever its features would: stored features are found again by it."""
+    """Changes whenever the features change; part of the name of cached features."""
 
     def extract(self, frames: Frames) -> Rows:
-        """RGB `frames` (n, size, size, 3), or clips (n, clip_frames, size, size, 3), to (n, dim) or (n, dim, h, w)."""
+        """Compute rows (n, dim) or (n, dim, h, w) from uint8 RGB frames.
+
+        `frames` are (n, size, size, 3), or clips (n, clip_frames, size, size, 3).
+        """
 
 
 @dataclass(eq=False, repr=False)
 class Network:
-    """A backbone that stepcut runs, built at its first use: a run that finds all features stored builds none.
+    """A backbone that stepcut runs. It is built at its first use, so cached features need none.
 
-    `spec` says how its features are made, `build` makes what computes them at a `place`; `name`, `dim`, `size` and
-    `fingerprint` are those of `Backbone`.
+    `build` returns the function that computes rows at a `place`.
     """
 
     spec: FeatureSpec
     name: str
     dim: int
-    """0 where no file says it: then it is that of a black frame."""
+    """0 if no file states it: then it is measured on a black frame."""
     size: int
     fingerprint: str
     build: Callable[[], Callable[[Frames], Rows]]
     place: Place
     load: Callable[..., Backbone] | None = None
-    """What made it: in another process it is made again by the same call."""
+    """Recreates the network in another process."""
 
     def __post_init__(self) -> None:
         self.device, self.runtime = self.place
@@ -80,54 +82,54 @@ class Network:
     def __repr__(self) -> str:
         clips = f"clips of {self.clip_frames} " if self.clip_frames > 1 else ""
         where = f"{self.runtime} on {self.device}"
-        return f"<Backbone {self.name}, {self.dim} numbers from {clips}{self.size} x {self.size}, {where}>"
+        frame = f"{clips}{self.size} x {self.size}"
+        return f"<Backbone {self.name}, {self.dim} numbers from {frame}, {where}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return self.load, (self.spec, self.device, self.runtime)
 
     def extract(self, frames: Frames) -> Rows:
-        """The features in half precision of `frames`, (n, size, size, 3) RGB, or clips of them."""
+        """Compute the features of RGB `frames` (n, size, size, 3), or clips, in half precision."""
         if frames.shape[1:] != self.shape or frames.dtype != np.uint8:
-            given, wanted = (
-                f"frames of shape {frames.shape} and type {frames.dtype}",
-                ", ".join(map(str, self.shape)),
-            )
-            raise OptionError(f"{given} do not fit {self.name}; give uint8 (n, {wanted}).")
+            seen = f"frames of shape {frames.shape} and type {frames.dtype}"
+            wanted = ", ".join(map(str, self.shape))
+            raise OptionError(f"{seen} do not fit {self.name}. Use uint8 (n, {wanted}).")
         self._run = self._run or self.build()
         return self._run(frames)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A network with its weights: `forward(functions, x, convs, **options)` for normalised frames `x` (n, 3, H, W)."""
+    """A network: `forward(functions, x, convs, **options)` for normalised `x` (n, 3, H, W)."""
 
     name: str
     forward: Callable[..., Any]
     convs: dict[str, tuple[Array, Array]]
     mean: tuple[float, float, float]
-    """Frames go in as (frame / 255 - mean) / scale, RGB."""
+    """The input is (frame / 255 - mean) / scale, RGB."""
     scale: tuple[float, float, float]
     options: dict[str, str] = field(default_factory=dict)
-    """Which kind of this network it is."""
+    """Variant of the network."""
 
 
 def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[Array, Array]:
-    """Weight and bias of the convolution `conv` of `weights` with the batch norm `norm` after it folded in.
+    """Fold the batch norm `norm` into the convolution `conv`; return weight and bias.
 
-    gamma (W x - mu) / sqrt(var + eps) + beta  =  (W s) x + (beta - mu s),  s = gamma / sqrt(var + eps)
+    gamma (W x - mu) / sqrt(var + eps) + beta = (W s) x + (beta - mu s),
+    s = gamma / sqrt(var + eps)
     """
     parts = (f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))
     gamma, beta, mu, var = (np.asarray(weights[part], np.float64) for part in parts)
     s = gamma / np.sqrt(var + eps)
     bias = beta - mu * s
-    if f"{conv}.bias" in weights:  # Keras and Caffe keep a bias before the batch norm
+    if f"{conv}.bias" in weights:  # Keras and Caffe have a bias before the batch norm
         bias = bias + np.asarray(weights[f"{conv}.bias"], np.float64) * s
     w = np.asarray(weights[f"{conv}.weight"], np.float64)
     return (w * s[:, None, None, None]).astype(np.float32), bias.astype(np.float32)
 
 
 def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]:
-    """What computes the rows of a `graph` from frames of `size` x `size` at a `place`."""
+    """Return the function that computes the rows of a `graph` from frames of `size` x `size`."""
     device, runtime = place
     if runtime == "openvino":
         openvino = ov.import_openvino()
@@ -150,7 +152,7 @@ def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]
 
 
 def precision(place: Place) -> str:
-    """The end of a fingerprint at a `place`: the precision follows the machine (OpenVINO) or the device (torch)."""
+    """Return the part of a fingerprint that describes the numerical precision at a `place`."""
     device, runtime = place
     return (
         f"openvino-{ov.precision()}"

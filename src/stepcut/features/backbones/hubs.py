@@ -1,6 +1,6 @@
-"""Networks of timm, transformers (`hf:`) and open_clip, where those packages are installed; run by torch.
+"""Networks of timm, transformers (`hf:`) and open_clip, run by torch.
 
-Nothing is fetched unless `weights` says "fetch". Weights are read as tensors only, and no code of a hub is run.
+Downloads need `weights="fetch"`. Weights are read as tensors only, and no code of a hub is run.
 """
 
 import hashlib
@@ -16,24 +16,24 @@ from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
 
 Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
-"""A module of torch, its function from frames to rows, and how it wants its frames, by the names of `FeatureSpec`."""
+"""A torch module, its function from frames to rows, and fields of its `FeatureSpec`."""
 
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:
-    """The network that `timm:NAME`, `hf:NAME` or `open_clip:NAME` in a `spec` stands for, to run at a `place`."""
+    """Load the network of `timm:NAME`, `hf:NAME` or `open_clip:NAME`."""
     device, _ = place
     hub, _, name = spec.backbone.partition(":")
     try:
-        module, forward, said = HUBS[hub](name, spec)
+        module, forward, stated = HUBS[hub](name, spec)
     except ImportError as error:
         package = {"hf": "transformers", "open_clip": "open-clip-torch"}.get(hub, hub)
         raise ExtraNeeded(
             f"{spec.backbone} needs {package} ({error}). Run: pip install {package}"
         ) from error
-    except (RuntimeError, OSError) as error:  # no such name; or it cannot be fetched
+    except (RuntimeError, OSError) as error:  # an unknown name, or the download failed
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        what = f"backbone={spec.backbone!r}: {hub} does not give it ({reason})"
-        raise OptionError(f"{what}. Check its name, and that the hub can be reached.") from error
+        what = f"backbone={spec.backbone!r}: {hub} cannot load it ({reason})"
+        raise OptionError(f"{what}. Check its name and the connection to the hub.") from error
     if spec.weights not in (None, FETCH):
         weights = {
             key: value
@@ -41,9 +41,9 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
             if value.ndim > 0
         }
         _fill(module, weights, spec)
-    said["colour"] = "rgb"
+    stated["colour"] = "rgb"
     full = replace(
-        spec, **{key: value for key, value in said.items() if getattr(spec, key) is None}
+        spec, **{key: value for key, value in stated.items() if getattr(spec, key) is None}
     )
     module.eval().to(device)
     digest = hashlib.sha256()
@@ -51,7 +51,8 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         digest.update(
             key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data
         )
-    how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps} torch-{device.split(':')[0]}"
+    how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps}"
+    how = f"{how} torch-{device.split(':')[0]}"
     mark = (
         f"{spec.backbone} {digest.hexdigest()[:16]} {how}{' bgr' if full.colour == 'bgr' else ''}"
     )
@@ -70,12 +71,9 @@ def _timm(name: str, spec: FeatureSpec) -> Found:
     import timm
 
     model = timm.create_model(name, pretrained=_may_fetch(spec), num_classes=0)
-    said = timm.data.resolve_model_data_config(model)
-    return (
-        model,
-        model,
-        {"size": int(said["input_size"][-1]), "mean": said["mean"], "scale": said["std"]},
-    )
+    data = timm.data.resolve_model_data_config(model)
+    size = int(data["input_size"][-1])
+    return model, model, {"size": size, "mean": data["mean"], "scale": data["std"]}
 
 
 def _open_clip(name: str, spec: FeatureSpec) -> Found:
@@ -84,16 +82,13 @@ def _open_clip(name: str, spec: FeatureSpec) -> Found:
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
     if fetch and not tag:
         raise OptionError(
-            f"backbone={spec.backbone!r}: say whose weights to fetch, such as open_clip:ViT-B-32/openai."
+            f"backbone={spec.backbone!r}: name the weights too, such as open_clip:ViT-B-32/openai."
         )
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
-    eyes = model.visual
-    size = int(eyes.image_size if isinstance(eyes.image_size, int) else eyes.image_size[0])
-    return (
-        model,
-        model.encode_image,
-        {"size": size, "mean": eyes.image_mean, "scale": eyes.image_std},
-    )
+    visual = model.visual
+    size = visual.image_size if isinstance(visual.image_size, int) else visual.image_size[0]
+    stated = {"size": int(size), "mean": visual.image_mean, "scale": visual.image_std}
+    return model, model.encode_image, stated
 
 
 def _transformers(name: str, spec: FeatureSpec) -> Found:
@@ -106,9 +101,9 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
     }
     try:
         model = AutoModel.from_pretrained(name, use_safetensors=True, **local)
-        said, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
+        data, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
     except (OSError, ValueError) as error:
-        what = f"it is not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
+        what = f"not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
         raise OptionError(
             f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch."
         ) from error
@@ -119,27 +114,27 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
         pooled = getattr(answer, "pooler_output", None)
         return pooled if pooled is not None else getattr(answer, "last_hidden_state", answer)
 
-    wants = {"size": int(config.image_size), "mean": said["image_mean"], "scale": said["image_std"]}
+    stated = {
+        "size": int(config.image_size),
+        "mean": data["image_mean"],
+        "scale": data["image_std"],
+    }
     if frames := getattr(config, "num_frames", None):
-        wants |= {"clip_frames": frames, "clip_fps": spec.fps}
-    return model, forward, wants
+        stated |= {"clip_frames": frames, "clip_fps": spec.fps}
+    return model, forward, stated
 
 
 def _may_fetch(spec: FeatureSpec) -> bool:
-    """Whether the user allowed a download; where neither that nor a file was given, there are no weights."""
+    """Return whether the user allowed a download; refuse a network without any weights."""
     if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
         what = f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r})"
         raise OptionError(
-            f"{what}. Give a file with --weights, or allow the download: --weights fetch."
+            f"{what}. Use a file with --weights, or allow the download: --weights fetch."
         )
     name = spec.backbone.partition(":")[2]
     if spec.weights != FETCH and ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
-        what = (
-            f"backbone={spec.backbone!r} is on a hub, which is asked even where weights are given"
-        )
-        raise OptionError(
-            f"{what}. Allow it with --weights fetch, or give a name that the package knows."
-        )
+        what = f"backbone={spec.backbone!r} needs its hub even with a weights file"
+        raise OptionError(f"{what}. Allow it with --weights fetch, or use a name of the package.")
     return spec.weights == FETCH
 
 
@@ -147,19 +142,19 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
     import torch
 
     try:
-        told = module.load_state_dict(
+        answer = module.load_state_dict(
             {name: torch.from_numpy(array) for name, array in weights.items()}, strict=False
         )
         needed = {name for name, _ in module.named_parameters()}
-        lost = [name for name in told.missing_keys if name in needed]
+        lost = [name for name in answer.missing_keys if name in needed]
         reason = (
             f"{len(lost)} parameters are not in the file ({', '.join(lost[:3])})" if lost else ""
         )
-    except RuntimeError as error:  # shapes that differ
+    except RuntimeError as error:  # different shapes
         reason = str(error).splitlines()[-1].strip()
     if reason:
         raise OptionError(
-            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Give those of this network."
+            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Use its own weights."
         )
 
 

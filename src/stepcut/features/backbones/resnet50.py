@@ -1,8 +1,8 @@
-"""ResNet-50 up to any block, the paper's backbone: conv4c gives 1024 x 14 x 14 maps. Weights are the user's.
+"""ResNet-50 up to any block, the paper's backbone: conv4c gives 1024 x 14 x 14 maps.
 
-Two families of weights share the parameter names but not the network:
-  v1.5  torchvision: a block halves the picture in its 3x3 convolution; RGB in 0..1, minus a mean, over a deviation
-  v1    the original paper, Caffe, Keras: in its first 1x1 convolution; BGR in 0..255, minus a mean
+The user provides the weights. Two families share the parameter names but not the network:
+  v1.5  torchvision: stride in the 3x3 convolution; RGB in 0..1, minus mean, over deviation
+  v1    original paper, Caffe, Keras: stride in the first 1x1 convolution; BGR in 0..255, minus mean
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from stepcut.features.spec import FeatureSpec
 SIZE = 224
 EPS = 1e-5
 BLOCKS = {2: 3, 3: 4, 4: 6, 5: 3}
-"""Blocks in the stages conv2 to conv5, which torchvision calls layer1 to layer4."""
+"""Blocks in the stages conv2 to conv5 (layer1 to layer4 in torchvision)."""
 LAYERS = {
     f"conv{stage}{'abcdef'[n]}": (stage, n) for stage, count in BLOCKS.items() for n in range(count)
 }
@@ -37,12 +37,12 @@ _V1_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)  # in the order R, G, B
 
 
 def load(spec: FeatureSpec, place: Place) -> Network:
-    """The backbone that a spec asks for, to run at a place."""
+    """Load the backbone of a spec."""
     weights = spec.weights
     if weights is None or (weights in FETCHABLE and not spec.trusted):
         what = f"backbone='resnet50' comes without weights (weights={weights!r})"
         raise OptionError(
-            f"{what}. Give a .safetensors or .pth file, or fetch 100 MB once: {', '.join(FETCHABLE)}."
+            f"{what}. Use a .safetensors or .pth file, or download 100 MB: {', '.join(FETCHABLE)}."
         )
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
@@ -53,9 +53,7 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     digest = hash_file(file)[:16]
     spec = spec.opened(digest)
     family = spec.family or family_of(arrays, metadata)
-    graph = resnet50(
-        arrays, layer, family
-    )  # now, so that a file that does not fit is told of before any decoding
+    graph = resnet50(arrays, layer, family)  # now, to refuse a wrong file before any decoding
     mark = f"resnet50 {layer} {family} {digest} {precision(place)}"
     return Network(
         spec, spec.backbone, channels, SIZE, mark, lambda: run_graph(graph, SIZE, place), place
@@ -63,32 +61,32 @@ def load(spec: FeatureSpec, place: Place) -> Network:
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
-    """Which family `weights` belong to, by the `metadata` of their file; torchvision's where they say nothing."""
-    said = {key.lower(): value.lower() for key, value in metadata.items()}
-    variant = said.get("family", said.get("variant", ""))
+    """Return the family of `weights` by the `metadata` of their file; v1.5 by default."""
+    stated = {key.lower(): value.lower() for key, value in metadata.items()}
+    variant = stated.get("family", stated.get("variant", ""))
     if "v1.5" in variant:
         return "v1.5"
-    if variant.startswith(("v1", "caffe", "keras")) or "bgr" in said.get("input", ""):
+    if variant.startswith(("v1", "caffe", "keras")) or "bgr" in stated.get("input", ""):
         return "v1"
-    return "v1" if "conv1.bias" in weights else "v1.5"  # Keras keeps a bias before the batch norm
+    return "v1" if "conv1.bias" in weights else "v1.5"  # Keras has a bias before the batch norm
 
 
 def map_shape(layer: str) -> tuple[int, int, int]:
-    """(C, h, w) of a layer's maps for a 224 x 224 frame."""
+    """Return (C, h, w) of a layer's maps for a 224 x 224 frame."""
     stage, _ = choose("layer", layer, LAYERS)
     return 64 * 2**stage, SIZE // 2**stage, SIZE // 2**stage
 
 
 def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v1.5") -> Graph:
-    """The network of a `family`, with these `weights`, up to and with the block `layer`."""
+    """Return the network of a `family` up to and including the block `layer`."""
     last = choose("layer", layer, LAYERS)
     v1 = choose("family", family, FAMILIES) == "v1"
     convs = {}
 
     def add(name: str, norm: str) -> None:
         if f"{name}.weight" not in weights:
-            what = f"layer={layer!r} needs {name}.weight, which the weights do not hold ({len(weights)} entries)"
-            raise OptionError(f"{what}. Choose an earlier layer, or give a whole ResNet-50.")
+            what = f"layer={layer!r} needs {name}.weight, missing in the {len(weights)} weights"
+            raise OptionError(f"{what}. Choose an earlier layer, or use a complete ResNet-50.")
         convs[name] = fold(weights, name, norm, EPS)
 
     add("conv1", "bn1")
@@ -105,8 +103,7 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
 
 
 def forward(functions: Any, x: Any, convs: Convs, layer: str, family: str) -> Any:
-    """Normalised frames `x` (n, 3, H, W) to the maps of `layer`, with the weights and biases `convs` of a `family`, by
-    `functions` of torch, or of OpenVINO by the same names."""
+    """Compute the maps of `layer` from normalised frames `x` (n, 3, H, W)."""
     last, v1 = LAYERS[layer], family == "v1"
 
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
@@ -127,6 +124,6 @@ def forward(functions: Any, x: Any, convs: Convs, layer: str, family: str) -> An
 
 
 def _blocks(last: tuple[int, int]) -> list[tuple[int, int]]:
-    """Stage and number of all blocks up to the last one."""
+    """Return stage and number of all blocks up to the last one."""
     blocks = list(LAYERS.values())
     return blocks[: blocks.index(last) + 1]

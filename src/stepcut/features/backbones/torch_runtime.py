@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 CUDA_BATCH = 128
-"""Frames that go through a GPU at a time."""
+"""Frames per batch on a GPU."""
 
 
 class TorchRuntime:
-    """A network on one `device`: `forward` takes frames (n, 3, H, W) or clips (n, t, 3, H, W), normalised to
-    (frame / 255 - mean) / scale."""
+    """A network on one `device`.
+
+    `forward` takes frames (n, 3, H, W) or clips (n, t, 3, H, W) as (frame / 255 - mean) / scale.
+    """
 
     def __init__(
         self,
@@ -29,18 +31,18 @@ class TorchRuntime:
         self.mean, self.scale = (
             torch.tensor([255 * n for n in three], device=device) for three in (mean, scale)
         )
-        # cuDNN plans every convolution anew, for seconds, for each thread and each batch size that it meets. So on a
-        # GPU one thread does all the work, in batches of one size.
+        # cuDNN plans every convolution for seconds, per thread and per batch size. So on a GPU one
+        # thread does all the work, in batches of one size.
         self.thread = ThreadPoolExecutor(1, "stepcut-cuda") if self.device.type == "cuda" else None
 
     def __call__(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
-        """Frames (n, H, W, 3) or clips (n, t, H, W, 3), RGB, to rows in half precision."""
+        """Compute rows in half precision from RGB frames (n, H, W, 3) or clips (n, t, H, W, 3)."""
         if self.thread is None:
             return self._rows(frames)
         return self.thread.submit(self._in_full_batches, frames).result()
 
     def _in_full_batches(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
-        """Rows in batches of one size; the last batch is filled up with black frames."""
+        """Compute rows in batches of one size; the last one is padded with black frames."""
         count = max(1, CUDA_BATCH // (frames.shape[1] if frames.ndim == 5 else 1))
         rows = []
         for first in range(0, len(frames), count):
@@ -53,7 +55,7 @@ class TorchRuntime:
     def _rows(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(frames)).to(self.device)
-            # (n, H, W, 3) looked at as (n, 3, H, W) is "channels last" already: no copy.
+            # (n, H, W, 3) viewed as (n, 3, H, W) is already "channels last", without a copy.
             x = ((x - self.mean) / self.scale).to(self.dtype).movedim(-1, -3)
             y = self.forward(x)
             y = y.mean(dim=1) if y.ndim == 3 else y.mean(dim=(2, 3, 4)) if y.ndim == 5 else y
@@ -62,20 +64,20 @@ class TorchRuntime:
 
 
 def dtype_on(device: str) -> torch.dtype:
-    """The precision on a `device`: half on CUDA, single elsewhere."""
+    """Return the precision on a `device`: half on CUDA, single elsewhere."""
     return torch.float16 if device.startswith("cuda") else torch.float32
 
 
 FUNCTIONS = SimpleNamespace(
     **{**vars(torch), "pad": F.pad, "adaptive_avg_pool2d": F.adaptive_avg_pool2d}
 )
-"""What stepcut's own networks are made of."""
+"""The functions that built-in networks use."""
 
 
 def as_tensors(
     convs: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]], device: str
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """The weights and biases of a network, `convs`, as tensors on a `device`, channels last."""
+    """Return the weights and biases `convs` as tensors on a `device`, channels last."""
     dtype = dtype_on(device)
     return {
         name: (

@@ -1,4 +1,4 @@
-"""Read the weights of a network without running code from the file; download them only when the user asks for it."""
+"""Read weights without running code from the file; download them only on request."""
 
 import hashlib
 import os
@@ -19,11 +19,11 @@ FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
     "torchvision:IMAGENET1K_V2": "https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
 }
-"""Words that ask for a download of about 100 MB. The hex digits in the name are the beginning of the file's SHA-256."""
+"""Name -> address of about 100 MB. The hex digits are the start of the file's SHA-256."""
 
 
 def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays in the `.safetensors`, `.pth` or `.pt` file at `path` by name, and what it says of itself."""
+    """Return the arrays of a `.safetensors`, `.pth` or `.pt` file by name, and its metadata."""
     file = find_weights(path)
     metadata: dict[str, str] = {}
     if file.suffix == ".safetensors":
@@ -35,7 +35,7 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
             raise OptionError(
                 f"weights='{file}': damaged ({error}). Get the file again."
             ) from error
-        except TypeError as error:  # bfloat16 and the like, which numpy does not have
+        except TypeError as error:  # bfloat16 and others that numpy does not support
             raise OptionError(
                 f"weights='{file}': not readable here ({error}). Save it as float32."
             ) from error
@@ -43,22 +43,22 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         arrays = _read_torch(file)
     else:
         raise OptionError(
-            f"weights='{file}': the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt."
+            f"weights='{file}': unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt."
         )
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
 
 
 def find_weights(path: str | os.PathLike[str]) -> Path:
-    """The file of weights at `path`, which is there."""
+    """Return `path` if it is a file."""
     if not Path(path).is_file():
         raise OptionError(
-            f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file. {LOOKED}"
+            f"weights={str(path)!r}: no such file. Use a .safetensors or .pth file. {LOOKED}"
         )
     return Path(path)
 
 
 def fetch_weights(word: str) -> Path:
-    """Download what `word` names into the cache, once, and check it against its hash."""
+    """Download the weights called `word` to the cache, once, and check their hash."""
     address = choose("weights", word, FETCHABLE)
     name = address.rsplit("/", 1)[1]
     digest = name.split("-")[1].removesuffix(".pth")
@@ -73,34 +73,36 @@ def fetch_weights(word: str) -> Path:
             ):
                 shutil.copyfileobj(answer, out)
         except OSError as error:
-            what = f"{address} cannot be fetched ({error})"
+            what = f"cannot download {address} ({error})"
             raise OptionError(
-                f"weights={word!r}: {what}. Fetch it by hand, then give: --weights {name}"
+                f"weights={word!r}: {what}. Download it yourself, then use: --weights {name}"
             ) from error
         seen = hash_file(temporary)
         if not seen.startswith(digest):
             what = f"{address} has the SHA-256 {seen[:16]}..., expected {digest}"
             raise OptionError(
-                f"weights={word!r}: {what}. It was changed on the way; try another network."
+                f"weights={word!r}: {what}. The download was altered; try another connection."
             )
     return target
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of the file at `path`."""
+    """Return the SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_torch(file: Path) -> dict[str, Any]:
-    """The tensors of a .pth or .pt `file` by name, also where they lie under `state_dict` or `model`; torch reads
-    nothing else, and runs no code of the file."""
+    """Return the tensors of a .pth or .pt file by name, also below `state_dict` or `model`.
+
+    torch reads tensors only and runs no code of the file.
+    """
     try:
         import torch
     except ImportError as error:
         raise ExtraNeeded(
-            f"weights='{file}': a {file.suffix} file is read by torch. Run: {install_command('cnc')}; or save the "
-            "weights as .safetensors."
+            f"weights='{file}': {file.suffix} files need torch. Run: {install_command('cnc')}; "
+            "or save the weights as .safetensors."
         ) from error
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
@@ -113,10 +115,10 @@ def _read_torch(file: Path) -> dict[str, Any]:
             if isinstance(value, torch.Tensor):
                 if value.numel() * value.element_size() > size:
                     raise ValueError(f"{name} is larger than the file")
-                brain = value.dtype == torch.bfloat16  # which numpy does not have
+                brain = value.dtype == torch.bfloat16  # not supported by numpy
                 arrays[str(name)] = (value.float() if brain else value).detach().numpy()
         return arrays
-    except Exception as error:  # whatever a damaged or hostile file leads to
+    except Exception as error:  # anything can happen in a damaged or hostile file
         reason = str(error).strip().splitlines()[:1]
         what = f"not a file of plain weights ({' '.join(reason) or type(error).__name__})"
         raise OptionError(

@@ -1,1 +1,1 @@
-"""Video files: look at them, sample their frames at true times."""
+"""Video files: probe them and sample their frames at true times."""

@@ -1,4 +1,4 @@
-"""Open a video file: choose its picture stream, read how it is turned, and say clearly why a bad file is bad."""
+"""Open a video file, choose its stream, read its rotation, and explain why a bad file is bad."""
 
 import errno
 import os
@@ -23,28 +23,32 @@ from stepcut.progress import warn_once
 from stepcut.timeline import clock
 
 JUMP = 600
-"""Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause. It is
-one where packets go backwards, too: where frames are damaged, a decoder gives old ones."""
+"""Seconds. A larger jump in the timestamps, or one second backwards, is a splice, not a pause.
+
+Packets must go backwards, too, since a decoder returns old frames after damage."""
 
 SKIPPED = 1024
-"""Bytes between two packets of Matroska that are damage; what begins a cluster or a block takes less than a tenth."""
+"""Bytes between two Matroska packets that indicate damage; headers take less than a tenth."""
 
 LARGE = 1280 * 720
-"""Pixels: smaller frames are decoded by a few cores as fast as by a GPU, which takes longer to begin."""
+"""Pixels. Smaller frames are decoded by a few cores as fast as by a GPU."""
 
 CONTAINERS = ",".join((
-    "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video", "mpeg2video", "vob", "asf",
-    "flv", "live_flv", "ogg", "mxf", "nut", "dv", "gif", "wtv", "rm", "ivf", "obu", "av1", "h261", "h263", "h264",
-    "hevc", "vvc", "m4v", "vc1", "mjpeg", "mpjpeg", "dirac", "cavsvideo", "yuv4mpegpipe",
+    "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video",
+    "mpeg2video", "vob", "asf", "flv", "live_flv", "ogg", "mxf", "nut", "dv", "gif", "wtv", "rm",
+    "ivf", "obu", "av1", "h261", "h263", "h264", "hevc", "vvc", "m4v", "vc1", "mjpeg", "mpjpeg",
+    "dirac", "cavsvideo", "yuv4mpegpipe",
 ))  # fmt: skip
-"""The formats of FFmpeg that hold video and name no other file. It chooses one by content: without this list, a text
-file called film.mp4 may be a playlist."""
+"""FFmpeg's formats that contain video and refer to no other file.
+
+FFmpeg detects formats by content, so without this list a text file x.mp4 may be a playlist."""
 
 OPEN_SECONDS = 30.0
-"""Within which a file must be opened, and each packet of it read: whatever takes longer hangs."""
+"""Time limit for opening a file, and for reading each packet."""
 
 _MP4_BOXES = {
-    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra", b"uuid", b"meta",
+    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra",
+    b"uuid", b"meta",
 }  # fmt: skip
 
 
@@ -52,10 +56,10 @@ _MP4_BOXES = {
 def open_video(
     path: str | os.PathLike[str], threads: int = 0, gpu: str | None = None
 ) -> Iterator[tuple[Any, Any]]:
-    """Open `path`; gives the PyAV container and the stream to decode, by so many `threads` (0 is all cores).
+    """Open `path` and yield the PyAV container and the stream to decode.
 
-    All that touches the decoder happens inside such a block, and whatever goes wrong there is a VideoError. On a `gpu`
-    ("cuda", "cuda:1") large frames are decoded, if driver and codec let one, and stay until scaled.
+    `threads` decode (0: all cores). Any error inside the block becomes a VideoError. With a `gpu`
+    ("cuda", "cuda:1"), large frames are decoded there, if driver and codec support it.
     """
     file = Path(path)
     with blame(file):
@@ -63,20 +67,18 @@ def open_video(
         try:
             container = _open(file, gpu)
         except av.error.ExitError as error:
-            raise mendable(file, f"cannot be opened in {OPEN_SECONDS:g} seconds") from error
+            raise mendable(file, f"cannot be opened within {OPEN_SECONDS:g} seconds") from error
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
-                what = (
-                    f"the file is cut short ({file.stat().st_size:,} bytes, its index is missing)"
-                )
+                what = f"truncated ({file.stat().st_size:,} bytes, the index is missing)"
                 raise VideoError(
                     f"{file}: {what}. Copy it again, or try to repair it with: untrunc."
                 ) from error
             if isinstance(error, av.error.ArgumentError):  # its format is not in the list
                 raise VideoError(
-                    f"{file}: not a video but text, a playlist, a picture or sound alone. Leave it out."
+                    f"{file}: not a video but text, a playlist, a picture or sound. Exclude it."
                 ) from error
-            what = f"not a video that can be read ({getattr(error, 'strerror', None) or error})"
+            what = f"not a readable video ({getattr(error, 'strerror', None) or error})"
             raise mendable(file, what) from error
         with container:
             stream = _choose_stream(file, container)
@@ -86,8 +88,8 @@ def open_video(
 
 
 def _open(file: Path, gpu: str | None) -> Any:
-    """The PyAV container of `file`; its decoder runs on `gpu` where that can be and pays."""
-    # "file:" so that a name with a colon is a name.
+    """Return the PyAV container of `file`; its decoder runs on `gpu` if possible and worthwhile."""
+    # "file:" makes a name with a colon a file name.
     how: dict[str, Any] = {
         "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
         "timeout": OPEN_SECONDS,
@@ -96,12 +98,12 @@ def _open(file: Path, gpu: str | None) -> Any:
     container = av.open(f"file:{file}", **how)
     if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
         return container
-    # In a CUDA context of its own: that of torch, where there is one, has other flags, which FFmpeg refuses.
+    # Use a separate CUDA context: FFmpeg refuses the flags of torch's context.
     number = gpu.partition(":")[2] or None
     accelerator = HWAccel("cuda", device=number, options={"primary_ctx": "0"}, is_hw_owned=True)
     try:
         faster = av.open(f"file:{file}", hwaccel=accelerator, **how)
-    except (av.error.FFmpegError, OSError):  # no driver, or one that does not decode
+    except (av.error.FFmpegError, OSError):  # no driver, or no support for decoding
         return container
     container.close()
     return faster
@@ -109,7 +111,7 @@ def _open(file: Path, gpu: str | None) -> Any:
 
 @contextmanager
 def blame(path: Path | Address) -> Iterator[None]:
-    """Any exception inside, but for a full disk, is the fault of the video at `path`, and raised as its VideoError."""
+    """Turn any exception, except for a full disk, into a VideoError of the video at `path`."""
     try:
         yield
     except StepcutError:
@@ -119,52 +121,50 @@ def blame(path: Path | Address) -> Iterator[None]:
             raise
         if isinstance(path, Address):
             raise VideoError(
-                f"{path}: cannot be fetched ({error}). Check the address and your rights."
+                f"{path}: cannot be downloaded ({error}). Check the address and your permissions."
             ) from error
-        said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise mendable(path, f"cannot be read ({said})") from error
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise mendable(path, f"cannot be read ({reason})") from error
 
 
 def mendable(path: Path | Address, what: str, how: str = "fixed.mp4") -> VideoError:
-    """The error of the video at `path`: `what` is wrong, and the command that may mend it, which ends in `how`."""
+    """Return a VideoError that ends in a command that may repair the video."""
     return VideoError(f"{path}: {what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
 
 
 def check_file(file: Path) -> None:
-    """Raise a VideoError unless `file` is a plain file with something in it, which may be read."""
+    """Refuse anything but a readable, regular, non-empty file."""
     try:
         str(file).encode()
         state = file.stat()
         if not stat.S_ISREG(state.st_mode):
-            what = "this is a folder" if file.is_dir() else "a pipe, a socket or a device"
-            raise VideoError(f"{file}: {what}, not a video. Leave it out, or give the files in it.")
+            what = "a folder" if file.is_dir() else "a pipe, a socket or a device"
+            raise VideoError(f"{file}: {what}, not a video. Exclude it, or name the files in it.")
         with open(file, "rb"):
             pass
     except UnicodeEncodeError as error:
         raise VideoError(
-            f"{file}: its name holds bytes that are not UTF-8 text. Rename the file."
+            f"{file}: its name contains bytes that are not UTF-8 text. Rename the file."
         ) from error
     except FileNotFoundError as error:
         raise VideoError(
-            f"{file}: no such file. Check the path; it is read from {Path.cwd()}."
+            f"{file}: no such file. Check the path, relative to {Path.cwd()}."
         ) from error
     except OSError as error:
         raise VideoError(
             f"{file}: cannot be read ({error.strerror}). Check its permissions."
         ) from error
     if not state.st_size:
-        raise VideoError(
-            f"{file}: the file is empty (0 bytes). Copy it again from where it came from."
-        )
+        raise VideoError(f"{file}: the file is empty (0 bytes). Copy it again from its source.")
     if is_hole(state):
         raise VideoError(
-            f"{file}: the file states {state.st_size:,} bytes, but hardly any are on the disk. "
-            "Copy it again from where it came from."
+            f"{file}: the file states {state.st_size:,} bytes, but most are not on the disk. "
+            "Copy it again from its source."
         )
 
 
 def cut_short(file: Path) -> bool:
-    """Whether an mp4 or Matroska `file` stops before the length that it states, or has no index; False for others."""
+    """Return whether an mp4 or Matroska `file` is truncated or lacks its index."""
     with open(file, "rb") as opened:
         head = opened.read(64)
         if head.startswith(b"\x1aE\xdf\xa3"):
@@ -173,7 +173,10 @@ def cut_short(file: Path) -> bool:
 
 
 def _lacks_boxes(opened: BinaryIO, size: int) -> bool:
-    """Whether boxes of an mp4 file are missing: length (4 bytes), type (4 bytes); length 1: 8 bytes more; 0: the rest."""
+    """Return whether an mp4 lacks boxes.
+
+    A box has a length (4 bytes) and a type (4 bytes). Length 1: 8 bytes more; 0: the rest.
+    """
     at, types = 0, set()
     while at + 8 <= size:
         opened.seek(at)
@@ -181,7 +184,7 @@ def _lacks_boxes(opened: BinaryIO, size: int) -> bool:
         length, kind = int.from_bytes(head[:4], "big"), head[4:8]
         length = int.from_bytes(head[8:16], "big") if length == 1 else length
         if kind not in _MP4_BOXES and (at == 0 or not kind.isalnum()):
-            break  # not an mp4; or padding, or damage that decoding will tell of
+            break  # not an mp4; or padding, or damage that decoding will report
         types.add(kind)
         if length < 8 or at + length > size:
             return length >= 8 or b"moov" not in types
@@ -190,9 +193,9 @@ def _lacks_boxes(opened: BinaryIO, size: int) -> bool:
 
 
 def _matroska_end(head: bytes) -> int:
-    """Where the segment, which follows the header of a Matroska file, ends; 0 where it states no length.
+    """Return the end of the segment of a Matroska file; 0 if it states no length.
 
-    A length says by its leading zero bits how many bytes it has; all ones are an unknown length.
+    The leading zero bits of a length give its number of bytes; all ones mean unknown.
     """
 
     def number(at: int) -> tuple[int, int, int]:
@@ -200,20 +203,20 @@ def _matroska_end(head: bytes) -> int:
         ones = (1 << 7 * count) - 1
         return int.from_bytes(head[at : at + count], "big") & ones, ones, at + count
 
-    header, _, at = number(4)  # after the four bytes that tell the kind
+    header, _, at = number(4)  # after the four bytes of the file type
     segment, unknown, at = number(at + header + 4)
     return 0 if segment == unknown else at + segment
 
 
 def _choose_stream(file: Path, container: Any) -> Any:
-    """The default picture stream, the largest if there are several; never a cover picture."""
-    films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
-    if not films:
+    """Return the default video stream, the largest if there are several; never a cover picture."""
+    videos = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not videos:
         what = "sound only" if container.streams.audio else "no video stream"
-        raise VideoError(f"{file}: holds {what}. Leave it out, or record with picture.")
-    best = max(films, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
+        raise VideoError(f"{file}: contains {what}. Exclude it, or record with a picture.")
+    best = max(videos, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
     if best.codec_context is None:
-        raise mendable(file, "its video codec is unknown to this FFmpeg", "-c:v libx264 fixed.mp4")
+        raise mendable(file, "FFmpeg does not know its video codec", "-c:v libx264 fixed.mp4")
     return best
 
 
@@ -223,20 +226,19 @@ def _area(stream: Any) -> int:
 
 
 def packets_of(container: Any, stream: Any) -> Iterator[tuple[Any, bool]]:
-    """The packets of a `stream`, each with whether the `container` passed over bytes since the one before it.
+    """Yield the packets of a `stream`, each with whether bytes before it were skipped as damaged.
 
-    At a damaged place Matroska goes on at the next cluster without a word; bytes between packets that no packet of any
-    stream holds tell it. Of other kinds this is not known.
+    Matroska silently continues at the next cluster after damage; a gap between the packets of all
+    streams reveals it. Other formats never report it.
     """
-    tells, skipped = container.format.name.startswith("matroska"), False
+    matroska, skipped = container.format.name.startswith("matroska"), False
     begin: int | None = None
     end = 0
-    for packet in container.demux() if tells else container.demux(stream):
-        if tells and packet.size:
+    for packet in container.demux() if matroska else container.demux(stream):
+        if matroska and packet.size:
             skipped = skipped or (None not in (begin, packet.pos) and packet.pos - end > SKIPPED)
-            end = packet.size + (
-                end if packet.pos == begin else packet.pos or 0
-            )  # several may share a block
+            # Several packets may share a block.
+            end = packet.size + (end if packet.pos == begin else packet.pos or 0)
             begin = packet.pos
         if packet.stream.index == stream.index:
             yield packet, skipped
@@ -244,10 +246,9 @@ def packets_of(container: Any, stream: Any) -> Iterator[tuple[Any, bool]]:
 
 
 def turn_of(frame: Any) -> tuple[bool, int, int]:
-    """How a decoded `frame` is turned before it is shown: whether its rows become columns, and then the step, 1 or -1
-    where it is mirrored, through its rows and its columns.
+    """Return the rotation of a `frame`: whether it is transposed, and the steps through its axes.
 
-    By its display matrix, the point (x, y) is shown at (a x + c y, b x + d y).
+    A step is -1 for a mirrored axis. The display matrix shows (x, y) at (a x + c y, b x + d y).
     """
     data = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
@@ -259,40 +260,36 @@ def turn_of(frame: Any) -> tuple[bool, int, int]:
 
 
 def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
-    """The seconds that a `container` states for a `stream`, when it does, and whether they are the picture's own."""
+    """Return the seconds a `container` states, if any, and whether they are the stream's own."""
     if stream.duration:
         stated = Fraction(stream.duration * stream.time_base)
-        if (
-            container.format.name == "avi"
-        ):  # without its index FFmpeg guesses the length from what is left of the file
+        if container.format.name == "avi":  # FFmpeg guesses it from the file size without an index
             stated = max(stated, stream.frames / (stated_rate(stream) or Fraction(25)))
         return stated, True
     late = Fraction(0)
-    if (
-        container.format.name.startswith("matroska") and stream.start_time
-    ):  # its lengths count from zero
+    if container.format.name.startswith("matroska") and stream.start_time:  # counts from zero
         late = max(late, stream.start_time * stream.time_base)
     for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
-        words = re.match(
+        parts = re.match(
             r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", stream.metadata.get(key, "")
         )
-        if words:  # a tag that says something else says nothing
-            return Fraction(words[1]) * 3600 + Fraction(words[2]) * 60 + Fraction(
-                words[3]
-            ) - late, True
+        if parts:
+            hours, minutes, seconds = map(Fraction, parts.groups())
+            return hours * 3600 + minutes * 60 + seconds - late, True
     if container.duration:
         return Fraction(container.duration, 1_000_000) - late, len(container.streams) == 1
     return None, False
 
 
 def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -> None:
-    """Raise a VideoError of `path` where its `frames` are said to last more `seconds` than anybody can have filmed.
+    """Refuse a video whose few `frames` claim to last too many `seconds`.
 
-    A picture may stand still for ten minutes, and all of them for a minute each; what claims more has a damaged index,
-    and would fill the memory with copies of one picture.
+    A picture may last ten minutes, and all of them a minute each. A longer video has a damaged
+    index and would fill the memory with copies of one picture.
     """
     if seconds > JUMP + 60 * frames:
-        what = f"its index claims that {frames} frames last {clock(float(seconds))}, more than a minute each"
+        length = clock(float(seconds))
+        what = f"its index claims {length} for {frames} frames, more than a minute each"
         raise mendable(Path(path), what, "-c copy -bsf:v setts=N fixed.mp4")
 
 
@@ -304,26 +301,26 @@ def look_at_end(
     read: int,
     damaged: bool,
 ) -> tuple[Fraction, VideoError | None]:
-    """When the last frame of `path` ends, and the error to raise after it where frames are missing, by the length that
-    the `container` states for its `stream`: the file is cut short, or what follows the time `reached` is `damaged`.
+    """Return the end of the last frame, and an error if frames are missing after it.
 
-    In Matroska the last picture may stand for longer than its frame says; then the file is whole, its packets end where
-    it does (they were `read` up to this byte), and the stated length, where it is the picture's own, is when it ends.
-    A time of a damaged Matroska cluster makes the video longer than it states, which is reported.
+    Frames are missing if the stated length is longer than `reached`, and the file is truncated or
+    `damaged` there. The last picture of a Matroska file may last longer than its frame states. If
+    the packets (`read` up to this byte) end with the file, then the stated length is right. A
+    damaged time of a Matroska cluster makes the video longer than stated, which is reported.
     """
     expected, own = stated_duration(container, stream)
     missing = expected - reached if expected is not None else Fraction(0)
     kind = container.format.name.split(",")[0]
     if own and kind == "matroska" and -missing > max(Fraction(1), (expected or 0) / 50):
         warn_once(
-            f"{path}: its frames end at {clock(float(reached))}, but it states {clock(float(reached + missing))}; some "
-            "of its times may be damaged. Try: "
+            f"{path}: its frames end at {clock(float(reached))}, but it states "
+            f"{clock(float(reached + missing))}; some times may be damaged. Try: "
             f"ffmpeg -i {quote(Path(path).name)} -c copy -bsf:v setts=N fixed.mp4"
         )
     if expected is None or missing <= Fraction(1, 2):
         return reached, None
-    # In these a damaged place may end the reading without a word, and nothing cuts a film shorter than they state (as
-    # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
+    # These formats may end silently at damage, and do not state more than they show, as the edit
+    # lists of mp4 do. If the length is that of the whole file, sound may outlast the picture.
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
     if not (
         damaged or (lost and kind in ("matroska", "avi", "flv", "asf")) or cut_short(Path(path))
@@ -334,10 +331,10 @@ def look_at_end(
     if kind == "matroska" and not damaged and missing <= JUMP and whole:
         return expected if own else reached, None
     what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
-    return reached, mendable(file, f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
+    return reached, mendable(file, f"{what}. The file is truncated or damaged", "-c copy fixed.mkv")
 
 
 def stated_rate(stream: Any) -> Fraction | None:
-    """Frames per second of a `stream` as the file states them, or as FFmpeg guesses."""
+    """Return the frames per second that the file states or FFmpeg guesses."""
     rate = stream.average_rate or stream.guessed_rate or stream.base_rate
     return Fraction(rate) if rate else None

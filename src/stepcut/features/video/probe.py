@@ -1,4 +1,4 @@
-"""What a video is: length, frame rate, size as shown, codec."""
+"""Properties of a video: length, frame rate, displayed size, codec."""
 
 import os
 from collections.abc import Callable
@@ -20,35 +20,34 @@ from stepcut.features.video.container import (
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """What a video is, as far as its file says."""
+    """Properties of a video, as far as its file states them."""
 
     duration: float
-    """Seconds; read from the packets where the file does not state it."""
+    """Seconds; read from the packets if the file does not state it."""
     rate: Fraction | None
-    """Frames per second on average."""
+    """Average frames per second."""
     width: int
-    """As shown, that is, after the rotation that the file asks for."""
+    """As displayed, after rotation."""
     height: int
     codec: str
     frames: int | None
-    """How many frames, where the file says so."""
+    """Number of frames, if the file states it."""
 
 
-Tell = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
-def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
-    """Look at the video at `path`: its header and first frame, and all packets (not decoded) if it states no length.
-    `tell` is called with 0 after every 16 MB of packets; what it raises stops the reading."""
+def probe(path: str | os.PathLike[str], advance: Advance | None = None) -> VideoInfo:
+    """Probe the video at `path`: its header and first frame, and all packets if it has no length.
+
+    `advance` is called with 0 after every 16 MB of packets; an exception in it stops the reading.
+    """
     with open_video(path, threads=1) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
         try:
             first = next(container.decode(stream), None)
-        except (
-            av.error.FFmpegError,
-            OSError,
-        ):  # the first packet is damaged; sampling goes on past it
+        except (av.error.FFmpegError, OSError):  # the first packet is damaged; sampling skips it
             first = None
         width, height = stream.codec_context.width, stream.codec_context.height
         if first is not None:
@@ -56,25 +55,25 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
             if turn_of(first)[0]:
                 width, height = height, width
         if not width or not height:
-            what = f"not a single frame could be decoded (codec {codec})"
-            raise VideoError(f"{path}: {what}. Copy it again, or leave it out.")
+            what = f"no frame can be decoded (codec {codec})"
+            raise VideoError(f"{path}: {what}. Copy it again, or exclude it.")
         if duration is None:
-            duration, _ = _scan(path, tell)
+            duration, _ = _scan(path, advance)
         if frames is not None:
             check_length(path, duration, frames)
         return VideoInfo(float(duration), rate, width, height, codec, frames)
 
 
-def key_times(path: str | os.PathLike[str], tell: Tell | None = None) -> list[Fraction]:
-    """When the key frames are shown, in seconds after the first frame; empty if the timestamps are not fit to seek by.
+def key_times(path: str | os.PathLike[str], advance: Advance | None = None) -> list[Fraction]:
+    """Return the times of the key frames in seconds after the first frame.
 
-    A long video may be split at these times for several workers to sample. `path` and `tell`: as in `probe`.
+    The list is empty if the timestamps do not allow seeking. Workers share a video at these times.
     """
-    return _scan(path, tell)[1]
+    return _scan(path, advance)[1]
 
 
-def _scan(path: str | os.PathLike[str], tell: Tell | None) -> tuple[Fraction, list[Fraction]]:
-    """The length of a video by the timestamps of its packets, or their number, and what `key_times` gives."""
+def _scan(path: str | os.PathLike[str], advance: Advance | None) -> tuple[Fraction, list[Fraction]]:
+    """Return the length of a video by the timestamps of its packets, and its key times."""
     first: Fraction | None = None
     last = total = Fraction(0)
     keys: list[Fraction] = []
@@ -84,11 +83,11 @@ def _scan(path: str | os.PathLike[str], tell: Tell | None) -> tuple[Fraction, li
         suppress(av.error.FFmpegError, OSError),
     ):
         step = 1 / (stated_rate(stream) or Fraction(25))
-        for packet in container.demux():  # of all streams, as far as they can be read
+        for packet in container.demux():  # of all streams, as far as they are readable
             size += packet.size
-            if size >= 1 << 24 and tell is not None:
+            if size >= 1 << 24 and advance is not None:
                 size = 0
-                tell(0)
+                advance(0)
             if not packet.size or packet.stream_index != stream.index:
                 continue
             length = packet.duration * packet.time_base if packet.duration else step

@@ -1,4 +1,4 @@
-"""Sample the frames of a video at regular true times, read from presentation timestamps; a few frames in memory."""
+"""Sample the frames of a video at regular true times, keeping only a few frames in memory."""
 
 import math
 import os
@@ -30,43 +30,45 @@ Picture = NDArray[np.uint8]
 Ticks = int | Fraction
 """A time in units of the timestamps."""
 Size = int | tuple[int, int] | None
-"""One side of a square, or height and width; None: as the video has it."""
+"""Side of a square, or height and width; None keeps the size of the video."""
 PAUSE = Fraction(1, 2)
-"""Seconds without a frame, beside bytes that no packet holds, that are frames lost."""
+"""Seconds without a frame, beside skipped bytes, that count as lost frames."""
 KEYED = ("h264", "hevc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4")
-"""Codecs of which FFmpeg says for sure which packets are key frames, beside those that have no others."""
+"""Codecs whose key frames FFmpeg marks reliably, beside those with key frames only."""
 FAST_ROWS = 2
-"""How many rows older than its own time the frame of a row may be where sampling is fast."""
+"""With fast sampling, the frame of a row may be this many rows older."""
 
 
 class Samples(Iterator[tuple[float, Picture]]):
-    """The frames of the video at `path`, `fps` a second; once all are read, also its length and how many are damaged.
+    """The frames of the video at `path`, `fps` per second; see `sample_frames`.
 
-    `fast` is that of `sample_frames`.
+    At the end, `duration` and `corrupt` are known.
     """
 
     def __init__(self, path: str | os.PathLike[str], fps: Fraction, fast: bool = False) -> None:
         self.path, self.fps, self.fast = path, fps, fast
         self.keys = False
-        """Whether key frames alone are decoded."""
+        """Whether only key frames are decoded."""
         self.corrupt = 0
-        """Damaged frames so far: the decoder gave none, or said that the one it gave is not right."""
+        """Damaged frames so far: not decoded, or marked as damaged by the decoder."""
         self.duration: float | None = None
-        """Seconds from the first frame to the end of the last one; known at the end."""
+        """Seconds from the first frame to the end of the last one; None before the end."""
         self.last = 0
-        """The timestamp at which the last packet read so far ends."""
+        """Timestamp at which the last packet so far ends."""
         self.read = 0
-        """The byte of the file at which the last packet read so far ends."""
+        """Byte at which the last packet so far ends."""
         self.restarts = 0
-        """How often timestamps of packets began anew, as where two recordings are one file."""
+        """How often the timestamps restarted, as in a file made of two recordings."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
 
     def __next__(self) -> tuple[float, Picture]:
         return next(self._frames)
 
     def watch(self, container: Any, stream: Any) -> Iterator[Any]:
-        """The packets of a stream; remember where the last one ends, and count the frames of those that are lost, and
-        the restarts: a second before both of the last two, for the time of one alone may be damaged."""
+        """Yield the packets of a stream, and track their end, lost frames and restarts.
+
+        A restart lies a second before both of the last two, since one time alone may be damaged.
+        """
         two: deque[int] = deque(maxlen=2)
         for packet, skipped in packets_of(container, stream):
             if (time := packet.dts if packet.pts is None else packet.pts) is not None:
@@ -81,7 +83,7 @@ class Samples(Iterator[tuple[float, Picture]]):
             yield packet
 
     def close(self) -> None:
-        """Let go of the file before the end."""
+        """Close the file before the end."""
         if hasattr(self._frames, "close"):
             self._frames.close()
 
@@ -96,20 +98,33 @@ def sample_frames(
     fast: bool = False,
     gpu: str | None = None,
 ) -> Samples:
-    """Give (time, picture) for every time i / fps: the frame that is shown then, as RGB (H, W, 3) uint8.
+    """Yield (time, picture) for every time i / fps: the frame shown then, as RGB (H, W, 3) uint8.
 
-    Time counts from the first frame. Parts that share their borders give together exactly the samples of one pass; a
-    part begins at the key frame before it. A file that ends early raises a VideoError after its last frame.
+    Time counts from the first frame. Adjacent parts give exactly the samples of a single pass; a
+    part starts decoding at the key frame before it.
 
-    path     a video file
-    fps      samples per second
-    size     one side of a square, or height and width: frames are scaled without keeping their shape
-    start    samples at this time and later
-    end      samples before this time
-    threads  that decode; 0 is all cores
-    fast     decode less: frames that no other refers to are left out, or all but key frames where these are close
-             enough; a frame may be up to two rows older, and pictures are rougher
-    gpu      "cuda": where sampling is fast, large frames are decoded there, if driver and codec let one
+    Parameters
+    ----------
+    path
+        A video file.
+    fps
+        Samples per second.
+    size
+        Side of a square, or height and width. Frames are scaled without keeping their shape.
+    start, end
+        Range of the samples in seconds; `end` is excluded.
+    threads
+        Threads that decode; 0 uses all cores.
+    fast
+        Decode only frames that others refer to, or only key frames if these are close enough. A
+        frame may be up to two rows older, in lower quality.
+    gpu
+        "cuda" decodes large frames there if `fast`, and if driver and codec support it.
+
+    Raises
+    ------
+    VideoError
+        If the file cannot be read; if it ends early, after its last frame.
     """
     rate = as_rate(fps)
     samples = Samples(path, rate, fast)
@@ -120,7 +135,7 @@ def sample_frames(
 
 
 def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
-    """The frame (H, W, 3) shown at a `time` in seconds; None more than 0.1 s past the end."""
+    """Return the frame (H, W, 3) shown at a `time` in seconds; None more than 0.1 s past the end."""
     for at in (time, time - 0.1):
         samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
         frame = next(samples, None)
@@ -131,14 +146,14 @@ def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
 
 
 def sample_number(time: float | Fraction, rate: Fraction) -> int:
-    """The number of the first sample at or after `time`, where there are `rate` a second."""
+    """Return the number of the first sample at or after `time`."""
     return max(0, math.ceil(Fraction(time).limit_denominator(1_000_000) * rate))
 
 
 def _sample(
     samples: Samples, size: Size, first: int, last: int | None, threads: int, gpu: str | None
 ) -> Iterator[tuple[float, Picture]]:
-    """The frame of sample i is the last one whose time is at most i / fps; so it is known when the next one comes."""
+    """Yield the samples; the frame of sample i is the last one whose time is at most i / fps."""
     fps, number = samples.fps, first
     with ExitStack() as files:
 
@@ -154,7 +169,7 @@ def _sample(
         frames: Iterator[Any] | None = None
         if first > 0:
             zero, frames = _seek(samples, container, stream, first / fps)
-            if frames is None:  # no way to get there but from the start
+            if frames is None:  # it can only be reached from the start
                 container, stream = begin()
         shown: Any = None
         base = stream.time_base or Fraction(1, 90_000)
@@ -176,10 +191,10 @@ def _sample(
                 due = number * between
             shown, reached, corrupt = frame, time + length, samples.corrupt
         if shown is None:
-            what = f"not a single frame could be decoded (codec {stream.codec_context.name})"
-            raise VideoError(f"{samples.path}: {what}. Copy it again, or leave it out.")
+            what = f"no frame can be decoded (codec {stream.codec_context.name})"
+            raise VideoError(f"{samples.path}: {what}. Copy it again, or exclude it.")
         check_length(samples.path, (reached - (begun or 0)) * base, count)
-        if samples.fast and shown.pts is not None:  # the last frames may have been left out
+        if samples.fast and shown.pts is not None:  # the last frames may have been skipped
             after = samples.last - shown.pts - length
             reached += after if 0 < after * base <= max(1, FAST_ROWS / fps) else 0
         damaged = samples.corrupt > corrupt
@@ -195,20 +210,18 @@ def _sample(
 
 
 def _decode_less(samples: Samples, stream: Any) -> None:
-    """Let the decoder of a `stream` leave out what `samples` can do without: all but key frames where these are close
-    enough by the index of the file, else frames that no other refers to."""
+    """Make the decoder skip all but key frames if these are close, else unreferenced frames."""
     decoder = stream.codec_context
     decoder.options = {"skip_loop_filter": "all"}
     keys = [entry.timestamp for entry in stream.index_entries if entry.is_keyframe]
     longest = max((after - before for before, after in pairwise(keys)), default=math.inf)
-    known = decoder.codec.intra_only or decoder.codec.canonical_name in KEYED
-    samples.keys = known and longest * stream.time_base <= FAST_ROWS / samples.fps
+    reliable = decoder.codec.intra_only or decoder.codec.canonical_name in KEYED
+    samples.keys = reliable and longest * stream.time_base <= FAST_ROWS / samples.fps
     decoder.skip_frame = "NONKEY" if samples.keys else "NONREF"
 
 
 def _needed_keys(packets: Iterator[Any], zero: int | None, fps: Fraction) -> Iterator[Any]:
-    """Of the `packets` those of key frames that one of `fps` samples a second shows; time begins at `zero`, that of the
-    first packet where it is None. None of them refers to another."""
+    """Yield the packets of key frames that a sample shows; `zero` is the timestamp of time zero."""
     held: Any = None
     for packet in packets:
         if packet.pts is None or not packet.is_keyframe:
@@ -227,12 +240,14 @@ def _needed_keys(packets: Iterator[Any], zero: int | None, fps: Fraction) -> Ite
 def _timed(
     samples: Samples, frames: Iterator[Any], stream: Any, base: Fraction, zero: int | None
 ) -> Iterator[tuple[Ticks, Ticks, Any]]:
-    """(time since the first frame, how long it is shown, frame), in the order of showing, in ticks of `base` seconds;
-    `zero`: when time began. Whole numbers: while Python works on fractions, no other video is decoded."""
+    """Yield (time since the first frame, duration, frame) in display order, in ticks of `base`.
+
+    Ticks are mostly integers, since computing with fractions would block other videos' threads.
+    """
     step = 1 / ((stated_rate(stream) or Fraction(25)) * base)
     second, jump = math.floor(1 / base), math.floor(JUMP / base)
     previous: Ticks | None = None
-    due: Ticks = 0  # when the next frame comes if the timestamps say nothing else
+    due: Ticks = 0  # expected time of the next frame
     splices, following = 0, None
     while (frame := following or next(frames, None)) is not None:
         following = None
@@ -248,17 +263,15 @@ def _timed(
                     and following.pts is not None
                     and previous <= following.pts - zero < time - second
                 ):
-                    samples.corrupt += (
-                        1  # its timestamp is damaged, for the next frame comes before it
-                    )
+                    samples.corrupt += 1  # a damaged timestamp: the next frame comes before it
                     continue
             anew = previous is not None and previous - time > second and samples.restarts > splices
             if anew or (previous is not None and time - due > jump):
-                # Two recordings in one file: the second goes on where the first ended.
+                # Two recordings in one file: the second continues where the first ended.
                 splices += anew
                 zero, time = pts - round(due), due
             elif previous is not None and time < previous:
-                continue  # a stray frame from the past
+                continue  # a frame from the past
         previous, due = time, time + length
         yield time, length, frame
 
@@ -266,9 +279,9 @@ def _timed(
 def _seek(
     samples: Samples, container: Any, stream: Any, target: Fraction
 ) -> tuple[int | None, Iterator[Any] | None]:
-    """Go to the last key frame at or before `target`: the timestamp of time zero, and the frames from there.
+    """Seek to the last key frame at or before `target`; return the zero timestamp and the frames.
 
-    None for the frames where no seek leads there: without timestamps, or in a file that cannot be indexed.
+    The frames are None if seeking fails: without timestamps, or without an index.
     """
     head = next(_decode(samples, container, stream), None)
     if head is None or head.pts is None:
@@ -277,12 +290,12 @@ def _seek(
     while target > back:
         try:
             container.seek(zero + math.floor((target - back) / base), stream=stream, backward=True)
-        except (av.error.FFmpegError, OSError):  # the file cannot be sought in
+        except (av.error.FFmpegError, OSError):  # the file does not support seeking
             break
         frames = _decode(samples, container, stream, zero)
         key = next((frame for frame in frames if frame.key_frame and frame.pts is not None), None)
-        # Files are indexed by decoding time, so the seek may land on a key frame that is shown after the target. Frames
-        # that are shown before the key frame (their references may be missing) come before it, so they are gone by now.
+        # Files are indexed by decoding time, so the key frame may be shown after the target.
+        # Frames shown before it, whose references may be missing, have been skipped by now.
         if key is not None and (key.pts - zero) * base <= target:
             return zero, chain([key], frames)
         back = back * 2 + 1
@@ -292,14 +305,14 @@ def _seek(
 def _decode(
     samples: Samples, container: Any, stream: Any, zero: int | None = None
 ) -> Iterator[Any]:
-    """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
+    """Yield the frames that can be decoded, counting the others."""
     packets, decoder = samples.watch(container, stream), stream.codec_context
     if samples.keys:
         packets = _needed_keys(packets, zero, samples.fps)
     while True:
         try:
             packet = next(packets, None)
-        except (av.error.FFmpegError, OSError):  # the file breaks off inside a packet
+        except (av.error.FFmpegError, OSError):  # the file ends inside a packet
             samples.corrupt += 1
             packet = None
         try:
@@ -317,12 +330,13 @@ def _decode(
 
 
 class Scaler:
-    """Scale a decoded frame to `size`, turn it and convert it to RGB; the last one is remembered."""
+    """Scale a decoded frame to `size`, rotate it and convert it to RGB; cache the last one."""
 
     def __init__(self, size: Size) -> None:
         self.size = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         self._reformat = VideoReformatter().reformat
-        # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
+        # Full chroma keeps 1080p within a third of a grey level of a plain bilinear filter,
+        # instead of seven.
         self._how = (
             Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
         )
@@ -332,9 +346,7 @@ class Scaler:
     def __call__(self, frame: Any) -> Picture:
         if self._last is not None and self._last[0] is frame:
             return self._last[1]
-        if (
-            self._turn is None
-        ):  # once: asking a frame ties it into a reference cycle, which keeps 3 MB alive for long
+        if self._turn is None:  # once, since asking ties the frame into a reference cycle of 3 MB
             self._turn = turn_of(frame)
         transposed, down, across = self._turn
         height, width = self.size or (frame.height, frame.width)
