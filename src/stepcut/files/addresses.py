@@ -23,6 +23,10 @@ _PUT_IS_WHOLE = frozenset(
 )
 """Object stores with atomic uploads. Elsewhere, a file is uploaded under another name and moved."""
 _HERE = ("file://", "local://")
+_VERSION_KEYS = (
+    "size", "ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified",
+    "created",
+)  # fmt: skip
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 
 
@@ -76,8 +80,7 @@ def version(address: Address) -> str:
     """Return text that changes whenever the file at `address` does."""
     address.fs.invalidate_cache()
     info = address.fs.info(address.path)
-    keys = "size ETag etag md5Hash content_md5 mtime LastModified last_modified created".split()
-    stated = {key: str(info[key]) for key in keys if info.get(key) is not None}
+    stated = {key: str(info[key]) for key in _VERSION_KEYS if info.get(key) is not None}
     return json.dumps(stated, sort_keys=True)
 
 
