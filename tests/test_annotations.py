@@ -248,12 +248,16 @@ def test_where_annotations_come_from(tmp_path: Path) -> None:
     [
         ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s does not fit"),
         ({ONE: [(4, "pour"), (4, "stir")]}, None, "two clicks at 4 s, 'pour' and 'stir'"),
-        ({ONE: [(4, "pour"), (LAST + 30, "stir")]}, None, "a click is at .* beyond the video"),
+        (
+            {ONE: [(4, "pour"), (LAST + 30, "stir")]},
+            None,
+            "a click is at .* after the end of the video",
+        ),
         ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "did you mean 'stir'"),
         (None, {"nobody": ["pour"]}, "video='nobody' is unknown"),
-        (None, {ONE: []}, "names no step"),
+        (None, {ONE: []}, "transcript is empty"),
         (None, {ONE: ["pour"] * 10_000}, "names 10000 steps, but the video has"),
-        (None, {ONE: ["Add jam", "add  jam"]}, "differ by spaces"),
+        (None, {ONE: ["Add jam", "add  jam"]}, "differ only by spaces"),
     ],
 )
 def test_annotations_that_make_no_sense(

@@ -302,5 +302,5 @@ def test_a_name_of_nothing_is_not_the_folder_one_is_in(
         ["report", "", "-o", "x.html"],
     ):
         assert main(words) == 2
-        assert "an empty name was given" in capsys.readouterr().err
+        assert "the path is empty" in capsys.readouterr().err
         assert sorted(os.listdir()) == ["p.proc", "v0.npy", "v1.npy"]

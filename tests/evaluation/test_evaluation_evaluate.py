@@ -406,7 +406,7 @@ def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> Non
 
 def test_two_truths_of_one_video_are_refused() -> None:
     two = {"a.mp4": Timeline(), "A": Timeline()}
-    with pytest.raises(AnnotationError, match="two timelines are of one video"):
+    with pytest.raises(AnnotationError, match="match one video"):
         put_on_one_clock(one((0, 5, "x")), two)
 
 

@@ -152,7 +152,7 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
         match="the step 'SIL' has the name of the background. Rename the step first",
     ):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
-    with pytest.raises(AnnotationError, match="no length, so there is no frame to write"):
+    with pytest.raises(AnnotationError, match="the timeline has no length"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
 
 
@@ -306,7 +306,7 @@ def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None
     assert list(read_labels(path)) == list(read_truth(path)[0]) == ["v"]
     path.write_text(json.dumps([skipped, untouched]))
     for read_them in (read_labels, read_truth):
-        with pytest.raises(AnnotationError, match=r"nobody has annotated it.* all 2"):
+        with pytest.raises(AnnotationError, match=r"only predictions.* all 2"):
             read_them(path)
 
 

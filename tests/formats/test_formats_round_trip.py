@@ -78,7 +78,13 @@ def round_trip(name: str, timeline: Timeline) -> None:
         except AnnotationError as error:
             refused = str(error)
             assert not path.exists()
-            told = ("be named", "no segments", "no length", "line break", "looks like the times")
+            told = (
+                "two steps have the name",
+                "without segments",
+                "no length",
+                "line break",
+                "looks like the times",
+            )
             assert any(words in refused for words in told)
             return
         again = read(path, name, RATE if form.frames else None)

@@ -110,21 +110,21 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'CnC' needs a number"),
         ({"namer": "blip"}, "namer='blip' is not a function"),
         ({"names": ["a"]}, "1 names for steps=4"),
-        ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\); say how many"),
+        ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\)"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
         ({"names": ["a", "b", "c", " A"]}, "all different"),
         ({"names": ["a", "b", "c", ""]}, "all different"),
-        ({"names": ["a", "b", "c", 4]}, "give one name for each"),
-        ({"names": "abcd"}, "give one name for each"),
-        ({"method": np}, r"method=<module 'numpy'.* has no fit, predict"),
-        ({"method": KMeans}, "method=KMeans is a class; hand over an object of it"),
+        ({"names": ["a", "b", "c", 4]}, "one name per step"),
+        ({"names": "abcd"}, "one name per step"),
+        ({"method": np}, r"method=<module 'numpy'.* has no attribute fit, predict"),
+        ({"method": KMeans}, "method=KMeans is a class"),
         (
             {"method": "collections:OrderedDict"},
-            "method='collections:OrderedDict'.* has no fit, predict",
+            "method='collections:OrderedDict'.* has no attribute fit, predict",
         ),
-        ({"method": "json:decoder"}, "method=.json:decoder. has no fit, predict"),
+        ({"method": "json:decoder"}, "method=.json:decoder. has no attribute fit, predict"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
-        ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
+        ({**PAPER, "segmenter": 5}, "segmenter=5 has no attribute fit, predict"),
         ({**PAPER, "train": "x"}, "train='x'; give settings by name"),
     ],
 )
@@ -258,7 +258,7 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(
 def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> None:
     from stepcut.methods import StepCut
 
-    with pytest.raises(OptionError, match="settings prior were given beside a method object"):
+    with pytest.raises(OptionError, match="prior on the method object"):
         sc.learn(videos, method=StepCut(steps=4), prior=1.0)
 
 

@@ -77,7 +77,7 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn"]) == 2
     assert "no video was given" in capsys.readouterr().err
     assert main(["learn", "--tasks", str(root / "bread")]) == 2
-    assert "it holds no sub-folder" in capsys.readouterr().err
+    assert "it has no sub-folder" in capsys.readouterr().err
 
 
 def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> N
 
 
 def test_no_root(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such folder"):
+    with pytest.raises(DataError, match="does not exist"):
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
 
 
@@ -161,7 +161,7 @@ def test_many_videos_are_cut_and_checked_by_workers(
     assert "absent.mp4: no such file" in said.err
     assert said.out
     assert main(["check", str(tmp_path / "b.proc"), *videos]) == 2
-    assert capsys.readouterr().err.count("there is no such procedure") == 1
+    assert capsys.readouterr().err.count("does not exist") == 1
 
 
 @pytest.mark.slow

@@ -98,11 +98,11 @@ def test_lines_of_a_recipe() -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([], "no step"),
+        ([], "recipe is empty"),
         (["a", "A "], "twice"),
         (["a; soon"], "is not a duration"),
         (["; 3 s"], "has no name"),
-        (["a", f"b; {'9' * 400} s"], "line 2: no step takes '9999"),
+        (["a", f"b; {'9' * 400} s"], "line 2: the duration '9999"),
     ],
 )
 def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
@@ -123,7 +123,7 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / f"{name}.mp4").touch()
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
     assert capsys.readouterr().err.count("none.txt") == 1
-    with pytest.raises(OptionError, match="beside names"):
+    with pytest.raises(OptionError, match="recipe and names"):
         sc.learn(films([[0, 1, 2, 3]] * 2), steps=1, names=["a"], recipe=["a"])
 
 

@@ -92,7 +92,7 @@ def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedu
         ({9: "x"}, r"step=9 is unknown.*number from 0 to 5"),
         ({True: "x"}, "step=True is unknown"),
         ({"step 11": "x"}, "did you mean 'step 1'"),
-        ({0: "step 2"}, "names must differ"),
+        ({0: "step 2"}, "already a step"),
     ],
 )
 def test_renaming_that_makes_no_sense(
@@ -184,19 +184,17 @@ def test_a_procedure_of_a_newer_version(procedure: sc.Procedure, tmp_path: Path)
     (tmp_path / "a.proc" / "config.json").write_text(
         json.dumps({**config, "format": 99, "stepcut": "9.0"})
     )
-    with pytest.raises(
-        ProcedureError, match=r"made by stepcut 9\.0 .*pip install --upgrade stepcut"
-    ):
+    with pytest.raises(ProcedureError, match=r"stepcut 9\.0 .*pip install --upgrade stepcut"):
         sc.load(tmp_path / "a.proc")
 
 
 def test_no_such_procedure(tmp_path: Path) -> None:
-    with pytest.raises(ProcedureError, match="there is no such procedure"):
+    with pytest.raises(ProcedureError, match="does not exist"):
         sc.load(tmp_path / "none.proc")
 
 
 def test_a_folder_that_is_no_procedure_cannot_be_loaded(tmp_path: Path) -> None:
-    with pytest.raises(ProcedureError, match=r"not a procedure.*Give the folder that its -o named"):
+    with pytest.raises(ProcedureError, match=r"not a procedure"):
         sc.load(tmp_path)
 
 
@@ -252,5 +250,5 @@ def test_a_method_of_ones_own_learns_but_cannot_be_kept(
 
     procedure = sc.learn(videos, method=Mine(steps=3, restarts=2), cache=tmp_path)
     assert len(procedure.steps) == 3
-    with pytest.raises(OutputError, match="method Mine is an object of your own"):
+    with pytest.raises(OutputError, match="method Mine cannot be imported"):
         procedure.save(tmp_path / "a.proc")

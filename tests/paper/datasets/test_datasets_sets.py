@@ -184,7 +184,7 @@ def test_a_file_that_makes_no_sense_is_named(
     if name == "captaincook4d":
         trees.captaincook4d_tree(tmp_path)
     trees.put(tmp_path / file, text)
-    with pytest.raises(AnnotationError, match=f"{Path(file).name}: it does not make sense as"):
+    with pytest.raises(AnnotationError, match=f"{Path(file).name}: this is not valid as"):
         load(name, tmp_path)
 
 
@@ -441,7 +441,7 @@ def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Pat
     (video,) = found.tasks[0].videos
     assert (video.name, video.timeline is not None, found.problems) == ("TEA", True, [])
     (tmp_path / "more.csv").write_text("video,start,end,label\nTea,0,1,pour\n")
-    assert "two timelines are of one video" in "\n".join(examine("folder", tmp_path).problems)
+    assert "match one video" in "\n".join(examine("folder", tmp_path).problems)
 
 
 def test_folder_of_videos_without_any_labels(tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_folder_of_videos_without_any_labels(tmp_path: Path) -> None:
 
 def test_folder_of_frames_needs_a_rate(tmp_path: Path) -> None:
     trees.put(tmp_path / "groundTruth" / "a.txt", "stir\nstir\n")
-    assert "no frame rate is known" in "\n".join(examine("folder", tmp_path).problems)
+    assert "needs a frame rate" in "\n".join(examine("folder", tmp_path).problems)
     (task,) = load("folder", tmp_path, rate=2)
     assert task.timelines["a"].segments == (Segment(0, 1, "stir"),)
 
