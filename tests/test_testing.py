@@ -213,7 +213,7 @@ class Careless(Given):
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        (Given, "method=Given is a class; hand over an object of it, Given"),
+        (Given, "method=Given is a class; pass an object, Given"),
         (
             3,
             "method=3 has no fit, predict, settings, state, restore",

@@ -143,8 +143,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         left = iter(self.transcript)
         if self.transcript and (wrong := next((c for c in clicks if c.step not in left), None)):
             raise AnnotationError(
-                f"{video}: the click {wrong.step!r} at {wrong.start:g} s contradicts the transcript "
-                f"({', '.join(self.transcript)}). Correct one of the two.",
+                f"{video}: the click {wrong.step!r} at {wrong.start:g} s contradicts the "
+                f"transcript ({', '.join(self.transcript)}). Correct one of the two.",
                 video=video,
             )
 

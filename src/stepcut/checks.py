@@ -33,7 +33,7 @@ def check_limits(part: Any) -> None:
             check_number(each.name, value, **limits)
         if isinstance(each.default, bool) and not isinstance(value, bool | np.bool_):
             raise OptionError(
-                f"{each.name}={value!r} is not allowed; give true or false (True, False in Python).",
+                f"{each.name}={value!r} is not allowed; give true or false (Python: True, False).",
                 setting=each.name,
                 value=value,
                 allowed=(True, False),

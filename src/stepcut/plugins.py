@@ -152,8 +152,8 @@ def check_part(
         )
     if missing := [each for each in needed if not hasattr(part, each)]:
         raise OptionError(
-            f"{kind}={name!r} has no attribute {', '.join(missing)}. Give a name "
-            f"({', '.join(ours)}) or a custom {kind}; see docs/extend.md.",
+            f"{kind}={name!r} has no {', '.join(missing)}. Give a name ({', '.join(ours)}) or an "
+            "object with these attributes; see docs/extend.md.",
             setting=kind,
             value=name,
         )

@@ -53,7 +53,7 @@ def same_video(one: str, other: str) -> bool:
 def match_videos(
     names: Iterable[str], videos: Iterable[str], error: type[StepcutError] = AnnotationError
 ) -> dict[str, str]:
-    """Match `names` to `videos`, ignoring case, suffix and folders; names without a match are omitted.
+    """Match `names` to `videos`, ignoring case, suffix and folders; omit names without a match.
 
     An exact match comes first. Folders distinguish videos of one name if both sides have them. An
     ambiguous match raises `error`.

@@ -1,4 +1,4 @@
-"""learn(): from videos to a procedure in one call. Each stage is cached, so a second call resumes."""
+"""learn(): from videos to a procedure in one call. Stages are cached, so a second call resumes."""
 
 import copy
 import os
@@ -31,7 +31,7 @@ from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lengths import check_features
 from stepcut.procedure.lesson import (
-    Given,
+    LabelSource,
     Transcripts,
     Videos,
     find_alike,
@@ -91,7 +91,7 @@ def learn(
     *,
     method: str | Method = "stepcut",
     backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
-    labels: Given | None = None,
+    labels: LabelSource | None = None,
     transcripts: Transcripts | str | os.PathLike[str] | None = None,
     recipe: Recipe | None = None,
     output: AnyPath | None = None,

@@ -31,7 +31,7 @@ from stepcut.timeline import Timeline, is_unnamed, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
-Given = str | os.PathLike[str] | Read
+LabelSource = str | os.PathLike[str] | Read
 """Labels as users pass them: the same, or label files."""
 Transcripts = Mapping[str, Sequence[str | int]]
 """The steps of some videos in order, by name or number."""
@@ -73,29 +73,29 @@ class Videos:
         return cls(samples, {one.name: one.end for one in features}, features[0].rate)
 
 
-def read_labels(given: Given) -> Read:
+def read_labels(labels: LabelSource) -> Read:
     """Return labels as timelines or arrays by video; read files in any supported format."""
-    if isinstance(given, str | os.PathLike):
-        return read_folder(given, confirmed=True)
-    if not isinstance(given, Mapping) or not given:
+    if isinstance(labels, str | os.PathLike):
+        return read_folder(labels, confirmed=True)
+    if not isinstance(labels, Mapping) or not labels:
         raise OptionError(
-            f"labels={given!r} is not allowed; give a folder of label files, or a dict of "
+            f"labels={labels!r} is not allowed; give a folder of label files, or a dict of "
             "timelines or arrays by video.",
             setting="labels",
-            value=given,
+            value=labels,
         )
-    kinds = {isinstance(one, Timeline) for one in given.values()}
+    kinds = {isinstance(one, Timeline) for one in labels.values()}
     if len(kinds) > 1:
         raise OptionError(
             "labels mix timelines and arrays; give all of one kind.", setting="labels"
         )
-    return {str(name): one for name, one in given.items()}
+    return {str(name): one for name, one in labels.items()}
 
 
-def origin_of(given: object, annotator: str | None = None) -> Origin:
+def origin_of(source: object, annotator: str | None = None) -> Origin:
     """Return the origin of annotations: a file, or Python."""
-    source = os.fspath(given) if isinstance(given, str | os.PathLike) else PYTHON
-    return Origin(str(source), annotator or "")
+    place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
+    return Origin(str(place), annotator or "")
 
 
 def collect(
@@ -158,8 +158,8 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
     return found
 
 
-def _numbers(name: str, given: Any, rows: int) -> Labels:
-    numbers = np.asarray(given)
+def _numbers(name: str, labels: Any, rows: int) -> Labels:
+    numbers = np.asarray(labels)
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
         raise OptionError(
             f"{name}: {numbers.dtype} labels of shape {numbers.shape} "
@@ -329,7 +329,7 @@ def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
-    """Refuse a transcript with a step that is not `known`, or looks like a typo of a labelled one."""
+    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one."""
     choices = known or labelled
     for video, one in new.videos.items():
         for step in one.transcript:

@@ -51,7 +51,7 @@ from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.lesson import (
-    Given,
+    LabelSource,
     Lesson,
     Transcripts,
     Videos,
@@ -396,7 +396,7 @@ class Procedure:
 
     def teach(
         self,
-        labels: Given | None = None,
+        labels: LabelSource | None = None,
         steps: int | None = None,
         source: Source | None = None,
         progress: Hook | None = None,
@@ -478,7 +478,7 @@ class Procedure:
 
     def _lesson(
         self,
-        labels: Given | None,
+        labels: LabelSource | None,
         count: int | None,
         transcripts: Transcripts | None,
         recipe: Recipe | None,

@@ -25,21 +25,21 @@ SHORTEST, LONGEST = 1e-9, 1e9
 """Allowed seconds of a step, apart from 0, which means unknown."""
 
 
-def read_recipe(given: Recipe) -> list[RecipeStep]:
+def read_recipe(recipe: Recipe) -> list[RecipeStep]:
     """Read the steps of a recipe from a text file or from its lines."""
-    if isinstance(given, str | os.PathLike):
+    if isinstance(recipe, str | os.PathLike):
         try:
-            lines = decode(Path(given).read_bytes()).splitlines()
+            lines = decode(Path(recipe).read_bytes()).splitlines()
         except OSError as error:
             raise OptionError(
-                f"recipe={str(given)!r} cannot be read ({error.strerror}). "
+                f"recipe={str(recipe)!r} cannot be read ({error.strerror}). "
                 "Give a text file with one step per line.",
                 setting="recipe",
-                value=given,
+                value=recipe,
             ) from error
     else:
         lines = as_items(
-            "recipe", given, str, "a text file or a list of lines, each the name of a step"
+            "recipe", recipe, str, "a text file or a list of lines, each the name of a step"
         )
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not steps:

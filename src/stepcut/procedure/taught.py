@@ -22,7 +22,7 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
-from stepcut.procedure.lesson import Given
+from stepcut.procedure.lesson import LabelSource
 from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import read_corrections
@@ -31,7 +31,7 @@ from stepcut.progress import Hook, silent
 
 def teach_folder(
     path: AnyPath,
-    labels: Given | None = None,
+    labels: LabelSource | None = None,
     output: AnyPath | None = None,
     steps: int | None = None,
     source: Source | None = None,
