@@ -1,4 +1,4 @@
-"""Annotations: labels, clicks and transcripts of people, as constraints per row, as JSON, and through learn and teach."""
+"""Annotations: labels, clicks and transcripts as constraints, as JSON, and in learn and teach."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clicks(timeline: Timeline) -> Timeline:
 
 
 class Heard(StepCut):
-    """A method that takes constraints of every kind, and remembers them."""
+    """A method that accepts constraints of every kind and stores them."""
 
     learns_from = frozenset({"labels", "clicks", "transcript"})
     heard: list[Constraint | None] | None = None
@@ -173,7 +173,7 @@ def test_json_that_makes_no_sense(video: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def heard() -> sc.Procedure:
-    """Learned by a method that takes constraints."""
+    """Learned with a method that accepts constraints."""
     return sc.learn(VIDEOS, steps=6, method=Heard(steps=6, **QUICK))
 
 

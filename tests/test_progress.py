@@ -1,4 +1,4 @@
-"""One hook for progress, timing and cancelling."""
+"""Progress hooks: reports, timing and cancelling."""
 
 from __future__ import annotations
 

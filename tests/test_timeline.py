@@ -69,7 +69,7 @@ def test_labels_survive_the_way_through_segments(labels: list[int], rate: float)
 
 
 def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path: Path) -> None:
-    """It is a fraction, and -2 is what labels hold where nobody said anything."""
+    """A fraction, and -2 for open labels."""
     timeline = Timeline.from_labels([-2, 0, 0, 1], Fraction(2), ["a", "b", "c"])
     assert timeline.segments == (Segment(0.5, 1.5, "a"), Segment(1.5, 2.0, "b"))
     assert draw_bar(timeline).count("<title>") == 2

@@ -1,4 +1,4 @@
-"""Videos, features and procedures on shared storage: in memory, in plain files, and on an S3 server (marked ray)."""
+"""Videos, features and procedures on shared storage: memory, local files, and an S3 server (marked ray)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 
 @pytest.fixture
 def memory() -> Iterator[Address]:
-    """A folder in fsspec's memory."""
+    """A folder in fsspec's memory file system."""
     import fsspec
 
     yield Address("memory://shop")
@@ -40,7 +40,7 @@ def memory() -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Address]:
-    """A bucket on an S3 server of our own."""
+    """A bucket on a local S3 server."""
     import boto3
     import s3fs
     from moto.server import ThreadedMotoServer
@@ -67,7 +67,7 @@ def put_films(films: Path, address: Address) -> None:
 
 
 def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
-    """From videos at an address to a procedure at an address, with the features kept there in between."""
+    """From remote videos to a remote procedure, with remote features."""
     put_films(films, address)
     put(films / "v0.mp4", address / "films" / "notes.txt")
     log = folder / "log"

@@ -1,4 +1,4 @@
-"""Names of videos: which of them are one, however they are written."""
+"""Names of videos: matching different spellings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""docs/annotate.md from its first line to its last: learn, export, correct, read back, evaluate."""
+"""Every command of docs/annotate.md: learn, export, correct, read back, evaluate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"iterations": 2}']
 
 
 def correct_in_elan(path: Path, truth: Timeline) -> None:
-    """What a person does in ELAN: every annotation of the tier is replaced by what they see, and saved."""
+    """Simulate ELAN: replace every annotation of the tier and save."""
     tree = etree.parse(path)
     root = tree.getroot()
     order, tier = root.find("TIME_ORDER"), root.find("TIER")
@@ -44,7 +44,7 @@ def correct_in_elan(path: Path, truth: Timeline) -> None:
 
 
 def correct_in_label_studio(tasks: Path, export: Path, truth: dict[str, Timeline]) -> None:
-    """What Label Studio exports after a person has corrected the predictions of every task."""
+    """A Label Studio export with corrected predictions for every task."""
     record: list[dict[str, Any]] = json.loads(tasks.read_text())
     for task in record:
         rate = task["data"]["fps"]

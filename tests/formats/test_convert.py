@@ -1,4 +1,4 @@
-"""`stepcut convert`: files, folders, procedures, and what it says of losses."""
+"""`stepcut convert`: files, folders, procedures, and reports of lost information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files look like in the wild: odd encodings are read, and what cannot be read is refused with file and line."""
+"""Bad files: unusual encodings are read, unreadable files are refused with file and line."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from stepcut.timeline import Segment, Timeline
 
 
 def project(**observation: Any) -> dict[str, Any]:
-    """A project as BORIS 7 to 9 save it, cut down to what matters."""
+    """A minimal project in the structure of BORIS 7 to 9."""
     return {
         "project_format_version": "7.0",
         "behaviors_conf": {
@@ -63,7 +63,7 @@ def test_a_project(tmp_path: Path) -> None:
 
 
 def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
-    """BORIS adds it to the time of the media when an event is coded."""
+    """BORIS adds the offset to the time of the media."""
     moved = [
         [time + 100, *rest] for time, *rest in project()["observations"]["first try"]["events"]
     ]
@@ -86,7 +86,7 @@ def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
 
 
 def test_tabular_events_of_two_films_one_after_the_other(tmp_path: Path) -> None:
-    """Their times are those of the observation; a table says which films it played, and how long they are."""
+    """Times are those of the observation; the table lists its media files and their lengths."""
     head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
     events = [
         ("START", 1.5, "a.mp4"),
@@ -170,7 +170,7 @@ def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path: Pa
 
 
 def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
-    """As of two people who have coded the same film."""
+    """Two observers annotate the same video."""
     record = project()
     other = {
         **record["observations"]["first try"],

@@ -1,4 +1,4 @@
-"""The many ways in which people write the same thing, and what each format's own program makes of it."""
+"""Dialects of each format, as other programs write them."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_fiftyone_frames_and_samples(tmp_path: Path) -> None:
 
 
 def label_studio_export() -> list[dict[str, Any]]:
-    """One task as Label Studio exports it after a person has corrected the prediction."""
+    """A task in a Label Studio export with a corrected prediction."""
     region = {
         "type": "timelinelabels",
         "from_name": "steps",
@@ -391,7 +391,7 @@ def test_rates_are_fractions(tmp_path: Path) -> None:
 
 
 def frames(*ranges: tuple[int, int]) -> str:
-    """Tasks of Label Studio at 25 frames a second, which say first and last frame."""
+    """Label Studio tasks at 25 frames per second, with first and last frame."""
     regions = [
         {
             "type": "timelinelabels",
@@ -403,7 +403,7 @@ def frames(*ranges: tuple[int, int]) -> str:
 
 
 def samples(*ranges: tuple[int, int]) -> str:
-    """A sample of FiftyOne at 25 frames a second."""
+    """A FiftyOne sample at 25 frames per second."""
     found = [{"label": f"step {first}", "support": [first, last]} for first, last in ranges]
     field = {"_cls": "TemporalDetections", "detections": found}
     return json.dumps(

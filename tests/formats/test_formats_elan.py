@@ -1,4 +1,4 @@
-"""The `.eaf` files: checked against the structure of ELAN's schema, since the program cannot run here."""
+"""`.eaf` files, checked against the structure of ELAN's schema."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CHILDREN = {
 
 
 def check_schema(path: Path) -> etree.Element:
-    """Assert what the schema demands: order, attributes, unique identifiers, references that lead somewhere."""
+    """Check the rules of the schema: order, attributes, unique identifiers, valid references."""
     root = etree.parse(path).getroot()
     assert root.tag == "ANNOTATION_DOCUMENT"
     for element in root.iter():
@@ -270,7 +270,7 @@ def test_an_empty_label_in_another_persons_tier_is_no_matter(tmp_path: Path) -> 
 
 
 def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
-    """Version 3.0, no annotator, a dependent tier, and nothing of stepcut in it."""
+    """Version 3.0, no annotator, a dependent tier, no properties of stepcut."""
     path = tmp_path / "x.eaf"
     path.write_text(
         '<?xml version="1.0" encoding="UTF-8"?>\n'

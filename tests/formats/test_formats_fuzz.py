@@ -1,4 +1,4 @@
-"""Whatever a file holds, a reader gives timelines or says in one sentence why not; nothing else comes out of it."""
+"""Every reader returns timelines or raises an AnnotationError for any content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real files with a few changes: every reader gives timelines or one sentence; `make fuzz` goes on longer."""
+"""Real files with random changes: readers return timelines or a clear error; `make fuzz` runs longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Praat's TextGrid in both its forms, and XES as process mining reads it."""
+"""Praat TextGrid in both forms, and XES for process mining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written comes back, except for what a format is said not to keep."""
+"""A written timeline reads back the same, except for information that the format does not store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TIMES = st.integers(0, 3 * 3600 * RATE).map(lambda frames: frames / RATE)
 
 
 def kept(form: Format, timeline: Timeline) -> list[tuple[float, float, str, float | None]]:
-    """The segments that come back, those of a frame apart."""
+    """The segments after a round trip, compared within one frame."""
     keeps = form.keeps.split()
     return sorted(
         (s.start, s.end, form.names(s.step), s.confidence if "confidence" in keeps else None)

@@ -1,4 +1,4 @@
-"""Ranges of frames, encodings, headings in four languages, clicks from other programs, transcripts."""
+"""Frame ranges, encodings, column names in four languages, clicks of other programs, transcripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits: what each verb does, undo and redo to any depth, on the disk at once, never over what was learned."""
+"""Edits: every verb, undo and redo, saved at once, without changing the learned files."""
 
 from __future__ import annotations
 

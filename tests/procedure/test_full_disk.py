@@ -1,4 +1,4 @@
-"""`learn -o` where the disk has no room for the procedure: a sentence, nothing half written, and it works later."""
+"""`learn -o` on a full disk: a clear error, no partial files, and a later run works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""learn(): settings that make no sense, resuming, and the same seed giving the same procedure."""
+"""learn(): wrong settings, resuming, and reproducibility with a seed."""
 
 from __future__ import annotations
 

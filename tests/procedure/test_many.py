@@ -1,4 +1,4 @@
-"""learn --tasks: a procedure per sub-folder, one failure not stopping the rest; and learn over engines."""
+"""learn --tasks: one procedure per sub-folder, failures do not stop the rest; and learn with engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tasks of features, an empty one, and one with NaN."""
+    """Two tasks with features, an empty one, and one with NaN."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
     for task in ("bread", "coffee", "nan"):

@@ -1,4 +1,4 @@
-"""A recipe names the steps that order and durations decide; words are suggestions until a person takes them."""
+"""A recipe names steps by order and duration; namer words are only suggestions."""
 
 from __future__ import annotations
 

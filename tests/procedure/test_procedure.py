@@ -1,4 +1,4 @@
-"""Procedure: what was learned, kept as a folder, and used on a new video."""
+"""Procedure: learning, saving, loading, and use on new videos."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def learned(
 
 @pytest.fixture
 def procedure(learned: sc.Procedure, tmp_path: Path) -> sc.Procedure:
-    """A copy of its own for every test."""
+    """A fresh copy for every test."""
     learned.save(tmp_path / "copy.proc")
     return sc.load(tmp_path / "copy.proc")
 
@@ -224,7 +224,7 @@ def test_names_given_in_the_viewer_are_used(procedure: sc.Procedure, tmp_path: P
 
 
 class Own(StepCut):
-    """A method of one's own that can be imported."""
+    """A custom method that can be imported."""
 
 
 def test_a_method_of_ones_own_is_found_again_by_the_same_call(

@@ -1,4 +1,4 @@
-"""The folder of a procedure: what a person did survives every way of writing it, and whole folders appear or none."""
+"""The folder of a procedure: corrections survive saving, and writes are atomic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def place(learned_once: Path, tmp_path: Path) -> Path:
 
 
 def move(place: Path) -> None:
-    """One correction by hand: the first boundary of the first video goes to 3 s."""
+    """One correction: move the first boundary of the first video to 3 s."""
     Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
 
 
@@ -212,7 +212,7 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(
 
 
 def edits_without(place: Path, verb: str) -> Any:
-    """The graph of the procedure without the corrections of one kind."""
+    """The graph of the procedure without corrections of one kind."""
     mine = sc.load(place)
     mine.corrections = replace(
         mine.corrections, done=tuple(e for e in mine.corrections.done if e["do"] != verb)
@@ -343,7 +343,7 @@ def test_corrections_of_a_procedure_that_was_learned_again(place: Path) -> None:
 
 
 def edit(place: Path, who: int) -> list[tuple[str, str]]:
-    """Four corrections of one editor: (what was seen, what was made of it)."""
+    """Four corrections in one editor, as (seen, made) pairs."""
     accepted: list[tuple[str, str]] = []
     edits = Edits(place)
     while len(accepted) < 4:
@@ -498,7 +498,7 @@ def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place:
 
 
 def mutated(data: bytes, random: np.random.Generator) -> bytes:
-    """A file with something wrong in it."""
+    """Damage one file."""
     kind, at = random.integers(7), int(random.integers(max(1, len(data))))
     if kind == 0:
         return data[:at]

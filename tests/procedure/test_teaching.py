@@ -1,4 +1,4 @@
-"""Teaching: label names become the steps, numbers stay, corrections count, and what makes no sense is one sentence."""
+"""Teaching: label names become steps, numbers stay, corrections are used, wrong labels are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def taught(learned: sc.Procedure) -> sc.Procedure:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Feature files of the videos, so that a loaded procedure finds them again."""
+    """Feature files of the videos, for a loaded procedure."""
     folder = tmp_path_factory.mktemp("features")
     for name, rows in VIDEOS.items():
         np.save(folder / f"{name}.npy", rows)
@@ -131,7 +131,7 @@ def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(
 
 
 def test_accents_may_be_written_in_two_ways() -> None:
-    """As one letter, or as a letter and a mark, which is how names come from a Mac."""
+    """Composed and decomposed accents, as macOS writes them, are the same name."""
     one, two = (unicodedata.normalize(form, "éplucher") for form in ("NFC", "NFD"))
     named = sc.learn(
         {f"{one}-{name}": rows for name, rows in VIDEOS.items()}, steps=6, **QUICK
@@ -601,7 +601,7 @@ def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> Non
 def test_steps_that_nobody_touched_stay_where_they_are(
     place: Path, edits: list[dict[str, Any]]
 ) -> None:
-    """Whatever a correction does to the number of steps."""
+    """For every change to the number of steps."""
     page = Edits(place)
     for number in range(6):
         page.do({"do": "rename", "step": number, "name": f"name {number}"})
