@@ -43,7 +43,7 @@ class Heard(StepCut):
     heard: list[Constraint | None] | None = None
 
     def fit(self, features: Any, constraints: Any = None, **more: Any) -> Self:
-        if constraints is not None:  # learning again to measure the quality has none
+        if constraints is not None:  # the fits that measure quality have none
             Heard.heard = constraints
         rows = [getattr(one, "labels", None) for one in constraints or ()]
         known = as_constraints(rows) if any(one is not None for one in rows) else None
@@ -66,7 +66,7 @@ def test_labels_clicks_and_a_transcript_become_a_constraint() -> None:
     assert made.labels.tolist() == [-1, 1, 1, -1, -1, -2, -2, -2, -2, -2]
     assert made.clicks == ((8, 2),)
     assert made.transcript == Transcript((1, 2))
-    assert not made.complete  # the labels may hold steps that were not clicked
+    assert not made.complete  # labels may contain steps without a click
     assert Annotation(end=4.0, mistake=True).constraint(4, 1.0, STEPS) is None
 
 
@@ -192,7 +192,7 @@ def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard: sc.P
     assert taught.annotations.transcripts.keys() == {ONE, TWO}
     assert taught.annotations.clicks.keys() == {THREE}
     again = taught.teach({TWO: TRUTH[TWO]})
-    assert again.annotations.transcripts.keys() == {ONE, TWO}  # what was said before counts, too
+    assert again.annotations.transcripts.keys() == {ONE, TWO}  # earlier annotations are kept
 
 
 def test_a_recipe_reaches_a_method_that_takes_constraints() -> None:

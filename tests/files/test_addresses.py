@@ -163,7 +163,7 @@ def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> No
     )
     assert (
         len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
-    )  # and the empty task has stopped nobody
+    )  # the empty task does not stop the others
 
 
 def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_store_without_whole_puts_gets_a_temporary_name(
 
 def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
     (tmp_path / "steps.json").write_text("[]")
-    put(tmp_path / "steps.json", memory / "a.proc" / "steps.json")  # a save that was cut short
+    put(tmp_path / "steps.json", memory / "a.proc" / "steps.json")  # an interrupted save
     with pytest.raises(ProcedureError, match="this is not a procedure"):
         sc.load("memory://shop/a.proc")
     with pytest.raises(ProcedureError, match="does not exist"):

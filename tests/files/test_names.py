@@ -10,7 +10,7 @@ from stepcut.files.names import match_videos, short_names
     ("names", "videos", "same"),
     [
         (["a.mp4", "b"], ["B.MOV", "A"], {"a.mp4": "A", "b": "B.MOV"}),
-        (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # the very name comes first
+        (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # an exact match comes first
         (["pred/a", "pred/b"], ["truth/b", "truth/a"], {"pred/a": "truth/a", "pred/b": "truth/b"}),
         (["cam1/a", "cam2/a"], ["/x/cam1/a.mp4"], {"cam1/a": "/x/cam1/a.mp4"}),
         (

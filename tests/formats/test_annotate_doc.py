@@ -18,7 +18,7 @@ from stepcut.timeline import Timeline
 from stepcut.toy import toy_features
 
 DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
-# Learning to the end takes minutes on this machine; what is tested is the way of the labels, not their quality.
+# A short training is enough: this tests the round trip of labels, not their quality.
 QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"iterations": 2}']
 
 
@@ -102,7 +102,7 @@ def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
                     correct_in_label_studio(Path("tasks.json"), Path("export.json"), truth)
                 if words[1] == "evaluate":
                     assert "uniform" in capsys.readouterr().out
-        # What was corrected is what comes back, by both ways.
+        # Both ways return the corrections.
         for folder, slack in (("truth", 0.002), ("corrected", 0.04)):
             again = read_folder(folder)
             assert set(again) == set(truth)

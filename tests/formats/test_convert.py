@@ -42,7 +42,7 @@ def test_one_file_and_what_it_lost(tmp_path: Path, capsys: pytest.CaptureFixture
         Segment(1.0, 1.0, "stir"),
     )
     code, _, err = run(capsys, str(tmp_path / "tea.vtt"), str(tmp_path / "again.json"))
-    assert err.count("\n") == 1  # nothing more is lost
+    assert err.count("\n") == 1  # no other warning
     assert run(capsys, str(tmp_path / "tea.vtt"), str(tmp_path / "again.csv"), "--quiet")[2] == ""
 
 
@@ -224,13 +224,13 @@ def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(
     plain = Timeline([Segment(0, 2, "pour"), Segment(2, 4, "stir")], 4.0, video="tea")
     suffix = FORMATS[name].suffix
     write_folder(tmp_path, [plain], name, rate=10)
-    for program in ("elan", "boris"):  # whose files say when they were written
+    for program in ("elan", "boris"):  # their files contain a date
         later = SimpleNamespace(now=lambda zone: datetime(2040, 1, 2, 3, 4, 5, tzinfo=zone))
         monkeypatch.setattr(f"stepcut.formats.{program}.datetime", later)
     write_folder(tmp_path, [plain], name, rate=10)
     assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [
         f"tea{suffix}"
-    ]  # the same again is nothing new
+    ]  # the same content makes no backup
     corrected = replace(plain, segments=(Segment(0, 1, "pour"), Segment(1, 4, "stir")))
     write_folder(tmp_path, [corrected], name, rate=10)
     by_hand = (tmp_path / f"tea{suffix}").read_bytes()

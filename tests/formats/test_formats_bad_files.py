@@ -81,7 +81,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
-        os.truncate(file.fileno(), common.LIMIT + 1)  # sparse: it takes no space
+        os.truncate(file.fileno(), common.LIMIT + 1)  # a sparse file
     with pytest.raises(
         AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"
     ):
@@ -285,4 +285,4 @@ def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
         write_folder(tmp_path, two, "vtt")
     for name in ("activitynet", "fiftyone", "boris", "json", "csv"):
         with pytest.raises(AnnotationError, match="two timelines are of the video 'v'"):
-            write(tmp_path / "x", two, name)  # in a table the two would become one
+            write(tmp_path / "x", two, name)  # a table would merge the two

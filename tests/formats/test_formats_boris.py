@@ -114,7 +114,12 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(
     events = [
         ("pour", "START", 1.5, "a.mp4"),
         ("pour", "STOP", 14.5, "c.mp4"),
-        ("stir", "START", 3.4996, "b.mp4"),  # lengths are rounded: with the film, not before it
+        (
+            "stir",
+            "START",
+            3.4996,
+            "b.mp4",
+        ),  # lengths are rounded, so it belongs to the second video
         ("stir", "STOP", 5, "b.mp4"),
         ("pour", "START", 15.5, "c.mp4"),
         ("tap", "POINT", 4.5, "b.mp4"),
@@ -133,7 +138,7 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(
         Segment(1, 1, "tap"),
     )
     assert found["c"].segments == (Segment(0, 1, "pour"), Segment(2, 3, "pour"))
-    # Where it is not said when a film begins, a state must stop in the film in which it starts.
+    # If the start of a video is unknown, a state must stop in the video in which it starts.
     (tmp_path / "x.tsv").write_text((head + "".join(rows)).replace("3.500;10.000;9.000", ""))
     with pytest.raises(AnnotationError, match="is not a time"):
         read_folder(tmp_path)
@@ -226,7 +231,7 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
     late = [
         [time, "", "pour", "", ""] for time in (3.4996, 5)
-    ]  # with the second film, as lengths are rounded
+    ]  # part of the second video, because lengths are rounded
     path.write_text(json.dumps(project(**lengths, events=late)))
     found = read_folder(path)
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
@@ -262,7 +267,7 @@ def test_what_is_written_has_what_boris_asks_for(tmp_path: Path) -> None:
     assert {event[1] for event in observation["events"]} == {
         "",
         "person 2",
-    }  # two at once are two people
+    }  # overlapping segments get two subjects
     assert read(path).segments == tuple(segments)
 
 

@@ -25,7 +25,7 @@ def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None
     assert [trace[0].attrib["value"] for trace in traces] == list(timelines)
     for trace, timeline in zip(traces, timelines.values(), strict=True):
         names = [event[0].attrib["value"] for event in trace[1:]]
-        assert sorted(names) == sorted(2 * timeline.sequence())  # each starts and is completed
+        assert sorted(names) == sorted(2 * timeline.sequence())  # a start and a complete event each
 
 
 @pytest.mark.slow

@@ -366,7 +366,7 @@ def test_a_labelling_configuration_that_stood_there_is_kept(tmp_path: Path) -> N
     mine = tmp_path / "tasks.config.xml"
     mine.write_text("<View>mine</View>")
     timeline = Timeline([Segment(0, 1, "pour")], 2, video="tea.mp4")
-    for _ in range(2):  # the second time nothing is new, and nothing is kept
+    for _ in range(2):  # the second time, the content is the same and there is no backup
         write(tmp_path / "tasks.json", timeline, "label-studio", rate=25)
     assert sorted(path.name for path in tmp_path.glob("*.bak")) == ["tasks.config.xml.1.bak"]
     assert (tmp_path / "tasks.config.xml.1.bak").read_text() == "<View>mine</View>"
@@ -415,10 +415,10 @@ def samples(*ranges: tuple[int, int]) -> str:
     ("name", "text", "rate", "ends"),
     [
         ("a.csv", "0,2.033,pour\n2,3,stir\n", 30, [2.0, 3.0]),
-        ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # nothing says how long a frame is
+        ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # the length of a frame is unknown
         ("a.csv", "0,2.034,pour\n2,3,stir\n", 30, [2.034, 3.0]),  # more than a frame
-        ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # short, and seven seconds would be lost
-        ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # nothing would be left of the first
+        ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # removing the overlap would drop seven seconds
+        ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # the first segment would become empty
         ("a.csv", "0,2.01,pour\n2,2,tap\n2,3,stir\n", 30, [2.0, 2.0, 3.0]),
         ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.001\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.0, 3.0]),
         ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.002\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.002, 3.0]),

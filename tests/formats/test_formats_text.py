@@ -124,7 +124,7 @@ def test_csv_opens_in_excel_with_umlauts(tmp_path: Path) -> None:
     assert read(tmp_path / "x.csv").sequence() == ["Öl einfüllen"]
 
 
-# ------------------------------------------------------------------------------- headings
+# ------------------------------------------------------------------------------- column names
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_column_that_may_be_the_end_is_asked_about(tmp_path: Path) -> None:
         read(path)
     assert read(path, columns="end=done_at").intervals[0] == Segment(1.5, 2, "tap")
     assert len(read(path, columns="start=start,step=label").clicks) == 2
-    path.write_text("1.5,pour\n2.5,stir\n")  # perhaps numbers and names
+    path.write_text("1.5,pour\n2.5,stir\n")  # may be numbers and names
     with pytest.raises(AnnotationError):
         read(path)
 
@@ -200,7 +200,7 @@ def test_a_column_that_may_be_the_end_is_asked_about(tmp_path: Path) -> None:
 def test_clicks_of_elan_and_label_studio(tmp_path: Path) -> None:
     write(tmp_path / "x.eaf", Timeline([Segment(0, 2, "pour"), Segment(3, 3, "tap")], video="x"))
     text = (tmp_path / "x.eaf").read_text()
-    assert 'TIME_VALUE="3001"' in text  # ELAN wants a length
+    assert 'TIME_VALUE="3001"' in text  # ELAN needs a length
     (tmp_path / "x.eaf").write_text(text.replace("3001", "3000"))
     assert read(tmp_path / "x.eaf").clicks == (Segment(3, 3, "tap"),)
     regions = [

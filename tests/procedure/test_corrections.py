@@ -156,7 +156,7 @@ def test_both_halves_of_a_cut_keep_the_step_until_they_become_one_again(place: P
         (0.0, 1.0, 0),
         (1.0, 3.0, 0),
         (3.0, 4.0, 1),
-    ]  # the other cut stays
+    ]  # the other boundary stays
     with pytest.raises(OptionError, match="is background"):
         edits.do({"do": "cut", "video": "one", "time": 4.2})
 
@@ -232,9 +232,9 @@ def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
     ):
         with pytest.raises(OptionError, match="is already a step, 'pour tea'"):
             edits.do(edit)
-    edits.do({"do": "rename", "step": 2, "name": "Pour tea"})  # a person may write it otherwise
+    edits.do({"do": "rename", "step": 2, "name": "Pour tea"})  # changing only the case is allowed
     record = json.loads(edits.path.read_text())
-    record["done"].append({"do": "add", "name": "POUR TEA"})  # as an older version let it pass
+    record["done"].append({"do": "add", "name": "POUR TEA"})  # older versions accepted this
     edits.path.write_text(json.dumps(record))
     kept = Edits(place)
     assert [step.name for step in kept.document.steps][2:] == ["Pour tea", "POUR TEA"]
@@ -390,7 +390,7 @@ def test_clicks_are_put_moved_removed_and_undone(place: Path) -> None:
     assert Edits(place).document.complete == {"one"}
     for _ in range(3):
         edits.do({"do": "remove_click", "video": "one", "click": 0})
-    assert Edits(place).document.complete == set()  # of no clicks nothing is complete
+    assert Edits(place).document.complete == set()  # a video without clicks is not complete
     edits.undo()
     assert Edits(place).document.clicks["one"] == ((5.5, 0),)
     assert edits.document.parts == edits.outline.learned.parts

@@ -54,8 +54,8 @@ def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_
     sc.learn(videos, steps=4, cache=tmp_path, progress=listen, **QUICK)
     assert sorted(set(done)) == list(
         range(9)
-    )  # three other starts, two halves, two by chance, one with more steps
-    assert len(done) > 2 * 8  # and of its restarts
+    )  # three restarts, two halves, two shuffled, one with more steps
+    assert len(done) > 2 * 8  # plus the events of restarts
 
 
 def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> 
 def test_too_few_rows_to_choose_the_number_of_steps() -> None:
     with pytest.raises(OptionError, match="2 rows of features") as told:
         sc.learn([np.ones((1, 2))] * 2)
-    assert "steps=" not in str(told.value)  # which nobody gave
+    assert "steps=" not in str(told.value)  # the caller did not set it
 
 
 def test_learn_has_few_parameters() -> None:

@@ -57,7 +57,7 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
     assert "no video in this folder" in text
     assert "holds NaN" in text
     alone = sc.learn(root / "bread", **QUICK)
-    assert sc.load(tmp_path / "bread.proc") == alone  # as if it had been learned alone
+    assert sc.load(tmp_path / "bread.proc") == alone  # the same as learning the task alone
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_two_videos_of_one_name_are_kept_apart(
         )
         == 0
     )
-    assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # neither is written over the other
+    assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # no file is overwritten
     capsys.readouterr()
     main(["check", str(place), videos[0], same, "--json", "--quiet"])
     assert len({json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()}) == 2

@@ -49,7 +49,7 @@ def test_where_the_order_does_not_decide_names_are_offered(tmp_path: Path) -> No
     plain = sc.learn(videos, steps=4, **QUICK)
     assert all(
         (plain.labels[name] == labels).all() for name, labels in procedure.labels.items()
-    )  # the cut stays
+    )  # the segmentation does not change
     procedure.save(tmp_path / "a.proc")
     assert sc.load(tmp_path / "a.proc").suggestions == procedure.suggestions
     number = open_steps[0]
@@ -66,7 +66,7 @@ def test_durations_decide_where_the_order_does_not() -> None:
 def test_a_step_at_any_time_leaves_the_names_open_that_it_may_move() -> None:
     labels = dict.fromkeys("abc", np.repeat([0, 1, 2], [9, 5, 20]))
     sure, likely = fit_recipe(read_recipe(["pour", "stir", "wipe; any time"]), labels, 3, 1.0)
-    assert sure == {}  # wiping comes first, between or last
+    assert sure == {}  # wiping may come at any position
     assert likely == {
         0: ["pour", "wipe", "stir"],
         1: ["pour", "stir", "wipe"],

@@ -54,7 +54,7 @@ def test_check_and_segment_end_with_the_video(procedure: sc.Procedure) -> None:
         .normal(size=(rows, procedure.config["shape"][0]))
         .astype(np.float32)
     )
-    for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the middle one cannot be
+    for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the second one is impossible
         video = Features(seen, Fraction(1), stated, name)
         report = procedure.check(video)
         assert procedure.segment(video).duration == report.seconds == end
@@ -135,7 +135,7 @@ def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
     procedure: sc.Procedure, tmp_path: Path
 ) -> None:
     for name in ("a.mp4", "b.mp4"):
-        (tmp_path / name).touch()  # reading would say that it is empty
+        (tmp_path / name).touch()  # reading would report an empty file
     with pytest.raises(OptionError, match="2 videos were given"):
         procedure.check(tmp_path)
     with pytest.raises(OptionError, match="2 videos were given"):
@@ -147,7 +147,7 @@ def test_check_guide_and_plan_answer(
 ) -> None:
     rows = next(iter(videos.values()))
     known, odd = procedure.check(rows), procedure.check(np.flip(rows, axis=0).copy())
-    assert known.score < odd.score  # done backwards is less usual than a video it was learned from
+    assert known.score < odd.score  # a reversed video is more unusual than a training video
     state = procedure.guide().push(0.0, rows[0])
     assert state.step in range(-1, 6)
     json.dumps(procedure.plan())

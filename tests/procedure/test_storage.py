@@ -56,7 +56,7 @@ def severity(edits: Edits, step: int, kind: str | None) -> str:
     return edits.do({"do": "severity", "step": step, "severity": kind})
 
 
-# ---------------------------------------------------------------------- nothing a person did is lost or ignored
+# ---------------------------------------------------------------------- corrections are never lost or ignored
 
 
 def test_load_rename_save_keeps_corrections(place: Path) -> None:
@@ -94,7 +94,7 @@ def test_every_kind_of_correction_shows_everywhere(place: Path, videos: list[np.
     assert "step 2" not in str(procedure.graph.to_json())
     np.save(place.parent / "0.npy", videos[0])
     assert procedure.segment(place.parent / "0.npy") == procedure.timelines["0"]
-    # A step that was merged away is the other one in new videos, too.
+    # New videos use the target of a merged step as well.
     assert "step 2" not in procedure.segment(toy_features(videos=1, seed=5, dim=8)[0][0]).sequence()
 
 
@@ -117,9 +117,7 @@ def test_check_says_what_it_does_not_know_of_corrections(
     )
     shown, told = capsys.readouterr()
     assert told.count("merged (step 2) and new (step 1 (2)): run teach") == 1
-    assert (
-        shown.count("the rate of false alarms cannot be set below") == 1
-    )  # of all videos, not of each
+    assert shown.count("the rate of false alarms cannot be set below") == 1  # once for all videos
     taught = sc.load(place).teach(source=videos)
     assert not taught.untaught
     assert len(taught.steps) == 4
@@ -139,7 +137,7 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
         {0},
         {1},
         {1, 2},
-    )  # one that is both stays both
+    )  # a step with two severities keeps both
     edits.do({"do": "rename", "step": 1, "name": "switch it off"})
     assert sc.load(place).expectations.severity == said
     sc.load(place).rename({2: "turn it off"}).save(place)
@@ -165,11 +163,11 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
         frozenset(),
         {1},
         {1},
-    )  # as it was, both of them
+    )  # both are restored
     edits.redo()
     edits.redo()
     assert sc.load(place).expectations.severity == now
-    # Both files, or none.
+    # Both files or none are written.
     full = OutputError("no space left on the disk")
 
     def write(path: Path, value: Any, follow: bool = True) -> None:
@@ -248,7 +246,7 @@ def test_severity_outlives_renaming_saving_and_teaching(
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
     severity(edits, 2, "critical")
-    before.save(place)  # loaded before anybody said it
+    before.save(place)  # loaded before the change
     assert sc.load(place).expectations.severity.critical == {2, 3}
     edits = Edits(place)
     edits.do({"do": "rename", "step": 2, "name": "turn it off"})
@@ -287,7 +285,7 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) 
         "a.json",
         "a.proc",
         "disk",
-    }  # and nothing is left over
+    }  # no temporary files remain
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 
 
@@ -358,7 +356,7 @@ def read(place: Path) -> None:
     for _ in range(5):
         procedure = sc.load(place)
         assert len(procedure.steps) == 4
-        procedure.save(place)  # nothing of its own: what is there stays
+        procedure.save(place)  # no edits in memory: those on disk stay
 
 
 @pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
@@ -382,10 +380,10 @@ def test_eight_editors_and_two_readers(place: Path, workers: str) -> None:
     before = dict(zip(done, ["step 1", *done], strict=False))
     assert {
         name: seen for seen, name in accepted
-    } == before  # each was made to the very state its editor saw
+    } == before  # each edit was based on the current state
 
 
-# ---------------------------------------------------------------------- whole folders
+# ---------------------------------------------------------------------- atomic folders
 
 
 @pytest.mark.slow
@@ -465,7 +463,7 @@ def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path: 
     assert said.annotated == ["v0", "v1"]
     assert said.mistakes == {"v2"}
     assert said.severities == {"stir": ("critical",)}
-    Edits(place).undo()  # written by 0.2.0 into severity.json, too
+    Edits(place).undo()  # 0.2.0 also wrote it into severity.json
     assert not sc.load(place).expectations.severity.critical
     with np.load(OLD / "videos.npz") as videos:
         taught = procedure.teach(source=dict(videos))

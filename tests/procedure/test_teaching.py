@@ -146,9 +146,7 @@ def test_accents_may_be_written_in_two_ways() -> None:
 
 def test_words_that_may_be_two_steps_are_asked_about() -> None:
     named = sc.learn(VIDEOS, steps=2, **QUICK)
-    for step, name in enumerate(
-        ("add a_b", "add_a b")
-    ):  # as edits of an earlier version may have it
+    for step, name in enumerate(("add a_b", "add_a b")):  # edits of earlier versions may contain it
         named.corrections = named.corrections.do({"do": "rename", "step": step, "name": name})
     with pytest.raises(AnnotationError, match=r"'add_a_b' may be 'add a_b' or 'add_a b'"):
         named.teach({ONE: Timeline([Segment(0, 20, "add_a_b"), Segment(20, 40, "stir")])})
@@ -303,7 +301,7 @@ def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> No
         6,
         7,
         8,
-    ]  # a row a second, from 3.0 to 9.0
+    ]  # one row per second, from 3.0 to 9.0
     assert (known[[2, 9]] == -2).all()
 
 
@@ -326,7 +324,7 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(
 ) -> None:
     said = Timeline(
         [Segment(*one) for one in WORDS]
-    )  # between rows, and two segments of one step that touch
+    )  # between rows, with two touching segments of one step
     taught = learned.teach({ONE: said})
     taught.save(tmp_path / "t.proc")
     again = sc.load(tmp_path / "t.proc")
@@ -343,7 +341,9 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(
     ):
         assert exact(timeline) == WORDS
     assert exact(second.timelines[TWO]) == WORDS[2:]
-    assert {segment.confidence for segment in taught.timelines[ONE]} == {None}  # a person said it
+    assert {segment.confidence for segment in taught.timelines[ONE]} == {
+        None
+    }  # annotated by a person
     assert taught.timelines[ONE].duration == learned.timelines[ONE].duration
 
 
@@ -517,12 +517,12 @@ def test_what_cannot_be_kept_is_not_taught(place: Path, monkeypatch: pytest.Monk
     with pytest.raises(OutputError, match="no space left"):
         teach_folder(place, {ONE: TRUTH[ONE]})
     assert sc.load(place) == learned
-    assert not list((cache_dir() / "before").iterdir())  # nor half a copy
+    assert not list((cache_dir() / "before").iterdir())  # no partial copy either
 
 
 def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
-    teach_folder(place, output=place.parent / "." / place.name)  # the same folder, said twice
+    teach_folder(place, output=place.parent / "." / place.name)  # the same folder by another path
     Edits(place).do({"do": "rename", "step": 0, "name": "later"})
     with pytest.raises(OutputError, match="1 corrections made after teaching"):
         take_back(place)
@@ -579,7 +579,7 @@ def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> Non
     first = ["name 1", "name 0"]
     assert record.teach(one).steps == [*first, *(f"name {k}" for k in range(2, 6))]
     assert record.teach(one, steps=3).steps == [*first, "name 2"]
-    assert record.teach(labels).steps == first  # all there is was labelled
+    assert record.teach(labels).steps == first  # everything is labelled
     other = {ONE: labels[ONE].rename({"name 1": "cut", "name_0": "eat"})}
     assert record.teach(other).steps == ["cut", "eat"]
 
@@ -629,7 +629,7 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
     assert all(reason for _, reason in taught.suggest_why(1))
 
 
-# ---------------------------------------------------------------------- what makes no sense
+# ---------------------------------------------------------------------- wrong labels
 
 
 @pytest.mark.parametrize(
@@ -703,7 +703,7 @@ def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> Non
     shutil.rmtree(moved)
     with pytest.raises(OptionError, match="no such file or folder.*--source"):
         procedure.teach()
-    with pytest.raises(AnnotationError, match="not here"):  # before any features are made
+    with pytest.raises(AnnotationError, match="is unknown"):  # before features are computed
         procedure.teach({"another": TRUTH[ONE]})
 
 
