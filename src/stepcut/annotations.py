@@ -149,7 +149,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             )
 
     def over(self, before: "Annotation") -> "Annotation":
-        """Merge with an earlier annotation; this one takes precedence."""
+        """Merge with the annotation `before`; this one takes precedence."""
         old = [one for one in before.clicks if not _covers(self.annotated, one.start)]
         clicks = [*self.clicks, *old]
         if before.annotated:
@@ -271,7 +271,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return list(dict.fromkeys((*named, *(one.name for one in self.recipe))))
 
     def over(self, before: Self) -> Self:
-        """Merge with earlier annotations; these take precedence."""
+        """Merge with the annotations `before`; these take precedence."""
         videos = {
             name: one.over(before.videos[name]) if name in before.videos else one
             for name, one in self.videos.items()

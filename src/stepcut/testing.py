@@ -38,7 +38,7 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
     Examples
     --------
     >>> from stepcut.methods import METHODS
-    >>> check_method(METHODS["stepcut"](steps=3))[0]
+    >>> check_method(METHODS["stepcut"](steps=3, restarts=2))[0]
     'settings() returns JSON values'
     """
     check_part("method", method, method, NEEDED, METHODS)

@@ -355,7 +355,7 @@ class Timeline:
         return pairs
 
     def rename(self, names: Mapping[str, str]) -> "Timeline":
-        """Return the timeline with renamed steps; two steps with the same new name become one."""
+        """Return the timeline with steps renamed by `names`; equal new names merge steps."""
         check_kind("names", names, Mapping, "a dict from step names to new ones")
         as_items("names", names.values(), str, "a dict from step names to new ones")
         segments = [replace(s, step=names.get(s.step, s.step)) for s in self.segments]

@@ -64,8 +64,7 @@ def teach_folder(
     here, there, fingerprint = as_path(path), as_path(target), after.config["fingerprint"]
     # Teaching the same annotations again changes nothing, so the existing backup stays.
     changed = before.config.get("fingerprint") != fingerprint
-    local = isinstance(here, Path) and isinstance(there, Path)
-    if changed and local and here.resolve() == there.resolve():
+    if changed and isinstance(here, Path) and here.resolve() == there.resolve():
         backup = _backup(here, fingerprint)
         with new_folder(backup) as fresh:
             _copy(here, fresh)
