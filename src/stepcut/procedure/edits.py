@@ -28,9 +28,8 @@ class Edits:
 
     Examples
     --------
-    >>> edits = Edits("sandwich.proc")  # doctest: +SKIP
-    >>> edits.do({"do": "rename", "step": 0, "name": "add jam"})  # doctest: +SKIP
-    'rename step 1 to add jam'
+    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` returns "rename
+    step 1 to add jam".
     """
 
     def __init__(self, folder: AnyPath) -> None:

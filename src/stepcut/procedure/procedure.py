@@ -820,8 +820,7 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
     Examples
     --------
-    >>> import stepcut as sc
-    >>> procedure = sc.load("coffee")  # doctest: +SKIP
+    `procedure = stepcut.load("coffee.proc")`
     """
     procedure = Procedure(**read(path, method, trust))
     try:
