@@ -19,7 +19,7 @@ from stepcut.timeline import Segment, Timeline, clock
 
 
 def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
-    with pytest.raises(AnnotationError, match="ends at 2 s, before it starts at 3 s"):
+    with pytest.raises(AnnotationError, match="the end 2 s is before the start 3 s"):
         Segment(3, 2, "stir")
 
 

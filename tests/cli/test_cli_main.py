@@ -198,7 +198,7 @@ program.main()
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["segment", "no.proc", "new.mp4"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("stepcut: no.proc: there is no such procedure.")
+    assert error.startswith("stepcut: no.proc: this procedure does not exist.")
     assert error.count("\n") == 1
 
 

@@ -70,7 +70,7 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
         capsys, str(tmp_path / "tea.eaf"), str(tmp_path / "x.csv"), "--annotator", "bob"
     )
     assert code == 2
-    assert "no tier of 'bob'; it has 'ann'" in err
+    assert "no tier of 'bob'. Choose from 'ann'" in err
 
 
 @pytest.mark.parametrize(

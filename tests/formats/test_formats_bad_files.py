@@ -53,7 +53,7 @@ def test_latin_1_bytes_that_windows_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> None:
     path = put(tmp_path, name, data)
-    with pytest.raises(AnnotationError, match=r"x\.\w+: is empty\. Write it again, or delete it"):
+    with pytest.raises(AnnotationError, match=r"x\.\w+: is empty\."):
         read(path, name, rate=2)
     with pytest.raises(AnnotationError, match="is empty"):
         read(path, rate=2)
@@ -65,7 +65,7 @@ def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(
         AnnotationError,
-        match=r"is a folder, not a label file\. Name a file in it, or .*read_folder",
+        match=r"is a folder, not a label file\. .*read_folder",
     ):
         read(folder, name, rate=2)
 
@@ -82,9 +82,7 @@ def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> 
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
         os.truncate(file.fileno(), common.LIMIT + 1)  # a sparse file
-    with pytest.raises(
-        AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"
-    ):
+    with pytest.raises(AnnotationError, match=r"has 256 MB; .*Is it a video\?"):
         read(path, name, rate=2)
 
 
@@ -250,14 +248,12 @@ def test_frames_without_a_rate(tmp_path: Path) -> None:
 def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
     put(tmp_path, "csv", "0,1,a\n", stem="v")
     put(tmp_path, "vtt", TEXT["vtt"], stem="v")
-    with pytest.raises(
-        AnnotationError, match=r"v\.vtt: the video 'v' is in .*v\.csv already\. Keep one of the two"
-    ):
+    with pytest.raises(AnnotationError, match=r"v\.vtt: the video 'v' is already in .*v\.csv"):
         read_folder(tmp_path)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.txt").write_text("words")
     with pytest.raises(
-        AnnotationError, match=r"no label file in it that can be read\. (?!.*\bxes\b)"
+        AnnotationError, match=r"no readable label file in this folder\. (?!.*\bxes\b)"
     ):
         read_folder(tmp_path / "none")
 
@@ -277,12 +273,10 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
 
 def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
-    with pytest.raises(
-        OptionError, match="format 'vtt' holds one video and 2 were given. Write a folder instead"
-    ):
+    with pytest.raises(OptionError, match="format 'vtt' stores one video per file"):
         write(tmp_path / "x.vtt", two)
-    with pytest.raises(OptionError, match="two timelines are of the video 'v'"):
+    with pytest.raises(OptionError, match="two timelines have the video name 'v'"):
         write_folder(tmp_path, two, "vtt")
     for name in ("activitynet", "fiftyone", "boris", "json", "csv"):
-        with pytest.raises(AnnotationError, match="two timelines are of the video 'v'"):
+        with pytest.raises(AnnotationError, match="two timelines have the video name 'v'"):
             write(tmp_path / "x", two, name)  # a table would merge the two

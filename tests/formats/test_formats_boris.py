@@ -57,7 +57,7 @@ def test_a_project(tmp_path: Path) -> None:
         ("tap", "stir", "pour"),
     )
     assert read(path, annotator="ann").sequence() == ["stir"]
-    with pytest.raises(AnnotationError, match=r"no subject 'bob'; it has \['', 'ann'\]"):
+    with pytest.raises(AnnotationError, match=r"no subject 'bob'.* \['', 'ann'\]"):
         read(path, annotator="bob")
     assert list(read_folder(path)) == ["tea"]
 
@@ -240,9 +240,9 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s, no stop"),
+        ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s, has a start but no stop"),
         ({"events": [[1.5, "", "fry", "", ""]]}, "'fry' is not in the ethogram"),
-        ({"events": [[1.5, ""]]}, "does not make sense as BORIS"),
+        ({"events": [[1.5, ""]]}, "not valid as BORIS"),
         ({"events": [["soon", "", "pour", "", ""]]}, "'soon' is not a number of seconds"),
     ],
 )
@@ -306,5 +306,7 @@ def test_an_unpaired_event_of_a_table_is_told(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match=r"x\.tsv, line 8: 'soon' is not a time"):
         read(tmp_path / "x.tsv")
     (tmp_path / "x.csv").write_text(NEW.replace("STOP,4.000", "POINT,4.000"))
-    with pytest.raises(AnnotationError, match=r"x\.csv: the last 'pour', at 1\.5 s, no stop"):
+    with pytest.raises(
+        AnnotationError, match=r"x\.csv: the last 'pour', at 1\.5 s, has a start but no stop"
+    ):
         read(tmp_path / "x.csv")

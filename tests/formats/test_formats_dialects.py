@@ -132,7 +132,7 @@ def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
     (tmp_path / "groundTruth" / "a.txt").write_text("fry\n")
     with pytest.raises(
         AnnotationError,
-        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\. Add it there",
+        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\.",
     ):
         read_folder(tmp_path, rate=2)
     (tmp_path / "mapping.txt").write_text("0 SIL\nfry\n")
@@ -149,7 +149,7 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
     ).read_text() == "background\nbackground\nstir\nstir\n"
     with pytest.raises(
         AnnotationError,
-        match="the step 'SIL' has the name of the background. Rename the step first",
+        match="the step name 'SIL' means background",
     ):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
     with pytest.raises(AnnotationError, match="the timeline has no length"):
@@ -257,7 +257,7 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     assert timeline.steps == ("stir", "pour tea")
     assert read(path, annotator="ann@example.org") == timeline
     with pytest.raises(
-        AnnotationError, match=r"nothing by 'bob'; there is work by \['8', 'ann@example.org'\]"
+        AnnotationError, match=r"no annotations by 'bob'.* \['8', 'ann@example.org'\]"
     ):
         read(path, annotator="bob")
     export[0]["annotations"][0]["was_cancelled"] = False

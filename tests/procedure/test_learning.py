@@ -168,7 +168,7 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
     [
         (None, "source=None .*give a folder, files or globs"),
         (3, "source=3 .*give a folder, files or globs"),
-        ("", "an empty name was given; give a file, a folder"),
+        ("", "the path is empty; give a file, a folder"),
         ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths; give all of one kind"),
         (
             [[[1, 2], [3]]] * 2,

@@ -302,7 +302,7 @@ def test_another_procedure_does_not_write_over_corrections(
 ) -> None:
     move(place)
     other = sc.learn(videos, steps=3, **QUICK)
-    with pytest.raises(OutputError, match="1 corrections made by hand"):
+    with pytest.raises(OutputError, match="1 corrections in this folder"):
         other.save(place)
     with pytest.raises(OutputError, match="corrections in this folder.*stepcut teach"):
         sc.learn(videos, steps=3, output=place, **QUICK)

@@ -209,7 +209,7 @@ def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path: Path) -> None
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
     with pytest.raises(
-        AnnotationError, match=r"0002\.csv, line 2: 'open' does not begin with the step's number"
+        AnnotationError, match=r"0002\.csv, line 2: 'open' does not begin with the number"
     ):
         load("egoprocel", root)
 
@@ -312,7 +312,7 @@ def test_a_line_that_makes_no_sense_is_reported_and_the_others_are_read(
     assert timeline.sequence() == ["brake on", "raise jack"]
     assert any("line 2: 'soon' is not 'step number,start,end'" in line for line in found.problems)
     assert any(
-        "line 3" in line and "ends at 4 s, before it starts" in line for line in found.problems
+        "line 3" in line and "the end 4 s is before the start" in line for line in found.problems
     )
 
 
