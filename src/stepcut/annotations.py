@@ -1,8 +1,8 @@
 """Annotations of a set of videos, in one type with one JSON form.
 
 Per video: labels (segments, and the intervals that they cover; the rest is open), clicks (segments
-of zero length in the open part), a transcript (the steps in order, without times), a mistake flag
-and the origins. For all videos: names and severities of steps, and a recipe.
+of zero length in the open part), and a transcript (the steps in order, without times). A flag marks
+videos with a mistake. For all videos: names and severities of steps, and a recipe.
 
 >>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
 >>> click.constraint(rows=60, rate=1.0, steps=["pour", "stir"]).clicks

@@ -263,7 +263,7 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     export[0]["annotations"][0]["was_cancelled"] = False
     path.write_text(json.dumps(export))
     with pytest.raises(
-        AnnotationError, match=r"was annotated 2 times, by \['7', 'ann@example.org'\]. Say whose"
+        AnnotationError, match=r"has 2 annotations, by \['7', 'ann@example.org'\]"
     ):
         read(path)
     assert read(path, annotator="7").segments == ()

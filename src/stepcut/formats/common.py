@@ -189,8 +189,8 @@ _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding=["']([\w.-]+)["']""")
 def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -> str:
     """Return the bytes `data` of the file at `path` as text.
 
-    The encoding is the argument, or else that of the byte order mark, UTF-8, the XML declaration,
-    or a guess between Western European, Cyrillic and Japanese, with a warning.
+    The encoding is the argument, the byte order mark, UTF-8 or the XML declaration, in this order.
+    Otherwise guess between Western European, Cyrillic and Japanese, with a warning.
 
     >>> decode("\\ufeffcrêpe".encode("utf-8")), decode("crêpe".encode("latin-1"))
     ('crêpe', 'crêpe')

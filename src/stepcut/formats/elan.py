@@ -61,9 +61,9 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 def read_tiers(path: Path) -> dict[str, Timeline]:
     """Return the timelines of all independent tiers of the file at `path`, by annotator.
 
-    The steps are the vocabulary of the tier's type. The annotator is the attribute of the tier. If
-    it is empty, or the tier is a copy of the prediction, or the annotator has several tiers, the
-    name of the tier is used.
+    The steps are the vocabulary of the tier's type. The annotator is the attribute of the tier, or
+    its name if the attribute is empty. The name is also used for copies of the prediction, and if
+    an annotator has several tiers.
     """
     root = _parse(path, read_text(path))
     return _timelines(root, _tiers(root, path), path)

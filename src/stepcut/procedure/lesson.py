@@ -235,10 +235,9 @@ def first_lesson(
     names: Sequence[str] | None,
     origin: Origin | None = None,
 ) -> Lesson:
-    """What `learn` is asked for by annotations: their names are steps, or `names` where they are
-    numbers.
+    """Create the lesson of `learn`: the steps are the names in the annotations.
 
-    Where there are to be more steps (`count`) than are annotated, the others have no name yet.
+    `names` applies to numbered labels. Steps beyond the annotated ones, up to `count`, are unnamed.
     """
     numbers = count_numbers(videos, labels, transcripts)
     if labels is not None and numbers is None and names is not None:
