@@ -262,9 +262,7 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
         read(path, annotator="bob")
     export[0]["annotations"][0]["was_cancelled"] = False
     path.write_text(json.dumps(export))
-    with pytest.raises(
-        AnnotationError, match=r"has 2 annotations, by \['7', 'ann@example.org'\]"
-    ):
+    with pytest.raises(AnnotationError, match=r"has 2 annotations, by \['7', 'ann@example.org'\]"):
         read(path)
     assert read(path, annotator="7").segments == ()
     export[0]["annotations"] = []
