@@ -191,7 +191,7 @@ def test_two_normal_videos_must_be_left() -> None:
     timeline = Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)
     document = document_of(["pour", "stir"], dict.fromkeys("abc", timeline))
     document = apply(document, {"do": "mistake", "video": "b"})
-    with pytest.raises(OptionError, match="fewer than 2 normal videos"):
+    with pytest.raises(OptionError, match="at least 2 videos"):
         apply(document, {"do": "mistake", "video": "a"})
     assert apply(document, {"do": "mistake", "video": "b"}) == document
 
