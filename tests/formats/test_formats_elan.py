@@ -211,7 +211,7 @@ def test_one_tier_per_annotator(tmp_path: Path) -> None:
         match="has tiers of several annotators: 'ann', 'bob'. Choose one: annotator=NAME",
     ):
         read(path)
-    with pytest.raises(AnnotationError, match="no tier of 'eve'; it has 'ann', 'bob'"):
+    with pytest.raises(AnnotationError, match="no tier of 'eve'. Choose from 'ann', 'bob'"):
         read(path, annotator="eve")
     with pytest.raises(AnnotationError, match=r"an \.eaf file stores one video, not \['v', 'w'\]"):
         elan.write_tiers(path, {"ann": ann, "bob": Timeline([], video="w")})
