@@ -1,4 +1,4 @@
-"""Annotations: labels, clicks and transcripts of people, as constraints per row, as JSON, and through learn and teach."""
+"""Annotations: labels, clicks and transcripts as constraints, as JSON, and in learn and teach."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def clicks(timeline: Timeline) -> Timeline:
 
 
 class Heard(StepCut):
-    """A method that takes constraints of every kind, and remembers them."""
+    """A method that accepts constraints of every kind and stores them."""
 
     learns_from = frozenset({"labels", "clicks", "transcript"})
     heard: list[Constraint | None] | None = None
 
     def fit(self, features: Any, constraints: Any = None, **more: Any) -> Self:
-        if constraints is not None:  # learning again to measure the quality has none
+        if constraints is not None:  # the fits that measure quality have none
             Heard.heard = constraints
         rows = [getattr(one, "labels", None) for one in constraints or ()]
         known = as_constraints(rows) if any(one is not None for one in rows) else None
@@ -66,7 +66,7 @@ def test_labels_clicks_and_a_transcript_become_a_constraint() -> None:
     assert made.labels.tolist() == [-1, 1, 1, -1, -1, -2, -2, -2, -2, -2]
     assert made.clicks == ((8, 2),)
     assert made.transcript == Transcript((1, 2))
-    assert not made.complete  # the labels may hold steps that were not clicked
+    assert not made.complete  # labels may contain steps without a click
     assert Annotation(end=4.0, mistake=True).constraint(4, 1.0, STEPS) is None
 
 
@@ -173,7 +173,7 @@ def test_json_that_makes_no_sense(video: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def heard() -> sc.Procedure:
-    """Learned by a method that takes constraints."""
+    """Learned with a method that accepts constraints."""
     return sc.learn(VIDEOS, steps=6, method=Heard(steps=6, **QUICK))
 
 
@@ -192,7 +192,7 @@ def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard: sc.P
     assert taught.annotations.transcripts.keys() == {ONE, TWO}
     assert taught.annotations.clicks.keys() == {THREE}
     again = taught.teach({TWO: TRUTH[TWO]})
-    assert again.annotations.transcripts.keys() == {ONE, TWO}  # what was said before counts, too
+    assert again.annotations.transcripts.keys() == {ONE, TWO}  # earlier annotations are kept
 
 
 def test_a_recipe_reaches_a_method_that_takes_constraints() -> None:
@@ -246,14 +246,18 @@ def test_where_annotations_come_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "transcripts", "words"),
     [
-        ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s does not fit"),
-        ({ONE: [(4, "pour"), (4, "stir")]}, None, "two clicks at 4 s, 'pour' and 'stir'"),
-        ({ONE: [(4, "pour"), (LAST + 30, "stir")]}, None, "a click is at .* beyond the video"),
+        ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s contradicts"),
+        ({ONE: [(4, "pour"), (4, "stir")]}, None, "two clicks are at 4 s, 'pour' and 'stir'"),
+        (
+            {ONE: [(4, "pour"), (LAST + 30, "stir")]},
+            None,
+            "a click is at .* after the end of the video",
+        ),
         ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "did you mean 'stir'"),
         (None, {"nobody": ["pour"]}, "video='nobody' is unknown"),
-        (None, {ONE: []}, "names no step"),
-        (None, {ONE: ["pour"] * 10_000}, "names 10000 steps, but the video has"),
-        (None, {ONE: ["Add jam", "add  jam"]}, "differ by spaces"),
+        (None, {ONE: []}, "transcript is empty"),
+        (None, {ONE: ["pour"] * 10_000}, "has 10000 steps, but the video"),
+        (None, {ONE: ["Add jam", "add  jam"]}, "differ only by spaces"),
     ],
 )
 def test_annotations_that_make_no_sense(
@@ -287,7 +291,7 @@ def test_a_step_that_is_clicked_once(caplog: pytest.LogCaptureFixture) -> None:
     warn_once.cache_clear()
     said = {ONE: Timeline([*clicks(TRUTH[ONE]), Segment(LAST - 1, LAST - 1, "ring")])}
     assert "ring" in sc.learn(VIDEOS, labels=said, **QUICK).steps
-    assert "'ring' is annotated by one click" in caplog.text
+    assert "'ring' is annotated only by one click" in caplog.text
 
 
 def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> None:

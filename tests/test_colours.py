@@ -1,4 +1,4 @@
-"""One colour per step, told apart by everybody."""
+"""One distinguishable colour per step."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def test_ink_on_every_colour_reads_well() -> None:
 
 
 def test_neighbours_in_the_palette_differ_in_lightness() -> None:
-    """So that they are told apart in grey as well."""
+    """They also differ in greyscale."""
     for one, other in pairwise(PALETTE):
         assert abs(luminance(one) - luminance(other)) > 0.03

@@ -1,4 +1,4 @@
-"""The error tree, the data errors carry, and the message for an unknown name."""
+"""The error tree, the attributes of errors, and the message for an unknown name."""
 
 from __future__ import annotations
 

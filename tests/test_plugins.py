@@ -1,4 +1,4 @@
-"""Parts of a user's own are found by name, by entry point and by package.module:Class."""
+"""Plugins are found by name, by entry point and by package.module:Class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hook for progress, timing and cancelling."""
+"""Progress hooks: reports, timing and cancelling."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_a_bar_on_a_terminal_redraws_its_line(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(OSError, match="full"), Stage(Bar(stream := Terminal()), "cut", total=2):
         raise OSError("full")
     assert stream.getvalue().endswith("0/2 ")
-    Bar.clear()  # what is written next begins its line
+    Bar.clear()  # the next output starts a new line
     assert re.search("\r +\r$", stream.getvalue())
     narrow = Terminal()
     monkeypatch.setenv("COLUMNS", "40")
     Bar(narrow)(Event("features", 5, 9, "frames", item="a very long name of a video.mp4"))
-    assert len(narrow.getvalue().strip("\r")) == 39  # a line that is wrapped cannot be redrawn
+    assert len(narrow.getvalue().strip("\r")) == 39  # a wrapped line cannot be redrawn
     bar = Bar(stream := Terminal())
     bar(Event("check", 1, 2))
     bar.clear()
@@ -109,11 +109,9 @@ def test_duration(seconds: float, text: str) -> None:
 def test_the_first_estimate_does_not_count_preparation() -> None:
     slow_start = Event(
         "features", 2, 102, elapsed=33.0, begun=(1, 31.0)
-    )  # 31 s to load a backbone, then 2 s a frame
+    )  # 31 s to load a backbone, then 2 s per frame
     assert slow_start.left == 200
-    assert (
-        Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None
-    )  # nothing to go by yet
+    assert Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None  # no estimate yet
 
 
 def test_no_rate_is_shown_where_nothing_was_measured() -> None:

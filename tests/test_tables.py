@@ -1,4 +1,4 @@
-"""Table in all its forms."""
+"""Table in all its formats."""
 
 from __future__ import annotations
 

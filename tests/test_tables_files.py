@@ -1,4 +1,4 @@
-"""Tables as files: the suffix decides, Excel reads names and numbers as they are."""
+"""Tables as files: the suffix selects the format, Excel reads names and numbers correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_method: it passes what keeps the contract, ours too, and names what does not."""
+"""check_method: accepts methods that follow the contract, and names the violated rule of others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SMALL: dict[str, dict[str, Any]] = {
 def test_our_methods_keep_the_contract(name: str) -> None:
     kept = check_method(METHODS[name](steps=3, **SMALL.get(name, {})))
     assert any("restore" in line for line in kept)
-    assert any("label" in line and "person" in line for line in kept) == (name == "stepcut")
+    assert any("annotated labels" in line for line in kept) == (name == "stepcut")
 
 
 class Old:
-    """A method written for stepcut 0.2: it derives from nothing, and its probabilities have their old name."""
+    """A method for stepcut 0.2: it has no base class, and its probabilities have the old name."""
 
     def __init__(self, steps: int = 3, rate: float = 1.0) -> None:
         self.steps, self.rate = steps, rate
@@ -86,7 +86,7 @@ def test_a_method_with_neither_shares_nor_segment_is_told() -> None:
 
 
 class Wrong:
-    """The default method with one verb spoiled."""
+    """The default method with one broken function."""
 
     def __init__(self, spoil: str) -> None:
         self._spoil, self._inner = spoil, METHODS["stepcut"](steps=3, restarts=2)
@@ -126,7 +126,7 @@ def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
 
 
 class Given(Method):
-    """A method of one's own whose probabilities are what a test says."""
+    """A custom method with configurable probabilities."""
 
     def __init__(
         self, steps: int = 3, rate: float = 1.0, seed: int = 0, what: str = "right"
@@ -149,7 +149,7 @@ class Given(Method):
 
 
 class Repeated(Given):
-    """A method of one's own that has restarts, and no seed."""
+    """A custom method with restarts and without a seed."""
 
     def __init__(self, steps: int = 3, rate: float = 1.0, restarts: int = 2) -> None:
         super().__init__(steps, rate)
@@ -192,7 +192,7 @@ def test_probabilities_may_be_a_list() -> None:
 
 
 class Forgetful(Given):
-    """It takes a setting and does not store it."""
+    """A method that does not store one of its settings."""
 
     def __init__(self, steps: int = 3, rate: float = 1.0, seed: int = 0, width: int = 2) -> None:
         super().__init__(steps, rate, seed)
@@ -200,7 +200,7 @@ class Forgetful(Given):
 
 
 class Careless(Given):
-    """What it learns has no name that ends in `_`."""
+    """A method whose learned attributes do not end in `_`."""
 
     def learn(self, videos: Any) -> None:
         """Keep it where nobody looks."""
@@ -213,7 +213,7 @@ class Careless(Given):
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        (Given, "method=Given is a class; hand over an object of it, Given"),
+        (Given, "method=Given is a class; pass an object, Given"),
         (
             3,
             "method=3 has no fit, predict, settings, state, restore",

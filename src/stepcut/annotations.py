@@ -1,9 +1,8 @@
-"""Annotations: everything people have said about a set of videos, in one type with one JSON form.
+"""Annotations of a set of videos, in one type with one JSON form.
 
-Per video: labels (segments, and the stretches of the video that they cover; the rest is open),
-clicks (segments of zero length in the open part), a transcript (the steps in order, without times),
-whether it contains a mistake, and where all that comes from. For all videos together: names and
-severities of steps, and a recipe.
+Per video: labels (segments, and the intervals that they cover; the rest is open), clicks (segments
+of zero length in the open part), and a transcript (the steps in order, without times). A flag marks
+videos with a mistake. For all videos: names and severities of steps, and a recipe.
 
 >>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
 >>> click.constraint(rows=60, rate=1.0, steps=["pour", "stir"]).clicks
@@ -26,14 +25,14 @@ from stepcut.timeline import Segment, Timeline, runs
 
 Labels = NDArray[np.int64]
 Stretches = tuple[tuple[float, float], ...]
-"""Stretches of a video, as (start, end) in seconds, in the order of time; none touch."""
+"""Intervals of a video, (start, end) in seconds, sorted; none touch."""
 
 VIEWER, PYTHON = "viewer", "python"
 """Origins that are not files."""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an annotation comes from."""
+    """The origin of an annotation."""
 
     source: str
     """A file, `viewer` or `python`."""
@@ -45,16 +44,15 @@ class RecipeStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     seconds: float | None = None
-    """How long it usually takes."""
+    """The usual duration."""
     any_time: bool = False
-    """Whether it may come at any place of the order."""
+    """Whether the step may come at any position."""
     optional: bool = False
-    """Whether a video may leave it out."""
+    """Whether a video may omit the step."""
 
 
 class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A kind of finding of `check` that a person accepts: about this step, or, without a step, in
-    this video."""
+    """An accepted kind of finding of `check`: about a step or, without one, in a video."""
 
     kind: str
     step: str | None = None
@@ -62,21 +60,21 @@ class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What people have said about one video."""
+    """The annotation of one video."""
 
     end: float
     """The length of the video in seconds."""
     segments: tuple[Segment, ...] = ()
-    """Labels, and clicks: segments of zero length. Inside `annotated`, what no segment covers is
-    background; where a segment reaches beyond it, nobody has said when it begins or ends."""
+    """Labels, and clicks of zero length. Inside `annotated`, the rest is background. The boundary
+    of a segment that extends beyond `annotated` is unknown."""
     annotated: Stretches = ()
-    """The stretches that the labels cover; the rest is open."""
+    """The labelled intervals; the rest is open."""
     complete: bool = True
-    """Whether every occurrence of a step was clicked, where there are clicks."""
+    """Whether the clicks cover every occurrence of a step."""
     transcript: tuple[str, ...] = ()
     """The steps of the video in order, without times."""
     mistake: bool = False
-    """Whether the video contains a mistake, so that `check` does not take it for a normal one."""
+    """Whether the video contains a mistake; `check` excludes it from the reference set."""
     origins: tuple[Origin, ...] = ()
 
     @property
@@ -86,7 +84,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def clicks(self) -> list[Segment]:
-        """The segments of zero length that lie in the open part."""
+        """The segments of zero length in the open part."""
         return [
             one
             for one in self.segments
@@ -95,7 +93,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def labelled(self) -> list[Segment]:
-        """The segments as far as they lie inside `annotated`."""
+        """The segments, cropped to `annotated`."""
         pieces = (
             self.timeline.crop(start, end if end < self.end else math.inf)
             for start, end in self.annotated
@@ -104,48 +102,54 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def steps(self) -> list[str]:
-        """The steps that are named, each once."""
+        """The distinct steps of segments and transcript."""
         named = (*(one.step for one in self.segments), *self.transcript)
         return list(dict.fromkeys(named))
 
     @property
     def whole(self) -> bool:
-        """Whether all of the video is labelled."""
+        """Whether the whole video is labelled."""
         return sum(end - start for start, end in self.annotated) >= self.end - 1e-6
 
     @property
     def says_steps(self) -> bool:
-        """Whether it says anything about when or in which order steps are done."""
+        """Whether the annotation has labels, clicks or a transcript."""
         return bool(self.annotated or self.segments or self.transcript)
 
     def check(self, video: str) -> None:
-        """Refuse what contradicts itself; an error names the `video`."""
+        """Refuse contradictory annotations.
+
+        Raises
+        ------
+        AnnotationError
+            Labels overlap, or clicks contradict each other or the transcript (`video`).
+        """
         if pairs := self.timeline.overlapping():
             one, other = pairs[0]
             raise AnnotationError(
-                f"{video}: at {max(one.start, other.start):g} s it is labelled both {one.step!r} and "
-                f"{other.step!r}; one step at a time can be learned and shown. Shorten one of the two; where all "
-                "overlap by a frame at most: stepcut convert LABELS FOLDER --to json --rate 30",
+                f"{video}: the labels {one.step!r} and {other.step!r} overlap at "
+                f"{max(one.start, other.start):g} s. Shorten one of them. If labels overlap by one "
+                "frame at most, run: stepcut convert LABELS FOLDER --to json --rate 30",
                 video=video,
             )
         clicks = self.clicks
         for one, other in pairwise(clicks):
             if one.start == other.start and one.step != other.step:
                 raise AnnotationError(
-                    f"{video}: two clicks at {one.start:g} s, {one.step!r} and {other.step!r}; one step at a time can "
-                    "be learned. Move or remove one of them.",
+                    f"{video}: two clicks are at {one.start:g} s, {one.step!r} and "
+                    f"{other.step!r}. Move or remove one of them.",
                     video=video,
                 )
         left = iter(self.transcript)
-        if self.transcript and (odd := next((c for c in clicks if c.step not in left), None)):
+        if self.transcript and (wrong := next((c for c in clicks if c.step not in left), None)):
             raise AnnotationError(
-                f"{video}: the click {odd.step!r} at {odd.start:g} s does not fit the transcript "
-                f"({', '.join(self.transcript)}). Correct one of the two.",
+                f"{video}: the click {wrong.step!r} at {wrong.start:g} s contradicts the "
+                f"transcript ({', '.join(self.transcript)}). Correct one of the two.",
                 video=video,
             )
 
     def over(self, before: "Annotation") -> "Annotation":
-        """What this says, and what was said `before` where this says nothing."""
+        """Merge with the annotation `before`; this one takes precedence."""
         old = [one for one in before.clicks if not _covers(self.annotated, one.start)]
         clicks = [*self.clicks, *old]
         if before.annotated:
@@ -166,7 +170,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def renamed(self, names: Mapping[str, str]) -> "Annotation":
-        """The same with other names of steps."""
+        """Return the annotation with renamed steps."""
         return msgspec.structs.replace(
             self,
             segments=self.timeline.rename(names).segments,
@@ -174,20 +178,20 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def is_open(self, rows: int, rate: Fraction | float) -> NDArray[np.bool_]:
-        """For each of the `rows` of features, `rate` a second, whether no label covers it."""
+        """Return whether each of the `rows` of features, `rate` per second, is unlabelled."""
         times = middles(rows, rate, self.end)
         covered = [(start <= times) & (times < end) for start, end in self.annotated]
         return ~np.any(covered, axis=0) if covered else np.ones(rows, dtype=bool)
 
     def rows(self, rows: int, rate: Fraction | float, steps: Sequence[str]) -> Labels:
-        """The label of each of the `rows` of features, `rate` a second: a number in `steps`, -1
-        background, -2 open."""
+        """Return the label of each of the `rows` of features, `rate` per second, (T,).
+
+        A label is an index in `steps`, -1 for background or -2 for open.
+        """
         times = middles(rows, rate, self.end)
         labels = self.timeline.labels(times, steps)
         labels[self.is_open(rows, rate)] = OPEN
-        for (
-            one
-        ) in self.segments:  # one too short to hold the middle of a row takes the row it lies in
+        for one in self.segments:  # a segment shorter than a row takes the row that contains it
             middle = (one.start + one.end) / 2
             short = not ((one.start <= times) & (times < one.end)).any()
             if short and _covers(self.annotated, middle):
@@ -201,11 +205,9 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         steps: Sequence[str],
         recipe: Sequence[RecipeStep] = (),
     ) -> Constraint | None:
-        """What this says about each of the `rows` of features, `rate` a second; None where it says
-        nothing.
+        """Return the constraint on the `rows` of features, `rate` per second, or None.
 
-        steps   the names in the order of their numbers
-        recipe  holds where the video has no transcript of its own
+        `steps` are the names by number. The `recipe` applies to a video without a transcript.
         """
         labels = self.rows(rows, rate, steps)
         clicks: list[tuple[int, int]] = []
@@ -219,28 +221,27 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         transcript = recipe_transcript(recipe, steps) if recipe else None
         if self.transcript:
             transcript = Transcript(tuple(steps.index(step) for step in self.transcript))
-        known = (labels != OPEN).any()
-        if not (known or clicks or transcript):
+        labelled = (labels != OPEN).any()
+        if not (labelled or clicks or transcript):
             return None
-        complete = self.complete and not known
-        return Constraint(labels if known else None, tuple(clicks), complete, transcript)
+        complete = self.complete and not labelled
+        return Constraint(labels if labelled else None, tuple(clicks), complete, transcript)
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What people have said about a set of videos, by the name of the video."""
+    """The annotations of a set of videos."""
 
     videos: dict[str, Annotation] = {}
     names: tuple[str, ...] = ()
-    """The names that people gave to steps."""
+    """The step names that people chose."""
     severities: dict[str, tuple[str, ...]] = {}
-    """By the name of a step: critical, optional, free."""
+    """Severities by step: critical, optional, free."""
     recipe: tuple[RecipeStep, ...] = ()
     accepted: tuple[Accepted, ...] = ()
 
     @property
     def labels(self) -> dict[str, Timeline]:
-        """The timelines of the videos that are labelled, at least in part; see
-        `Annotation.annotated`."""
+        """The timelines of the videos with labels; see `Annotation.annotated`."""
         return {name: one.timeline for name, one in self.videos.items() if one.annotated}
 
     @property
@@ -250,27 +251,27 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def transcripts(self) -> dict[str, tuple[str, ...]]:
-        """The steps in order by video."""
+        """The transcripts by video."""
         return {name: one.transcript for name, one in self.videos.items() if one.transcript}
 
     @property
     def mistakes(self) -> frozenset[str]:
-        """The videos that contain a mistake."""
+        """The videos with a mistake."""
         return frozenset(name for name, one in self.videos.items() if one.mistake)
 
     @property
     def annotated(self) -> list[str]:
-        """The videos of which somebody has said when or in which order steps are done."""
+        """The videos with labels, clicks or a transcript."""
         return [name for name, one in self.videos.items() if one.says_steps]
 
     @property
     def steps(self) -> list[str]:
-        """The steps that are named in a video or in the recipe, each once."""
+        """The distinct steps of all videos and the recipe."""
         named = (step for one in self.videos.values() for step in one.steps)
         return list(dict.fromkeys((*named, *(one.name for one in self.recipe))))
 
     def over(self, before: Self) -> Self:
-        """What this says, and what was said `before` where this says nothing."""
+        """Merge with the annotations `before`; these take precedence."""
         videos = {
             name: one.over(before.videos[name]) if name in before.videos else one
             for name, one in self.videos.items()
@@ -285,7 +286,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """The same with other names of steps: those that `names` has for them."""
+        """Return the annotations with steps renamed by `names`."""
         return msgspec.structs.replace(
             self,
             videos={name: one.renamed(names) for name, one in self.videos.items()},
@@ -300,11 +301,16 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def constraints(
         self, samples: Mapping[str, int], rate: Fraction | float, steps: Sequence[str]
     ) -> list[Constraint | None]:
-        """What a method learns from, per video.
+        """Return the constraints for a method, one per video.
 
-        samples  rows of features by the name of the video
-        rate     rows per second
-        steps    the names in the order of their numbers
+        Parameters
+        ----------
+        samples
+            The number of feature rows by video.
+        rate
+            Rows per second.
+        steps
+            The step names by number.
         """
         nothing = Annotation(end=0.0)
         return [
@@ -313,37 +319,42 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         ]
 
     def to_json(self) -> Any:
-        """Plain values, as JSON takes them."""
+        """Return the annotations as JSON values."""
         return msgspec.to_builtins(self)
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        """The annotations of a `record` that `to_json` gave."""
+        """Create annotations from the `record` of `to_json`.
+
+        Raises
+        ------
+        ValueError
+            The record is damaged.
+        """
         try:
-            found = msgspec.convert(record, cls)
+            annotations = msgspec.convert(record, cls)
         except (msgspec.ValidationError, AnnotationError) as error:
             raise ValueError(f"annotations: {error}") from error
-        for name, one in found.videos.items():
+        for name, one in annotations.videos.items():
             edges = [time for stretch in one.annotated for time in stretch]
             times = [time for segment in one.segments for time in (segment.start, segment.end)]
             inside = all(0 <= time <= one.end + 1e-6 for time in (*edges, *times))
             if edges != sorted(edges) or not inside or not math.isfinite(one.end):
                 raise ValueError(f"annotations of {name}")
-        return found
+        return annotations
 
 
 def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
-    """The annotation that a `timeline` of a whole `video` is, which ends at `end` and has `rate`
-    rows a second.
+    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
 
-    A timeline of clicks alone leaves the rest of the video open; any other one says what is
-    background, too.
+    If all segments are clicks, the rest of the video is open; otherwise it is background.
     """
     last = max((segment.end for segment in timeline), default=0.0)
     if last > end + max(1.0, 1 / rate):
         what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
         raise AnnotationError(
-            f"{video}: {what} at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?",
+            f"{video}: {what} at {last:.1f} s, after the end of the video ({end:.1f} s). "
+            "Do the labels belong to another video?",
             video=video,
         )
     inside = tuple(
@@ -360,8 +371,7 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
 
 
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:
-    """A `recipe` as the transcript of any video; `steps` are the names in the order of their
-    numbers."""
+    """Return a `recipe` as a transcript; `steps` are the names by number."""
     fixed = [one for one in recipe if not one.any_time]
     return Transcript(
         steps=tuple(steps.index(one.name) for one in fixed),
@@ -371,7 +381,7 @@ def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Tra
 
 
 def union(stretches: Stretches, *more: tuple[float, float]) -> Stretches:
-    """The `stretches` and `more`, each (start, end), together: sorted, those that touch as one."""
+    """Return the union of intervals: sorted, touching ones merged."""
     together: list[tuple[float, float]] = []
     for start, end in sorted((*stretches, *more)):
         if together and start <= together[-1][1]:
@@ -382,7 +392,7 @@ def union(stretches: Stretches, *more: tuple[float, float]) -> Stretches:
 
 
 def gaps(stretches: Stretches, end: float) -> list[tuple[float, float]]:
-    """What lies between the `stretches` of a video that ends at `end`."""
+    """Return the intervals of a video up to `end` that `stretches` do not cover."""
     return Timeline([Segment(*one, "") for one in stretches], end).gaps()
 
 
@@ -391,8 +401,7 @@ def _covers(stretches: Stretches, time: float) -> bool:
 
 
 def labelled_stretches(labels: Labels, rate: Fraction | float, end: float) -> Stretches:
-    """The stretches of a video up to its `end` that `labels` (T,) of its rows cover, `rate` a
-    second.
+    """Return the intervals up to `end` that `labels` (T,) cover, `rate` rows per second.
 
     >>> labelled_stretches(np.array([-2, 0, -1, -2, 1]), 2.0, 2.4)
     ((0.5, 1.5), (2.0, 2.4))
@@ -400,22 +409,23 @@ def labelled_stretches(labels: Labels, rate: Fraction | float, end: float) -> St
     covered = runs((labels != OPEN).astype(int)).tolist()
     return tuple(
         (start / float(rate), end if last == len(labels) else last / float(rate))
-        for said, start, last in covered
-        if said
+        for labelled, start, last in covered
+        if labelled
     )
 
 
 def annotate_rows(
     labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
 ) -> Annotation:
-    """The annotation that `labels` (T,) of rows are, `rate` a second: numbers in `names`, -1
-    background, -2 open."""
+    """Turn `labels` (T,), `rate` rows per second, into an annotation.
+
+    A label is an index in `names`, -1 for background or -2 for open.
+    """
     timeline = Timeline.from_labels(labels, float(rate), names, end)
     covered = labelled_stretches(labels, rate, end)
     inner = {time for stretch in covered for time in stretch if 0 < time < end}
-    half = 0.5 / float(
-        rate
-    )  # beyond `covered`: where a step that borders on open rows ends is not known
+    # A segment next to open rows extends beyond `covered`: its boundary is unknown.
+    half = 0.5 / float(rate)
     segments = [
         Segment(
             one.start - half if one.start in inner else one.start,
@@ -428,10 +438,6 @@ def annotate_rows(
 
 
 def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64]:
-    """The times that decide what each of the `rows` is: the middle between its own time and the
-    next row's.
-
-    What goes beyond the `end` of the video is taken from just before it.
-    """
+    """Return the middle of the interval of each row, (T,), clipped to just before `end`."""
     times = (np.arange(rows) + 0.5) / float(rate)
     return np.asarray(np.clip(times, 0.0, max(end - 1e-6, 0.0)))

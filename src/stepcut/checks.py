@@ -1,4 +1,4 @@
-"""Checks of settings that are numbers, and settings of a dataclass that know their limits."""
+"""Checks of numeric settings, and dataclass fields with limits."""
 
 import math
 import sys
@@ -11,31 +11,31 @@ import numpy as np
 from stepcut.errors import OptionError
 
 SEEDS = 2**32 - 1
-"""The largest seed that every library takes."""
+"""The largest seed that every library accepts."""
 
 
 def limited(
     default: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
 ) -> Any:
-    """A setting of a dataclass with this `default`, whose limits, those of `check_number`, `check_limits` knows."""
+    """Return a dataclass field with a `default` and limits for `check_limits`."""
     limits = {"low": low, "high": high, "above": above, "whole": whole}
     return field(default=default, metadata={"limits": limits})
 
 
 def check_limits(part: Any) -> None:
-    """Refuse the first setting of `part` that is outside its limits; one that is None by default may be None, and one
-    that is true or false by default must be one of these."""
+    """Refuse the first setting of `part` that is outside its limits or has the wrong type.
+
+    A setting with the default None may be None.
+    """
     for each in fields(part):
-        limits = each.metadata.get("limits")
-        if limits and not (each.default is None and getattr(part, each.name) is None):
-            check_number(each.name, getattr(part, each.name), **limits)
-        if isinstance(each.default, bool) and not isinstance(
-            getattr(part, each.name), bool | np.bool_
-        ):
+        limits, value = each.metadata.get("limits"), getattr(part, each.name)
+        if limits and not (each.default is None and value is None):
+            check_number(each.name, value, **limits)
+        if isinstance(each.default, bool) and not isinstance(value, bool | np.bool_):
             raise OptionError(
-                f"{each.name}={getattr(part, each.name)!r} is not allowed; give true or false (in Python True, False).",
+                f"{each.name}={value!r} is not allowed; give true or false (Python: True, False).",
                 setting=each.name,
-                value=getattr(part, each.name),
+                value=value,
                 allowed=(True, False),
             )
 
@@ -49,7 +49,7 @@ def check_number(
     above: bool = False,
     whole: bool = False,
 ) -> None:
-    """Refuse a setting that is not a number between `low` and `high`; with `above`, also `low` itself."""
+    """Refuse a value that is not a number from `low` to `high`; `above` excludes `low`."""
     kinds: Any = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
     numeric = (
         isinstance(value, kinds)

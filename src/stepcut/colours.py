@@ -1,24 +1,23 @@
-"""One colour per step, the same everywhere: plots, report, viewer, notebooks.
-
-Chosen so that the colour-blind can tell them apart.
-"""
+"""One colour per step, the same in plots, report, viewer and notebooks; colour-blind safe."""
 
 import colorsys
 from collections.abc import Mapping
 from html import escape
 
-# Paul Tol's "muted" and "vibrant" schemes, ordered so that neighbours differ in lightness as well as in hue.
+# Paul Tol's "muted" and "vibrant" schemes, ordered so that neighbours differ in lightness and hue.
 PALETTE = (
     "#4477aa", "#ee9944", "#117733", "#cc6677", "#88ccee", "#882255",
     "#ddcc77", "#332288", "#44aa99", "#aa4499", "#999933", "#661100",
 )  # fmt: skip
 BACKGROUND_COLOUR = "#d0d0d0"
 EMPTY_COLOUR = "#ececec"
-"""What a bar shows where no step is done."""
+"""The colour of background in a bar."""
 
 
 def colour(step: int) -> str:
-    """The colour of step number `step` as `#rrggbb`; past the palette the same hues come back lighter, then darker.
+    """Return the colour of step number `step` as `#rrggbb`; -1 is background.
+
+    After the palette, the same hues repeat, first lighter, then darker.
 
     >>> colour(0), colour(-1)
     ('#4477aa', '#d0d0d0')
@@ -36,7 +35,7 @@ def colour(step: int) -> str:
 
 
 def ink(background: str) -> str:
-    """Black or white, whichever reads better on a `background`, #rrggbb."""
+    """Return black or white, whichever has more contrast with `background`, #rrggbb."""
     red, green, blue = (int(background[i : i + 2], 16) / 255 for i in (1, 3, 5))
     linear = [
         c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)
@@ -46,7 +45,7 @@ def ink(background: str) -> str:
 
 
 def legend(colours: Mapping[str, str]) -> str:
-    """The names of steps on their `colours`, as HTML."""
+    """Return an HTML legend of steps and their `colours`."""
     style = "display:inline-block;padding:0 8px;margin:1px;border-radius:8px"
     return " ".join(
         f'<span style="{style};background:{fill};color:{ink(fill)}">{escape(step)}</span>'

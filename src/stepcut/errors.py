@@ -13,12 +13,12 @@
       WorkerDied                  a worker process died repeatedly on one item
       ExtraNeeded (ImportError)   an optional package is missing
 
-A message says what is wrong, which value was seen, what is allowed and what to type next. The same
-facts are attributes, None where they do not apply:
+A message names the problem, the place and the fix. The same facts are attributes, None if they do
+not apply:
 
     setting   the name of the argument or option     path    the file or folder
-    value     the value it was given                 video   the name of the video
-    allowed   the values it may have                 line    the line of the file, counted from 1
+    value     its value                              video   the name of the video
+    allowed   the allowed values                     line    the line of the file, counted from 1
 """
 
 import difflib
@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST = 40
-"""Names that a message lists at most."""
+"""The largest number of names in a message."""
 
 
 class StepcutError(Exception):
@@ -39,13 +39,13 @@ class StepcutError(Exception):
     *args
         The message.
     setting, value, allowed
-        The argument that is wrong, the value it has, and the values it may have.
+        The wrong argument, its value, and the allowed values.
     path, video, line
-        Where the fault is: file or folder, name of the video, line counted from 1.
+        The place of the error: file or folder, name of the video, line counted from 1.
 
     Examples
     --------
-    >>> error = AnnotationError("a.csv, line 3: no number.", path="a.csv", line=3)
+    >>> error = AnnotationError("a.csv, line 3: 'x' is not a time.", path="a.csv", line=3)
     >>> error.line, error.video
     (3, None)
     """
@@ -69,7 +69,7 @@ class StepcutError(Exception):
         self.line = line
 
     def __str__(self) -> str:
-        """The message without control characters: a file name may contain anything."""
+        """Return the message with control characters escaped."""
         return printable(super().__str__())
 
 
@@ -90,7 +90,7 @@ class AnnotationError(StepcutError):
 
 
 class DataError(StepcutError):
-    """A data set is incomplete; the message says which files to get and how (`path`)."""
+    """A data set is incomplete; the message names the missing files (`path`)."""
 
 
 class OutputError(StepcutError, OSError):
@@ -110,7 +110,7 @@ class TrainingError(StepcutError):
 
 
 class WorkerDied(StepcutError):
-    """A worker process died repeatedly on one item; the message says how."""
+    """A worker process died repeatedly on one item; the message has the reason."""
 
 
 class ExtraNeeded(StepcutError, ImportError):
@@ -132,19 +132,19 @@ def printable(text: str) -> str:
 
 
 def _bytes(letter: str) -> bytes:
-    """A letter as UTF-8; half a surrogate pair is the byte of a file name that it stands for."""
+    """A letter as UTF-8; a lone surrogate is the undecodable byte of a file name."""
     return letter.encode(
         errors="surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"
     )
 
 
 def in_words(error: Exception) -> str:
-    """The message of an error; an unexpected one is shown with its type."""
+    """Return the message of an error, with its type if it is not one of stepcut."""
     return str(error) if isinstance(error, StepcutError) else f"{type(error).__name__}: {error}"
 
 
 def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
-    """Return `choices[name]`, or raise an `OptionError` that names the nearest one.
+    """Return `choices[name]`, or raise an `OptionError` that suggests the nearest name.
 
     >>> choose("loss", "tc3i", {"tcc": 1, "tc3i": 2})
     2
@@ -154,30 +154,30 @@ def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
     raise unknown(setting, name, choices)
 
 
-def check_kind(setting: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Refuse a value that is not of one of the `kinds`; `wanted` describes them in words."""
-    if not isinstance(given, kinds):
+def check_kind(setting: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Refuse a value that is not of one of the `kinds`, which `wanted` describes."""
+    if not isinstance(value, kinds):
         raise OptionError(
-            f"{setting}={given!r} is of type {type(given).__name__}; give {wanted}.",
+            f"{setting}={value!r} is of type {type(value).__name__}; give {wanted}.",
             setting=setting,
-            value=given,
+            value=value,
             allowed=wanted,
         )
 
 
-def as_items(setting: str, given: Any, kinds: type | tuple[type, ...], wanted: str) -> list[Any]:
-    """Return a value as a list whose items are all of one of the `kinds`.
+def as_items(setting: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> list[Any]:
+    """Return a value as a list; refuse items that are not of one of the `kinds`.
 
     >>> as_items("names", ("pour", "stir"), str, "a list of names")
     ['pour', 'stir']
     """
-    alone = isinstance(given, str | bytes) or not isinstance(given, Iterable)
-    items = [] if alone else list(given)
+    alone = isinstance(value, str | bytes) or not isinstance(value, Iterable)
+    items = [] if alone else list(value)
     if alone or not all(isinstance(one, kinds) for one in items):
         raise OptionError(
-            f"{setting}={given!r} is not allowed; give {wanted}.",
+            f"{setting}={value!r} is not allowed; give {wanted}.",
             setting=setting,
-            value=given,
+            value=value,
             allowed=wanted,
         )
     return items
@@ -186,18 +186,18 @@ def as_items(setting: str, given: Any, kinds: type | tuple[type, ...], wanted: s
 def unknown(
     setting: str, value: object, allowed: Iterable[str], where: str = "", hint: str = ""
 ) -> OptionError:
-    """The error for a name that is not among those `allowed`, to be raised by the caller.
+    """Return the error for a name that is not `allowed`; the caller raises it.
 
-    `where` goes before the message (a file, an option), `hint` after it.
+    `where` precedes the message (a file, an option), `hint` follows it.
 
     >>> print(unknown("loss", "tc", ["tcc", "lav"]))
     loss='tc' is unknown; did you mean 'tcc'? Choose from tcc, lav.
     """
-    known = list(allowed)
-    near = difflib.get_close_matches(str(value), known, n=1)
+    names = list(allowed)
+    near = difflib.get_close_matches(str(value), names, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else "."
-    more = f" ... ({len(known)} in all)" if len(known) > MOST else ""
-    listed = ", ".join(known[:MOST]) + more
+    more = f" ... ({len(names)} in all)" if len(names) > MOST else ""
+    listed = ", ".join(names[:MOST]) + more
     message = f"{setting}={value!r} is unknown{meant} Choose from {listed}."
     message = " ".join([*([f"{where}:"] if where else []), message, *([hint] if hint else [])])
-    return OptionError(message, setting=setting, value=value, allowed=known)
+    return OptionError(message, setting=setting, value=value, allowed=names)

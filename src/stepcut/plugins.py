@@ -1,7 +1,8 @@
-"""Plugins: parts found by a short name, by an entry point, or by `package.module:Class`.
+"""Plugins: find parts by name, by entry point, or by `package.module:Class`.
 
-A package registers its parts in its pyproject.toml, under `[project.entry-points."stepcut.methods"]` for example. The
-groups are `stepcut.methods`, `stepcut.backbones`, `stepcut.protocols`, `stepcut.datasets` and `stepcut.commands`.
+A package registers plugins in its pyproject.toml, for example under
+`[project.entry-points."stepcut.methods"]`. The groups are `stepcut.methods`, `stepcut.backbones`,
+`stepcut.protocols`, `stepcut.datasets` and `stepcut.commands`.
 """
 
 import os
@@ -46,9 +47,9 @@ WING: dict[str, dict[str, str]] = {
 
 
 class Lazy(UserDict[str, Any]):
-    """Parts by name, `module:attribute`, each imported when it is asked for: what it needs is loaded where it is used.
+    """Parts by name; each `module:attribute` is imported on first use.
 
-    A part that needs more than the plain install comes with an extra of its name.
+    A part with optional dependencies has an extra of the same name.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -57,13 +58,13 @@ class Lazy(UserDict[str, Any]):
 
 
 def drawing(name: str) -> Callable[..., str]:
-    """The function of `stepcut.show.bars` that draws data in a notebook; data knows it by name only."""
+    """Return the function of `stepcut.show.bars` that draws data in a notebook."""
     return cast(Callable[..., str], resolve_name(f"stepcut.show.bars:{name}"))
 
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Inside, a package that is absent is named together with the extra that brings it."""
+    """Turn a missing package inside the block into `ExtraNeeded` with the pip command."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -73,7 +74,7 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an `extra`, from the folder where the user is: of the package, or of a checkout."""
+    """Return the command that installs an `extra` of the package or of a checkout."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / "pyproject.toml").is_file():
         return f"pip install 'stepcut[{extra}]'"
@@ -82,8 +83,8 @@ def install_command(extra: str) -> str:
 
 
 def registered(kind: str) -> dict[str, str]:
-    """Name -> `module:attribute` of all parts of a `kind` that packages register, in the group `stepcut.KINDs`."""
-    from importlib.metadata import entry_points  # it is slow to load, and most commands need none
+    """Return the `module:attribute` of each plugin in the group `stepcut.KINDs`, by name."""
+    from importlib.metadata import entry_points  # slow to import
 
     points = entry_points(group=f"stepcut.{kind}s")
     return {**{point.name: point.value for point in points}, **WING.get(kind, {})}
@@ -92,14 +93,26 @@ def registered(kind: str) -> dict[str, str]:
 def find(
     kind: str, name: str, ours: Mapping[str, T] | None = None, setting: str | None = None
 ) -> T:
-    """The part that `name` stands for.
+    """Return the part with a `name`.
 
-    kind  what is looked for, "method" for example; entry points are those of the group `stepcut.methods`
-    name  a name of `ours`, of an entry point, or `package.module:Class`
-    ours  the parts that come with stepcut, by name
-    setting  what an error calls it, where that is not its kind
+    `package.module:Class` imports that module, so the name must come from the user, not from a
+    file.
 
-    A name of `package.module:Class` imports that module, so it must come from the user, never from a file.
+    Parameters
+    ----------
+    kind
+        The kind of part, such as "method"; its entry points are in the group `stepcut.methods`.
+    name
+        A name in `ours`, of an entry point, or `package.module:Class`.
+    ours
+        The parts of stepcut, by name.
+    setting
+        The name of the setting in errors; by default `kind`.
+
+    Raises
+    ------
+    OptionError
+        The name is unknown, or its module cannot be imported.
     """
     ours = cast(Mapping[str, T], Lazy(WING.get(kind, {}))) if ours is None else ours
     if name in ours:
@@ -108,41 +121,47 @@ def find(
     if name in installed:
         return cast(T, resolve_name(installed[name]))
     if not is_own(name):
-        own = "Or give your own as package.module:Class."
-        raise unknown(setting or kind, name, dict.fromkeys((*ours, *installed)), hint=own)
-    if (
-        os.getcwd() not in sys.path
-    ):  # a module that lies where the user is; last, so that it hides nothing installed
+        hint = f"Or give a custom {kind} as package.module:Class."
+        raise unknown(setting or kind, name, dict.fromkeys((*ours, *installed)), hint=hint)
+    if os.getcwd() not in sys.path:  # last, so that it hides no installed module
         sys.path.append(os.getcwd())
     try:
         return cast(T, resolve_name(name))
     except (ImportError, AttributeError) as error:
         raise OptionError(
-            f"{setting or kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
+            f"{setting or kind}={name!r}: {error}. Give package.module:Class that Python can "
+            "import in this folder.",
+            setting=setting or kind,
+            value=name,
         ) from error
 
 
 def check_part(
     kind: str, name: object, part: object, needed: Iterable[str], ours: Iterable[str]
 ) -> None:
-    """Refuse a `part` of one's own that lacks some of the names that are `needed` of its `kind`, beside `ours`.
+    """Refuse a custom `part` that lacks some of the `needed` attributes of its `kind`.
 
-    `name`: how it was given, a name, or the part itself, which must then be an object and no class.
+    `name` is the name in the settings, or the part itself, which must be an object. `ours` are the
+    names of stepcut's parts, for the message.
     """
     if name is part and isinstance(part, type):
         raise OptionError(
-            f"{kind}={part.__name__} is a class; hand over an object of it, {part.__name__}(...)."
+            f"{kind}={part.__name__} is a class; pass an object, {part.__name__}(...).",
+            setting=kind,
+            value=part,
         )
     if missing := [each for each in needed if not hasattr(part, each)]:
         raise OptionError(
-            f"{kind}={name!r} has no {', '.join(missing)}. Give a name ({', '.join(ours)}) or such an object; see "
-            "docs/extend.md."
+            f"{kind}={name!r} has no {', '.join(missing)}. Give a name ({', '.join(ours)}) or an "
+            "object with these attributes; see docs/extend.md.",
+            setting=kind,
+            value=name,
         )
 
 
 @contextmanager
 def trusting(trust: bool) -> Iterator[None]:
-    """Inside, where `trust` is true, what a file names may be imported although it is not stepcut's."""
+    """Allow code that a saved file names inside the block, if `trust` is true."""
     before = _trusted.set(trust)
     try:
         yield
@@ -151,22 +170,26 @@ def trusting(trust: bool) -> Iterator[None]:
 
 
 def find_saved(kind: str, name: str, ours: Mapping[str, T], setting: str | None = None) -> T:
-    """As `find(kind, name, ours)`, for a name that a saved file holds: foreign code runs only by the user's word."""
+    """Find a part that a saved file names; other code than stepcut's needs `trusting`."""
     if name not in ours and not _trusted.get():
         raise ProcedureError(
-            f"its {setting or kind} is {name}, code that is not stepcut's. If you trust it, load it "
-            "with trust=True (--trust)."
+            f"the {setting or kind} {name} is not part of stepcut, so it is not imported. If you "
+            "trust it, load the procedure with trust=True (--trust).",
+            setting=setting or kind,
+            value=name,
         )
     try:
         return find(kind, name, ours, setting)
     except OptionError as error:
         raise ProcedureError(
-            f"its {setting or kind} {name} cannot be found ({error}). Install it first."
+            f"the {setting or kind} {name} is missing ({error}). Install it first.",
+            setting=setting or kind,
+            value=name,
         ) from error
 
 
 def is_own(name: str) -> bool:
-    """Whether a name has the form `package.module:Class`.
+    """Whether a name has the form `package.module:Class`, as custom parts have.
 
     >>> is_own("mine.parts:Method"), is_own("stepcut"), is_own("timm:resnet50")
     (True, False, True)
@@ -175,8 +198,7 @@ def is_own(name: str) -> bool:
 
 
 def name_of(kind: str, part: object, ours: Mapping[str, object]) -> str:
-    """The name under which `find` gives the class of `part` again: one of `ours` of that `kind`, an entry point, or
-    `module:Class`."""
+    """Return the name by which `find` returns the class of `part`."""
     place = _place(type(part))
     for name in ours:
         if (ours.data[name] if isinstance(ours, Lazy) else _place(ours[name])) == place:

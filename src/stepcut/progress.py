@@ -1,7 +1,7 @@
-"""One hook for progress, timing and cancelling: a bar for people, JSON lines for machines, or silence.
+"""Progress hooks: a bar for people, JSON lines for programs, or nothing.
 
-A hook is any function of one `Event`. Library functions take `progress=hook`; whatever the hook raises stops the
-work at that point, with all finished work in place, so cancelling is raising.
+A hook is any function of one `Event`; library functions take `progress=hook`. To cancel the work,
+raise an exception in the hook. Finished work is kept.
 """
 
 import json
@@ -19,22 +19,22 @@ from stepcut.errors import printable
 
 @dataclass(frozen=True)
 class Event:
-    """How far one stage of the work is."""
+    """The progress of one stage of the work."""
 
     stage: str
-    """What is being done: "features", "steps", "order"."""
+    """The stage: "features", "steps", "order"."""
     done: float
     total: float | None
     unit: str = ""
-    """What is counted: "frames", "iterations"."""
+    """The unit of `done` and `total`: "frames", "iterations"."""
     item: str = ""
-    """What is worked on now, a video's name for example."""
+    """The current item, such as the name of a video."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Figures worth seeing on the way, the loss for example."""
+    """Further values, such as the loss."""
     elapsed: float = 0.0
     finished: bool = False
     begun: tuple[float, float] = (0.0, 0.0)
-    """What was done, and after how many seconds, when work was first told: what went before was preparation."""
+    """`done` and `elapsed` at the first progress; the time before was preparation."""
 
     @property
     def rate(self) -> float:
@@ -43,7 +43,7 @@ class Event:
 
     @property
     def left(self) -> float | None:
-        """Seconds left at the rate since work began, when that and the total are known."""
+        """The estimated seconds left, or None."""
         done, elapsed = self.done - self.begun[0], self.elapsed - self.begun[1]
         return (
             (self.total - self.done) * elapsed / done
@@ -57,22 +57,35 @@ Hook = Callable[[Event], None]
 
 @cache
 def warn_once(sentence: str) -> None:
-    """Log a warning, a whole `sentence`, the first time that it is given."""
+    """Log a warning, each `sentence` only once."""
     logging.getLogger("stepcut").warning("%s", printable(sentence))
 
 
 def silent(event: Event) -> None:
-    """Show nothing of an `event`."""
+    """Ignore an `event`."""
 
 
 def default_hook() -> Hook:
-    """What is shown when nobody chose: a bar in a notebook, where people wait and look, and nothing elsewhere."""
+    """Return the default hook: a bar in a notebook, `silent` elsewhere."""
     return Bar() if "ipykernel" in sys.modules else silent
 
 
 class Stage:
-    """A stage of work called `name` that tells its `hook` how far it is, `total` in all of a `unit`.
+    """A stage of work that reports its progress to a hook.
 
+    Parameters
+    ----------
+    hook
+        Called with an `Event` at every change.
+    name
+        The name of the stage.
+    total
+        The number of units, if known.
+    unit
+        The unit.
+
+    Examples
+    --------
     >>> with Stage(silent, "features", total=2, unit="videos") as stage:
     ...     stage.advance(item="a.mp4")
     ...     stage.advance(item="b.mp4")
@@ -85,19 +98,19 @@ class Stage:
         self._start = time.perf_counter()
 
     def __enter__(self) -> Self:
-        self._tell()
+        self._report()
         return self
 
     def advance(self, by: float = 1, item: str = "", **values: float) -> None:
-        """Count `by` more units as done: of `item`, with `values` worth seeing."""
+        """Count `by` more units as done, and report the current `item` and `values`."""
         self.done += by
-        self._tell(item, values)
+        self._report(item, values)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._tell(finished=True)
+            self._report(finished=True)
 
-    def _tell(
+    def _report(
         self, item: str = "", values: Mapping[str, float] | None = None, finished: bool = False
     ) -> None:
         elapsed = time.perf_counter() - self._start
@@ -120,10 +133,16 @@ class Stage:
 
 
 class Bar:
-    """One line per stage that redraws itself on a terminal `stream`, or a plain line now and then on another."""
+    """A hook that shows one line per stage on a terminal, or a line every 10 s elsewhere.
+
+    Parameters
+    ----------
+    stream
+        By default standard error.
+    """
 
     _drawn: ClassVar["Bar | None"] = None
-    """The one whose line stands on the terminal now."""
+    """The bar whose line is on the terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -133,7 +152,7 @@ class Bar:
 
     @classmethod
     def clear(cls) -> None:
-        """Take the line off a terminal, which something else is written to now."""
+        """Remove the line from the terminal before other output."""
         bar, cls._drawn = cls._drawn, None
         if bar is not None:
             bar.stream.write("\r" + " " * bar._width + "\r")
@@ -149,7 +168,7 @@ class Bar:
         self._last = now
         text = describe(event)
         if self.stream.isatty():
-            if not event.finished:  # a line that is wrapped cannot be redrawn
+            if not event.finished:  # a wrapped line cannot be redrawn
                 text = text[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + text.ljust(self._width) + ("\n" if event.finished else ""))
             self._width = 0 if event.finished else len(text)
@@ -160,7 +179,13 @@ class Bar:
 
 
 class JsonLog:
-    """JSON lines on a `stream`, for machines that watch; at most ten a second, and always the last of a stage."""
+    """A hook that writes JSON lines, at most ten per second, and always the last of a stage.
+
+    Parameters
+    ----------
+    stream
+        By default standard error.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -182,12 +207,12 @@ class JsonLog:
 
 
 def describe(event: Event) -> str:
-    """An event in words: stage, how far, how fast, how long still."""
+    """Return an event as text: stage, progress, rate, time left."""
     share = f"{event.done:,.0f}"
     if event.total:
         share = f"{100 * event.done / event.total:3.0f} %  {event.done:,.0f}/{event.total:,.0f}"
     parts = [f"{event.stage:<10} {share} {event.unit}"]
-    if event.rate >= 0.05:  # less would be shown as 0.0
+    if event.rate >= 0.05:  # a lower rate would be rounded to 0.0
         parts.append(f"{event.rate:,.1f}/s")
     if event.finished:
         parts.append(f"in {duration(event.elapsed)}")
@@ -195,12 +220,12 @@ def describe(event: Event) -> str:
         parts.append(f"{duration(event.left)} left")
     parts += [f"{name} {value:.4g}" for name, value in event.values.items()]
     if event.item:
-        parts.append(printable(event.item).replace("\n", "%0A"))  # a file may be called anything
+        parts.append(printable(event.item).replace("\n", "%0A"))
     return "  ".join(parts)
 
 
 def duration(seconds: float) -> str:
-    """A length of time, `seconds`, in words.
+    """Format `seconds` as a duration.
 
     >>> duration(75)
     '1 min 15 s'

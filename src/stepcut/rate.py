@@ -11,11 +11,21 @@ _NTSC = (Fraction(24000, 1001), Fraction(30000, 1001), Fraction(60000, 1001))
 
 
 def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
-    """A rate as an exact fraction; 29.97 is short for 30000/1001.
+    """Return a rate as an exact fraction; 29.97 is 30000/1001.
 
-    value    a number, or words such as "30000/1001"
-    setting  what the rate is called where it was given
-    most     the highest rate that makes sense
+    Parameters
+    ----------
+    value
+        A number, or text such as "30000/1001".
+    setting
+        The name of the setting, for errors.
+    most
+        The highest allowed rate.
+
+    Raises
+    ------
+    OptionError
+        The value is not a rate above 0 and at most `most`.
 
     >>> as_rate("30000/1001"), as_rate(29.97), as_rate(0.1)
     (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))
@@ -29,7 +39,11 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
         rate = Fraction(0)
     if not 0 < rate <= most:
         raise OptionError(
-            f"{setting}={value!r} is not a rate; give a number above 0 and at most {most}, per second."
+            f"{setting}={value!r} is not a rate; give a number per second, above 0 and at most "
+            f"{most}.",
+            setting=setting,
+            value=value,
+            allowed=f"above 0 and at most {most}",
         )
     for ntsc in _NTSC:
         if abs(rate - ntsc) < Fraction(1, 200) and rate.denominator != 1:
@@ -37,8 +51,11 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     return rate
 
 
-def fraction_of(words: str) -> Fraction:
-    """The number that `words` such as "30000/1001" say; not one with an exponent, all of whose digits would be made."""
-    if len(words) > 40 or "e" in words.lower():
-        raise ValueError(f"{words[:40]!r} is no plain number")
-    return Fraction(words)
+def fraction_of(text: str) -> Fraction:
+    """Return the fraction in `text`, such as "30000/1001".
+
+    Refuse exponents: the digits of 1e999999999 would fill the memory.
+    """
+    if len(text) > 40 or "e" in text.lower():
+        raise ValueError(f"{text[:40]!r} is not a plain number")
+    return Fraction(text)

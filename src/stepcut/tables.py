@@ -17,13 +17,13 @@ from stepcut.files.atomic import whole_file, write_bytes
 from stepcut.plugins import needs
 
 FORMULA = re.compile(r"[-=+@\t\r](?!\d+(\.\d+)?\Z)")
-"""What makes a spreadsheet take a cell for a formula; a figure is none."""
+"""The start of a cell that a spreadsheet reads as a formula; numbers do not match."""
 GUARDED = re.compile("'+(?=[-=+@\t\r])")
-"""How a cell begins that was kept from being one; one that begins so by itself gets one apostrophe more."""
+"""The start of an escaped cell; a cell that already starts so gets one more apostrophe."""
 
 
 class Spread(NamedTuple):
-    """A mean and the standard deviation around it: one cell in text and LaTeX, two columns in CSV and JSON."""
+    """Mean and standard deviation: one cell in text and LaTeX, two columns in CSV and JSON."""
 
     mean: float
     sd: float
@@ -34,8 +34,23 @@ Cell = str | int | float | Spread | None
 
 @dataclass(repr=False)
 class Table:
-    """What was measured, row by row; `notes` are sentences printed beneath.
+    """Rows of results with a caption.
 
+    Parameters
+    ----------
+    columns
+        The names of the columns.
+    rows
+        The cells of each row; a `Spread` is a mean with its standard deviation.
+    caption
+        Printed above the table.
+    notes
+        Sentences printed below the table.
+    digits
+        Decimals of floats in text and LaTeX; CSV and JSON keep all.
+
+    Examples
+    --------
     >>> print(Table(["row", "F1"], [["uniform", 26.44]], caption="strict, K=7"))
     strict, K=7
     row        F1
@@ -48,15 +63,14 @@ class Table:
     caption: str = ""
     notes: list[str] = field(default_factory=list)
     digits: int = 1
-    """Decimals of floating-point cells in text and LaTeX; CSV and JSON keep everything."""
 
     def column(self, name: str) -> list[Cell]:
-        """The cells of the column `name`."""
+        """Return the cells of the column `name`."""
         place = choose("column", name, {each: place for place, each in enumerate(self.columns)})
         return [row[place] for row in self.rows]
 
     def show(self, cell: Cell) -> str:
-        """One cell as a person reads it."""
+        """Format one cell for reading."""
         if isinstance(cell, Spread):
             return f"{self.show(cell.mean)} ± {self.show(cell.sd)}"
         if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -64,7 +78,7 @@ class Table:
         return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
 
     def text(self) -> str:
-        """Aligned columns: words to the left, figures to the right."""
+        """Return aligned columns: text to the left, numbers to the right."""
         body = [[self.show(cell) for cell in row] for row in self.rows]
         widths = [
             max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))
@@ -86,7 +100,7 @@ class Table:
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
-        """Comma-separated values with a header, figures in full; no name is taken for a formula by a spreadsheet."""
+        """Return CSV with a header and all digits; cells that look like formulas are escaped."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         columns, rows = self._plain()
@@ -97,7 +111,7 @@ class Table:
         return out.getvalue()
 
     def latex(self) -> str:
-        """A booktabs table with its caption."""
+        """Return a LaTeX booktabs table with its caption."""
         aligned = "".join("r" if self._numeric(i) else "l" for i in range(len(self.columns)))
         lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
         lines += [_tex_line(self.columns), "\\midrule"]
@@ -108,7 +122,7 @@ class Table:
         return "\n".join([*lines, "\\end{table}"]) + "\n"
 
     def markdown(self) -> str:
-        """A pipe table with the caption above and the notes as a list beneath."""
+        """Return a Markdown table with the caption above and the notes below."""
         rule = ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
         head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = [f"| {' | '.join(_md(self.show(cell)) for cell in row)} |" for row in self.rows]
@@ -117,7 +131,7 @@ class Table:
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
-        """One JSON object: caption, columns, a list of rows as objects, notes."""
+        """Return a JSON object: caption, columns, rows as objects, notes."""
         columns, plain = self._plain()
         finite = [
             [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
@@ -133,21 +147,21 @@ class Table:
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
-        """The table in the form `name`: text, csv, latex, json or markdown."""
+        """Return the table as `name`: text, csv, latex, json or markdown."""
         forms = (self.text, self.csv, self.latex, self.json, self.markdown)
         return choose("format", name, {form.__name__: form for form in forms})()
 
     def save(self, path: AnyPath) -> None:
-        """Write the table to a file, in the form of its suffix: see `SUFFIXES`.
+        """Save the table; the suffix selects the format, see `SUFFIXES`.
 
-        CSV begins with a byte order mark, by which Excel knows that it is UTF-8.
+        CSV files start with a byte order mark, so that Excel reads UTF-8.
 
         Raises
         ------
         OptionError
-            Another suffix (`value`, `allowed`).
+            The suffix is unknown (`value`, `allowed`).
         ExtraNeeded
-            `.xlsx` without openpyxl.
+            `.xlsx` needs openpyxl.
         """
         name = check_table(path)
         if name == "xlsx":
@@ -158,7 +172,7 @@ class Table:
         write_bytes(path, text.encode("utf-8-sig" if name == "csv" else "utf-8", "replace"))
 
     def _save_xlsx(self, path: Path) -> None:
-        """A sheet with the figures as numbers, and one with the caption and the notes."""
+        """Write one sheet with the cells, and one with the caption and the notes."""
         from openpyxl import Workbook
         from openpyxl.styles import Font
 
@@ -179,7 +193,7 @@ class Table:
                     cell = sheet.cell(number, place)
                     cell.value = printable(value) if isinstance(value, str) else value
                     if isinstance(value, str):
-                        cell.data_type = "s"  # a name that begins with = is no formula
+                        cell.data_type = "s"  # a name that begins with = is not a formula
         figures = book["table"]
         for cell in figures[1]:
             cell.font = Font(bold=True)
@@ -189,11 +203,12 @@ class Table:
         book.save(path)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with the figures in full."""
+        """Return a pandas DataFrame with all digits."""
         return data_frame(*self._plain())
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self.rows)} rows and {len(self.columns)} columns: {self.caption}>"
+        size = f"{len(self.rows)} rows and {len(self.columns)} columns"
+        return f"<{type(self).__name__} of {size}: {self.caption}>"
 
     def __str__(self) -> str:
         return self.text()
@@ -209,7 +224,7 @@ class Table:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def _plain(self) -> tuple[list[str], list[list[str | int | float | None]]]:
-        """Columns and rows for machines: a column that holds spreads becomes two, `F1` and `F1 sd`."""
+        """Columns and rows for programs; a column of spreads becomes two, `F1` and `F1 sd`."""
         spread = [
             any(isinstance(row[i], Spread) for row in self.rows) for i in range(len(self.columns))
         ]
@@ -228,7 +243,7 @@ class Table:
 
     def _numeric(self, place: int) -> bool:
         cells = [row[place] for row in self.rows if row[place] is not None]
-        # Figures such as `41.1 ± 0.3` line up to the right as well.
+        # Text such as `41.1 ± 0.3` is aligned to the right as well.
         shown = [str(cell) for cell in cells if not isinstance(cell, int | float | Spread)]
         return bool(cells) and all(text[:1].isdigit() or text in ("–", "") for text in shown)
 
@@ -241,11 +256,11 @@ SUFFIXES = {
     ".md": "markdown",
     ".txt": "text",
 }
-"""What a table may be saved as."""
+"""The formats of a saved table, by suffix."""
 
 
 def check_table(path: AnyPath) -> str:
-    """The form in which a table is saved at `path`; an error, before any work, where it cannot be."""
+    """Return the format of a table at `path`; refuse one that cannot be written."""
     form = choose("suffix", as_path(path).suffix.lower(), SUFFIXES)
     if form == "xlsx":
         with needs("xlsx"):
@@ -254,7 +269,7 @@ def check_table(path: AnyPath) -> str:
 
 
 def guarded(cell: str) -> str:
-    """The words of a `cell` with a leading apostrophe where a spreadsheet would take them for a formula.
+    """Return a `cell` with a leading apostrophe if a spreadsheet would read it as a formula.
 
     >>> guarded("=1+1"), guarded("-0.5"), guarded("a=b")
     ("'=1+1", '-0.5', 'a=b')
@@ -263,7 +278,7 @@ def guarded(cell: str) -> str:
 
 
 def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """A pandas DataFrame of `rows` under `columns`, where pandas is installed."""
+    """Return a pandas DataFrame; raise `ExtraNeeded` without pandas."""
     try:
         import pandas
     except ImportError as error:
@@ -274,7 +289,7 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 
 def _md(text: str) -> str:
-    """Text that a Markdown reader shows as it is."""
+    """Escape text for Markdown."""
     return "".join("\\" + c if c in "\\|*_<>`" else c for c in text)
 
 

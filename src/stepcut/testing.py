@@ -16,33 +16,40 @@ from stepcut.plugins import check_part
 
 
 def check_method(method: Method, videos: list[Array] | None = None) -> list[str]:
-    """Fit `method` to small made-up videos and try every verb of the contract.
+    """Fit `method` to small synthetic videos and check every rule of the contract.
 
     Parameters
     ----------
     method
-        A method with its settings, not fitted; custom ones and ours alike.
+        A method that is not fitted.
     videos
-        Arrays (T, d) to try it on; by default five videos of three steps.
+        Arrays (T, d); by default five videos of three steps.
 
     Returns
     -------
-    list[str]
-        What it keeps, a sentence each.
+    list of str
+        The rules that hold.
 
     Raises
     ------
     OptionError
-        The first sentence of the contract that does not hold: what was expected, and what came.
+        The first rule that does not hold, with the actual result.
+
+    Examples
+    --------
+    >>> from stepcut.methods import METHODS
+    >>> check_method(METHODS["stepcut"](steps=3, restarts=2))[0]
+    'settings() returns JSON values'
     """
     check_part("method", method, method, NEEDED, METHODS)
     method = adapt(method)
     videos = made_up_videos() if videos is None else videos
     if len(videos) < 2:
         raise OptionError(
-            f"{len(videos)} videos; give at least two, of which the last is tried as a new one."
+            f"{len(videos)} videos; give at least two. The last one is used as a new video.",
+            setting="videos",
         )
-    known, new = videos[:-1], videos[-1:]
+    training, new = videos[:-1], videos[-1:]
     kept = []
 
     def expect(held: bool, what: str, seen: object) -> None:
@@ -53,23 +60,23 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
     settings = method.settings()
     expect(
         isinstance(attempt(json.dumps, settings), str),
-        "settings() gives what JSON can hold",
+        "settings() returns JSON values",
         settings,
     )
-    fitted = method.fit(known)
+    fitted = method.fit(training)
     expect(fitted is method, "fit() returns the method itself", fitted)
     first = [labels.copy() for labels in method.labels_]
     expect(
-        [len(one) for one in first] == [len(one) for one in known],
-        "labels_ has a label for every row",
+        [len(one) for one in first] == [len(one) for one in training],
+        "labels_ has one label per row",
         first,
     )
     steps = method.steps_
     valid = all(one.dtype.kind == "i" and one.min() >= -1 and one.max() < steps for one in first)
     expect(valid, "labels are numbers from 0 to steps_ - 1, or -1 for background", first[0])
-    method.fit(known)
+    method.fit(training)
     same = all(np.array_equal(a, b) for a, b in zip(first, method.labels_, strict=True))
-    expect(same, "fit twice equals fit once", "other labels")
+    expect(same, "fit() twice gives the same labels", "other labels")
     (labels,), (shares,) = method.predict(new), method.probabilities(new)
     (novelty,), (place,) = method.novelty(new), method.embed(new)
     expect(labels.shape == (len(new[0]),), "predict() gives (T,)", labels.shape)
@@ -105,26 +112,26 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
         again = error
     expect(again == labels.tolist(), "restore(settings, state) predicts the same", again)
     if isinstance(method, Method):
-        # On copies, as `learn` does: the method that was handed over stays as it is.
-        said = [Constraint(labels=first[0]), *[None] * (len(known) - 1)]
-        taught = attempt(partial(copy.copy(method).fit, constraints=said), known)
+        # Use copies, as `learn` does, so that the caller's method does not change.
+        constraints = [Constraint(labels=first[0]), *[None] * (len(training) - 1)]
+        taught = attempt(partial(copy.copy(method).fit, constraints=constraints), training)
         if "labels" in method.learns_from:
             held = isinstance(taught, Method) and np.array_equal(taught.labels_[0], first[0])
-            expect(held, "labels of a person stay as they are", taught)
+            expect(held, "annotated labels do not change", taught)
         else:
             held = isinstance(taught, OptionError)
-            expect(held, "labels are refused where the method does not learn from them", taught)
+            expect(held, "a method that cannot learn from labels refuses them", taught)
         if not method.chooses_steps:
             free = copy.copy(method)
             free.steps = "auto"
-            chosen = attempt(free.fit, known)
-            what = "steps='auto' is refused where the method does not choose the number"
+            chosen = attempt(free.fit, training)
+            what = "a method that cannot choose the number of steps refuses steps='auto'"
             expect(isinstance(chosen, OptionError), what, chosen)
     return kept
 
 
 def made_up_videos(videos: int = 5, steps: int = 3, seed: int = 0) -> list[Array]:
-    """Features (T, 8) of `videos` in which `steps` steps of 15 to 25 rows follow one another, drawn by `seed`."""
+    """Return synthetic features (T, 8) of `videos` with `steps` steps of 15 to 25 rows each."""
     random = np.random.default_rng(seed)
     made = []
     for _ in range(videos):

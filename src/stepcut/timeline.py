@@ -1,4 +1,4 @@
-"""Segment and Timeline: which step is done when, in seconds. Immutable data."""
+"""Segment and Timeline: steps with start and end in seconds; immutable."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,12 +16,12 @@ from stepcut.rate import as_rate
 from stepcut.tables import data_frame
 
 BACKGROUND = -1
-"""The label of a frame that belongs to no step."""
-_LONGEST = 1e300  # seconds, which a float can hold
+"""The label of a background frame."""
+_LONGEST = 1e300  # seconds
 
 
 def unnamed(number: int) -> str:
-    """Name step `number`, counted from 0, that nobody has named; people count from 1.
+    """Return the placeholder name of step `number`, counted from 0; names count from 1.
 
     >>> unnamed(0)
     'step 1'
@@ -30,7 +30,7 @@ def unnamed(number: int) -> str:
 
 
 def is_unnamed(name: str) -> bool:
-    """Tell whether a step has only a placeholder for a name, as `unnamed` makes it.
+    """Whether the name of a step is a placeholder.
 
     >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
     (True, True, False)
@@ -39,8 +39,7 @@ def is_unnamed(name: str) -> bool:
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Every stretch of one label in `labels`, (n, 3): the label, its first frame, the frame after
-    its last.
+    """Return the runs of equal `labels`, (n, 3): label, first frame, end frame (exclusive).
 
     >>> runs([5, 5, 0, 5]).tolist()
     [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
@@ -53,23 +52,18 @@ def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy, or a fraction such as a frame number by a rate, as a plain one, which JSON
-    can hold."""
-    return (
-        value.item()
-        if isinstance(value, np.generic)
-        else float(value)
-        if isinstance(value, Fraction)
-        else value
-    )
+    """Return a numpy number or a fraction as a plain number for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return float(value) if isinstance(value, Fraction) else value
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Segment:
-    """One step from `start` to `end`, in seconds, half-open: the end is not part of it.
+    """One step from `start` to `end` in seconds, the end excluded.
 
-    A segment of zero length is a click: the step is done at that time, and nothing is known of
-    when it starts and ends.
+    A segment of zero length is a click: the step occurs at that time, and its start and end are
+    unknown.
 
     Parameters
     ----------
@@ -78,7 +72,12 @@ class Segment:
     step
         The name of the step.
     confidence
-        From 0 to 1 where a program made the segment; None where a person did.
+        From 0 to 1 for a predicted segment; None for an annotated one.
+
+    Raises
+    ------
+    AnnotationError
+        The times are not finite, or the end is before the start.
 
     Examples
     --------
@@ -99,44 +98,55 @@ class Segment:
             for time in (self.start, self.end)
         )
         if not seconds or not isinstance(self.step, str):
-            what = f"start {self.start!r} and end {self.end!r} must be finite seconds, and the step a name"
-            raise AnnotationError(f"segment {self.step!r}: {what}.")
+            raise AnnotationError(
+                f"segment {self.step!r}: start {self.start!r} and end {self.end!r} must be finite "
+                "seconds, and the step must be a name."
+            )
         if self.end < self.start:
-            what = f"it ends at {self.end:g} s, before it starts at {self.start:g} s"
-            raise AnnotationError(f"segment {self.step!r}: {what}.")
+            raise AnnotationError(
+                f"segment {self.step!r}: the end {self.end:g} s is before the start "
+                f"{self.start:g} s."
+            )
 
     @property
     def duration(self) -> float:
-        """How long it takes, in seconds."""
+        """The length in seconds."""
         return self.end - self.start
 
     @property
     def is_click(self) -> bool:
-        """Whether it is an instant inside a step, not a stretch of time."""
+        """Whether the segment has zero length."""
         return self.start == self.end
 
     def overlaps(self, other: "Segment") -> bool:
-        """Whether this and the `other` share a stretch of time longer than zero."""
+        """Whether this and the `other` segment share time."""
         return max(self.start, other.start) < min(self.end, other.end)
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The segments of one video, sorted by time. What no segment covers is background.
+    """The segments of one video, sorted by time; the rest is background.
 
-    Segments of zero length are clicks (`clicks`); all others label a stretch of time (`intervals`).
+    Segments of zero length are `clicks`, all others `intervals`.
 
     Parameters
     ----------
     segments
         In any order.
     duration
-        The length of the video in seconds, where it is known.
+        The length of the video in seconds, if known.
     steps
-        The vocabulary in its order: numbers in label arrays are positions in it. Left out, the
-        names in the order in which they first occur.
+        The vocabulary; numbers in label arrays are indices in it. By default, the steps in the
+        order of their first occurrence.
     video
         The name of the video.
+
+    Raises
+    ------
+    AnnotationError
+        A step name occurs twice in `steps`.
+    OptionError
+        An argument has the wrong type.
 
     Examples
     --------
@@ -164,12 +174,14 @@ class Timeline:
         )
         vocabulary = dict.fromkeys(names := as_items("steps", steps, str, "a list of names"))
         if len(vocabulary) != len(names):
-            raise AnnotationError(f"step names must differ from one another; got {names}.")
+            raise AnnotationError(f"step names must be different; got {names}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
         length = _plain(duration)
         if length is not None and not (isinstance(length, int | float) and 0 <= length <= _LONGEST):
             raise OptionError(
-                f"duration={duration!r} is not allowed; give the length of the video in seconds."
+                f"duration={duration!r} is not allowed; give the length of the video in seconds.",
+                setting="duration",
+                value=duration,
             )
         vars(self).update(segments=ordered, duration=length, steps=tuple(vocabulary), video=video)
 
@@ -181,43 +193,50 @@ class Timeline:
 
     @property
     def clicks(self) -> tuple[Segment, ...]:
-        """The segments of zero length: instants at which a step is done."""
+        """The segments of zero length."""
         return tuple(segment for segment in self.segments if segment.is_click)
 
     @property
     def intervals(self) -> tuple[Segment, ...]:
-        """The segments that last: stretches of time that are labelled."""
+        """The segments that are longer than zero."""
         return tuple(segment for segment in self.segments if not segment.is_click)
 
     @property
     def end(self) -> float:
-        """The length of the video or, where it is not known, the end of the last segment."""
+        """The length of the video or, if unknown, the end of the last segment."""
         last = max((segment.end for segment in self.segments), default=0.0)
         return last if self.duration is None else self.duration
 
-    # ------------------------------------------------------------------ between segments and label
-    # arrays
+    # ------------------------------------------------------------------ label arrays
 
     def labels(
         self, times: Sequence[float] | NDArray[np.floating[Any]], steps: Sequence[str] | None = None
     ) -> NDArray[np.int64]:
-        """Return the step number at each of the `times`, -1 for none.
+        """Return the step number at each of the `times`, -1 for background.
 
-        Where segments overlap, the one that starts later wins. A click labels no time.
+        If segments overlap, the later start wins. Clicks are ignored.
 
         Parameters
         ----------
         times
             Seconds.
         steps
-            Names in the order of the numbers, where these are not the timeline's own; other steps
-            are -1.
+            The vocabulary, by default that of the timeline; other steps become -1.
+
+        Returns
+        -------
+        ndarray
+            Step numbers, in the shape of `times`.
         """
         check_kind("times", times, (Iterable, Real), "a list of seconds")
         try:
             at = np.asarray(times, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise OptionError(f"times={times!r} is not allowed; give a list of seconds.") from error
+            raise OptionError(
+                f"times={times!r} is not allowed; give a list of seconds.",
+                setting="times",
+                value=times,
+            ) from error
         names = self.steps if steps is None else as_items("steps", steps, str, "a list of names")
         order = np.argsort(at, axis=None, kind="stable")
         labels = np.full(at.size, BACKGROUND, dtype=np.int64)
@@ -239,23 +258,28 @@ class Timeline:
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
     ) -> Self:
-        """Make segments from a step number per sampled time.
+        """Create a timeline from one step number per row.
 
         Parameters
         ----------
         labels
-            (T,) whole numbers: label `i` stands for `[i / rate, (i + 1) / rate)`. -1 is background;
-            -2, where nothing is known, becomes background, too.
+            (T,) whole numbers: label `i` covers `[i / rate, (i + 1) / rate)`. -1 is background; -2
+            (open) becomes background, too.
         rate
             Labels per second.
         steps
-            The names of the steps, in the order of their numbers.
+            The step names by number.
         duration
-            Of the video in seconds; left out, all labels together.
+            The length of the video in seconds; by default that of the labels.
         confidence
-            (T,) of every label; a segment's is their mean.
+            (T,) confidence of every label; that of a segment is the mean.
         video
-            Its name.
+            The name of the video.
+
+        Returns
+        -------
+        Timeline
+            One segment per run of equal labels.
 
         Raises
         ------
@@ -267,14 +291,18 @@ class Timeline:
         numbers = np.asarray(labels)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
             raise OptionError(
-                f"labels={labels!r}; give a step number for each sampled time, -1 for none."
+                f"labels={labels!r} is not allowed; give one step number per row, -1 for "
+                "background.",
+                setting="labels",
+                value=labels,
             )
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-        if (odd := numbers[~whole]).size:
+        if (wrong := numbers[~whole]).size:
             raise OptionError(
-                f"labels: {odd[0]} is not the number of a step; give whole numbers, -1 for none.",
+                f"labels: {wrong[0]} is not the number of a step; give whole numbers, -1 for "
+                "background.",
                 setting="labels",
-                value=odd[0].item(),
+                value=wrong[0].item(),
             )
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
@@ -284,25 +312,25 @@ class Timeline:
         length = len(numbers) / rate if duration is None else duration
         segments = []
         for step, first, last in (run for run in runs(numbers).tolist() if run[0] >= 0):
-            sure = (
+            mean = (
                 None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
             )
             end = min(last / rate, length) if last == len(numbers) else last / rate
-            if end > first / rate:  # labels may go on after the video has ended
-                segments.append(Segment(first / rate, end, steps[step], sure))
+            if end > first / rate:  # labels may continue after the end of the video
+                segments.append(Segment(first / rate, end, steps[step], mean))
         return cls(segments, duration=length, steps=steps, video=video)
 
     def crop(self, start: float, end: float) -> "Timeline":
-        """Return what lies from `start` to before `end`; times stay those of the video."""
+        """Return the part from `start` to `end`, the end excluded; times do not shift."""
         for name, time in (("start", start), ("end", end)):
             check_kind(name, time, Real, "seconds")
         inside = [s for s in self.intervals if s.start < end and s.end > start and start < end]
         inside += [s for s in self.clicks if start <= s.start < end]
-        cut = [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in inside]
-        return Timeline(cut, duration=self.duration, steps=self.steps, video=self.video)
+        cropped = [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in inside]
+        return Timeline(cropped, duration=self.duration, steps=self.steps, video=self.video)
 
     def gaps(self) -> list[tuple[float, float]]:
-        """The stretches of background, as `(start, end)`."""
+        """Return the background intervals as `(start, end)`."""
         gaps, reached = [], 0.0
         for segment in self.intervals:
             if segment.start > reached:
@@ -313,11 +341,11 @@ class Timeline:
         return gaps
 
     def sequence(self) -> list[str]:
-        """The names of the segments in the order of time, repeats included."""
+        """Return the steps in the order of time, with repetitions."""
         return [segment.step for segment in self.segments]
 
     def overlapping(self) -> list[tuple[Segment, Segment]]:
-        """Pairs of segments that share time; most users want none."""
+        """Return the pairs of segments that overlap."""
         pairs: list[tuple[Segment, Segment]] = []
         running: list[Segment] = []
         for segment in self.segments:
@@ -327,14 +355,14 @@ class Timeline:
         return pairs
 
     def rename(self, names: Mapping[str, str]) -> "Timeline":
-        """The same timeline with other step names; two steps given one name become one."""
+        """Return the timeline with steps renamed by `names`; equal new names merge steps."""
         check_kind("names", names, Mapping, "a dict from step names to new ones")
         as_items("names", names.values(), str, "a dict from step names to new ones")
         segments = [replace(s, step=names.get(s.step, s.step)) for s in self.segments]
         steps = dict.fromkeys(names.get(step, step) for step in self.steps)
         return Timeline(segments, duration=self.duration, steps=tuple(steps), video=self.video)
 
-    # ------------------------------------------------------------------ looking at it
+    # ------------------------------------------------------------------ display
 
     def __repr__(self) -> str:
         name = f"{self.video}: " if self.video else ""
@@ -347,8 +375,7 @@ class Timeline:
         return "\n".join([repr(self), *lines])
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with a row per segment: video, step, start, end, duration,
-        confidence."""
+        """Return a pandas DataFrame with one row per segment."""
         columns = ("video", "step", "start", "end", "duration", "confidence")
         rows = [
             (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments
@@ -356,16 +383,17 @@ class Timeline:
         return data_frame(columns, rows)
 
     def _repr_html_(self) -> str:
-        """Draw it in a notebook."""
+        """Draw the timeline in a notebook."""
         return drawing("timeline_html")(self)
 
 
 def clock(seconds: float) -> str:
-    """A time, `seconds`, as a person reads it.
+    """Format `seconds` as hh:mm:ss.s.
 
     >>> clock(192.43)
     '00:03:12.4'
     """
     tenths = round(seconds * 10)
     whole, rest = divmod(abs(tenths), 10)
-    return f"{'-' if tenths < 0 else ''}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"
+    sign = "-" if tenths < 0 else ""
+    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"

@@ -198,7 +198,7 @@ program.main()
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["segment", "no.proc", "new.mp4"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("stepcut: no.proc: there is no such procedure.")
+    assert error.startswith("stepcut: no.proc: this procedure does not exist.")
     assert error.count("\n") == 1
 
 
@@ -302,5 +302,5 @@ def test_a_name_of_nothing_is_not_the_folder_one_is_in(
         ["report", "", "-o", "x.html"],
     ):
         assert main(words) == 2
-        assert "an empty name was given" in capsys.readouterr().err
+        assert "the path is empty" in capsys.readouterr().err
         assert sorted(os.listdir()) == ["p.proc", "v0.npy", "v1.npy"]

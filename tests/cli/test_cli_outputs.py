@@ -51,7 +51,7 @@ def test_an_output_in_an_impossible_place_is_told_first(
     assert main([name.strip(), *WORDS[name].format("taken/x").split()]) == 2
     told = capsys.readouterr().err
     assert "taken/x" in told
-    assert "a file stands where a folder is needed" in told
+    assert "in the place of a folder" in told
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
@@ -79,7 +79,7 @@ def test_a_folder_or_a_device_is_no_file_to_write(
     place.rmdir()
     place.symlink_to("/dev/null")  # which would be replaced by a file, where one may do so
     assert main([name.strip(), *words]) == 2
-    assert f"{place}: it is no plain file" in capsys.readouterr().err
+    assert f"{place}: this is not a regular file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["clips", "demo", "experiment", "features"])
@@ -89,7 +89,7 @@ def test_a_file_is_no_folder_to_write_into(
     monkeypatch.chdir(tmp_path)
     Path("there").touch()
     assert main([name, *WORDS[name].format("there").split()]) == 2
-    assert "there: a file stands where a folder is needed" in capsys.readouterr().err
+    assert "there: in the place of a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other
         assert table.videos == ["cam1/a"]
         assert "excluded: cam2/a" in table.notes[1]
         assert table.score.f1 == pytest.approx(100)
-    with pytest.raises(AnnotationError, match="'cam1/a' and 'cam2/a' are both taken for 'a'"):
+    with pytest.raises(AnnotationError, match="'cam1/a' and 'cam2/a' both match 'a'"):
         evaluate({"a": one}, both)  # which of the two cannot be told
 
 
@@ -308,7 +308,7 @@ def test_labels_beyond_the_end_of_the_video_are_refused() -> None:
 
 
 def test_labels_a_little_beyond_the_end_are_warned_of() -> None:
-    assert "a: its labels end at 31.5 s, but the video ends at 30.0 s" in notes(
+    assert "a: the labels end at 31.5 s, but the video ends at 30.0 s" in notes(
         one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None)
     )
     assert not notes(one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None))
@@ -316,14 +316,14 @@ def test_labels_a_little_beyond_the_end_are_warned_of() -> None:
 
 def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored() -> None:
     pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")), ignore_lengths=True)
-    assert "a: its labels end at 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
+    assert "a: the labels end at 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
     assert pair.pred[0].tolist() == [0] * 20 + [-1] * 20
     assert (pair.true[0] == 1).all()
 
 
 def test_a_length_that_the_labels_say_is_compared() -> None:
     found, true = one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0)
-    assert "it lasts 20.0 s in the labels and 21.5 s" in notes(found, true)
+    assert "the length is 20.0 s in the labels, but 21.5 s" in notes(found, true)
     with pytest.raises(AnnotationError) as caught:
         evaluate(one((0, 5, "x"), duration=10.0), true)
     assert caught.value.video == "a"
@@ -400,7 +400,7 @@ def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> Non
 
 def test_two_truths_of_one_video_are_refused() -> None:
     two = {"a.mp4": Timeline(), "A": Timeline()}
-    with pytest.raises(AnnotationError, match="two timelines are of one video"):
+    with pytest.raises(AnnotationError, match="match one video"):
         put_on_one_clock(one((0, 5, "x")), two)
 
 

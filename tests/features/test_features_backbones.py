@@ -247,7 +247,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(
             r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50, frames\. Or give",
         ),
         (lambda: load_backbone(None), "backbone=None has no name, dim"),
-        (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; hand over an object"),
+        (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; pass an object"),
         (
             lambda: load_backbone(Odd(size="32")),
             "size='32'.*; dim and size must be integers above 0",

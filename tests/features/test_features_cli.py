@@ -92,7 +92,7 @@ def test_an_output_that_is_a_file(
         )
         == 2
     )
-    assert "a file stands where a folder is needed" in capsys.readouterr().err
+    assert "in the place of a folder" in capsys.readouterr().err
 
 
 def test_doctor(

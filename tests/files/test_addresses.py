@@ -1,4 +1,4 @@
-"""Videos, features and procedures on shared storage: in memory, in plain files, and on an S3 server (marked ray)."""
+"""Videos, features and procedures on shared storage: memory, local files, and an S3 server (marked ray)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 
 @pytest.fixture
 def memory() -> Iterator[Address]:
-    """A folder in fsspec's memory."""
+    """A folder in fsspec's memory file system."""
     import fsspec
 
     yield Address("memory://shop")
@@ -40,7 +40,7 @@ def memory() -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Address]:
-    """A bucket on an S3 server of our own."""
+    """A bucket on a local S3 server."""
     import boto3
     import s3fs
     from moto.server import ThreadedMotoServer
@@ -67,7 +67,7 @@ def put_films(films: Path, address: Address) -> None:
 
 
 def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
-    """From videos at an address to a procedure at an address, with the features kept there in between."""
+    """From remote videos to a remote procedure, with remote features."""
     put_films(films, address)
     put(films / "v0.mp4", address / "films" / "notes.txt")
     log = folder / "log"
@@ -163,7 +163,7 @@ def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> No
     )
     assert (
         len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
-    )  # and the empty task has stopped nobody
+    )  # the empty task does not stop the others
 
 
 def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
@@ -271,10 +271,10 @@ def test_a_store_without_whole_puts_gets_a_temporary_name(
 
 def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
     (tmp_path / "steps.json").write_text("[]")
-    put(tmp_path / "steps.json", memory / "a.proc" / "steps.json")  # a save that was cut short
+    put(tmp_path / "steps.json", memory / "a.proc" / "steps.json")  # an interrupted save
     with pytest.raises(ProcedureError, match="this is not a procedure"):
         sc.load("memory://shop/a.proc")
-    with pytest.raises(ProcedureError, match="there is no such procedure"):
+    with pytest.raises(ProcedureError, match="does not exist"):
         sc.load("memory://shop/b.proc")
 
 
@@ -298,10 +298,7 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
     assert "--back" not in said.out
     for words in (["view", there, "--no-browser"], ["teach", there, "--back"]):
         assert main(words) == 2
-        assert (
-            f"{there}: a procedure is looked at and corrected on this machine"
-            in capsys.readouterr().err
-        )
+        assert f"{there}: viewing and correcting need a local folder" in capsys.readouterr().err
     (memory / "taught.proc" / "steps.json").write_text("[")
     with pytest.raises(ProcedureError, match=f"^{there}: the procedure is damaged"):
         sc.load(there)

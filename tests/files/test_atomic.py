@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files are written atomically."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_name_of_any_bytes_is_written_and_read(tmp_path: Path) -> None:
 
 
 def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path) -> None:
-    """To ask for the mask of new files is to set it, for all threads: some files could be written by everybody."""
+    """Reading the umask sets it for all threads, so files could become world-writable."""
     before, mask = sys.getswitchinterval(), os.umask(0o022)
     sys.setswitchinterval(1e-6)
     try:
@@ -50,7 +50,7 @@ def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path)
 
 
 def test_what_is_flushed_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows flushes no handle that may only be read."""
+    """Windows cannot flush a read-only handle."""
     fcntl, flags = pytest.importorskip("fcntl"), []
     monkeypatch.setattr(
         os, "fsync", lambda handle: flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)

@@ -1,4 +1,4 @@
-"""docs/annotate.md from its first line to its last: learn, export, correct, read back, evaluate."""
+"""Every command of docs/annotate.md: learn, export, correct, read back, evaluate."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stepcut.timeline import Timeline
 from stepcut.toy import toy_features
 
 DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
-# Learning to the end takes minutes on this machine; what is tested is the way of the labels, not their quality.
+# A short training is enough: this tests the round trip of labels, not their quality.
 QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"iterations": 2}']
 
 
 def correct_in_elan(path: Path, truth: Timeline) -> None:
-    """What a person does in ELAN: every annotation of the tier is replaced by what they see, and saved."""
+    """Simulate ELAN: replace every annotation of the tier and save."""
     tree = etree.parse(path)
     root = tree.getroot()
     order, tier = root.find("TIME_ORDER"), root.find("TIER")
@@ -44,7 +44,7 @@ def correct_in_elan(path: Path, truth: Timeline) -> None:
 
 
 def correct_in_label_studio(tasks: Path, export: Path, truth: dict[str, Timeline]) -> None:
-    """What Label Studio exports after a person has corrected the predictions of every task."""
+    """A Label Studio export with corrected predictions for every task."""
     record: list[dict[str, Any]] = json.loads(tasks.read_text())
     for task in record:
         rate = task["data"]["fps"]
@@ -102,7 +102,7 @@ def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
                     correct_in_label_studio(Path("tasks.json"), Path("export.json"), truth)
                 if words[1] == "evaluate":
                     assert "uniform" in capsys.readouterr().out
-        # What was corrected is what comes back, by both ways.
+        # Both ways return the corrections.
         for folder, slack in (("truth", 0.002), ("corrected", 0.04)):
             again = read_folder(folder)
             assert set(again) == set(truth)

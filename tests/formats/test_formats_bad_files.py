@@ -1,4 +1,4 @@
-"""What files look like in the wild: odd encodings are read, and what cannot be read is refused with file and line."""
+"""Bad files: unusual encodings are read, unreadable files are refused with file and line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_latin_1_bytes_that_windows_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> None:
     path = put(tmp_path, name, data)
-    with pytest.raises(AnnotationError, match=r"x\.\w+: is empty\. Write it again, or delete it"):
+    with pytest.raises(AnnotationError, match=r"x\.\w+: is empty\."):
         read(path, name, rate=2)
     with pytest.raises(AnnotationError, match="is empty"):
         read(path, rate=2)
@@ -65,7 +65,7 @@ def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(
         AnnotationError,
-        match=r"is a folder, not a label file\. Name a file in it, or .*read_folder",
+        match=r"is a folder, not a label file\. .*read_folder",
     ):
         read(folder, name, rate=2)
 
@@ -81,17 +81,15 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
-        os.truncate(file.fileno(), common.LIMIT + 1)  # sparse: it takes no space
-    with pytest.raises(
-        AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"
-    ):
+        os.truncate(file.fileno(), common.LIMIT + 1)  # a sparse file
+    with pytest.raises(AnnotationError, match=r"has 256 MB; .*Is it a video\?"):
         read(path, name, rate=2)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_video_by_mistake_is_refused(name: str, tmp_path: Path) -> None:
     path = put(tmp_path, name, b"\x00\x00\x00 ftypisom\x00\x00\x02\x00")
-    with pytest.raises(AnnotationError, match="holds zero bytes, so it is not text"):
+    with pytest.raises(AnnotationError, match="zero bytes"):
         read(path, name, rate=2)
 
 
@@ -118,42 +116,42 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
     ("name", "text", "what"),
     [
         ("csv", "0,1,a\n2,x,b\n", r"line 2: 'x' is not a time\. Write seconds"),
-        ("csv", "0,1,a\n\n3,2,b\n", r"line 3: .* it ends at 2 s, before it starts at 3 s\. Correct the times"),
-        ("csv", "0,0,1,5,a\n1,5,2,5,b\n", r"line 1: are 0,0,1,5 two times or four\?\. Part the columns by semicolons"),
-        ("csv", "# soon\n", "has no line with words in it"),
+        ("csv", "0,1,a\n\n3,2,b\n", r"line 3: .*the end 2 s is before the start 3 s"),
+        ("csv", "0,0,1,5,a\n1,5,2,5,b\n", r"line 1: 0,0,1,5 may be two times or four"),
+        ("csv", "# soon\n", "has no rows"),
         ("csv", "0,1,a\n1,2\n", r"line 2: \['1', '2'\] has too few columns"),
         ("csv", "0,1,a\n1,2, \n", "line 2: the label is empty"),
         ("csv", "when,what\n1,2\n", r"line 1: the header \['when', 'what'\] has no column for start, end, step"),
         ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
         ("csv", "0,1,a\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
         ("csv", "start,end,label\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
-        ("csv", "0,1,a,0.9\n", r"more than 3 columns\. Quote .*: a first line such as start,end,label,confidence"),
-        ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* holds control characters"),
-        ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the step's number"),
-        ("egoprocel", "0,1\n", "line 1: '' does not begin with the step's number"),
+        ("csv", "0,1,a,0.9\n", r"more than 3 columns\. Quote .* start,end,label,confidence"),
+        ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* contains control characters"),
+        ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the number"),
+        ("egoprocel", "0,1\n", "line 1: '' does not begin with the number"),
         ("vtt", "00:00.000 --> 00:01.000\na\n", r"line 1: does not begin with WEBVTT"),
         ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", "line 6: 'later' is not a time"),
-        ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", "line 2: segment 'a': it ends at 1 s, before"),
+        ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", "line 2: segment 'a': the end 1 s is before"),
         ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", "line 2: the label is empty"),
         ("audacity", "0\t1\ta\nnonsense\n", "line 2: 'nonsense' is not a time"),
         ("audacity", "0\t1\t\n", "line 1: the label is empty"),
-        ("mstcn", "a\n\nb\n", "line 2: the line is empty; every frame has a step"),
+        ("mstcn", "a\n\nb\n", "line 2: the line is empty"),
         ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
-         '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', "counts frames and no frame rate is known"),
+         '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', "counts frames"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{}}]}]}]',
-         "does not make sense as Label Studio .*: KeyError 'ranges'"),
+         "Label Studio .*KeyError 'ranges'"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
          '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', "a region .* has no label"),
-        ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', "ActivityNet JSON: KeyError"),
+        ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', "ActivityNet JSON .KeyError"),
         ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', "'1' is not a number of seconds"),
         ("fiftyone", '{"labels":{"v":[{"label":"a"}]}}', "counts frames"),
-        ("fiftyone", '{"labels":{"v":[{"label":3,"timestamps":[0,1]}]},"classes":["a"]}', "label 3 is none"),
-        ("fiftyone", '{"labels":{"v":[{"label":-1,"timestamps":[0,1]}]},"classes":["a"]}', "the label -1 is none"),
+        ("fiftyone", '{"labels":{"v":[{"label":3,"timestamps":[0,1]}]},"classes":["a"]}', "label 3 is not one"),
+        ("fiftyone", '{"labels":{"v":[{"label":-1,"timestamps":[0,1]}]},"classes":["a"]}', "the label -1 is not one"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', "'nan' is not"),
-        ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', "before it starts"),
-        ("json", '{"format":"stepcut timeline","segments":7}', "does not make sense as stepcut JSON: TypeError"),
-        ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', r"newer stepcut \(version 99\)"),
-        ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', "step names must differ"),
+        ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', "before the start"),
+        ("json", '{"format":"stepcut timeline","segments":7}', "stepcut JSON .TypeError"),
+        ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', r"version 99 of a newer stepcut"),
+        ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', "step names must be different"),
         ("elan", "<ANNOTATION_DOCUMENT/>", "has no tier"),
         ("elan", "<a><b></a>", "is not an ELAN file"),
     ],
@@ -183,7 +181,9 @@ def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"])
 def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
-    with pytest.raises(AnnotationError, match=r"has a line break, which format .* cannot hold"):
+    with pytest.raises(
+        AnnotationError, match=r"has a line break, which format .* does not support"
+    ):
         write(path, Timeline([Segment(0, 1, "salt\n\npepper")]), name, rate=2)
     assert not path.exists()
 
@@ -191,7 +191,9 @@ def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("step", ["bell \x07", "half \ud800", " \n "])
 def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"is empty or holds control characters\. Rename it"):
+    with pytest.raises(
+        AnnotationError, match=r"is empty or contains control characters\. Rename it"
+    ):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(0, 1, step)]), name, rate=2)
     assert list(tmp_path.iterdir()) == []
 
@@ -200,23 +202,21 @@ def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path:
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(
         AnnotationError,
-        match=r"'a' starts at -1 s .* a label file begins at 0, .* Use timeline\.crop",
+        match=r"'a' from -1 s .* Use timeline\.crop",
     ):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 
 def test_two_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
-    with pytest.raises(
-        AnnotationError, match=r"in 'vtt' two steps would be named 'add jam'\. Rename one"
-    ):
+    with pytest.raises(AnnotationError, match=r"two steps have the name 'add jam' in format 'vtt'"):
         write(tmp_path / "x.vtt", timeline)
 
 
 def test_unknown_suffix_and_format(tmp_path: Path) -> None:
     (tmp_path / "x.doc").write_text("hello")
     with pytest.raises(
-        AnnotationError, match=r"the suffix '\.doc' is unknown\. Known are \.json, \.csv"
+        AnnotationError, match=r"the suffix '\.doc' is unknown\. Use one of \.json, \.csv"
     ):
         read(tmp_path / "x.doc")
     with pytest.raises(AnnotationError, match=r"the suffix '\.doc' is unknown"):
@@ -227,39 +227,33 @@ def test_unknown_suffix_and_format(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match="not in a folder 'groundTruth'"):
         read(tmp_path / "notes.txt")
     (tmp_path / "x.json").write_text('{"a": 1}')
-    with pytest.raises(
-        AnnotationError, match="JSON of no kind that is known here. Known are json, boris"
-    ):
+    with pytest.raises(AnnotationError, match="JSON of an unknown format. Supported: json, boris"):
         read(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan"), "1e999999999"])
 def test_rates_that_are_none(rate: float | str, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="is not a rate; give a number above 0"):
+    with pytest.raises(OptionError, match="is not a rate"):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
 
 
 def test_frames_without_a_rate(tmp_path: Path) -> None:
     path = put(tmp_path, "mstcn", "a\n")
-    with pytest.raises(
-        AnnotationError, match=r"no frame rate is known\. Give it: rate=30 in Python, --rate 30"
-    ):
+    with pytest.raises(AnnotationError, match=r"Give rate=30 in Python, --rate 30"):
         read(path, "mstcn")
-    with pytest.raises(AnnotationError, match="no frame rate is known"):
+    with pytest.raises(AnnotationError, match="needs a frame rate"):
         write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
 
 
 def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
     put(tmp_path, "csv", "0,1,a\n", stem="v")
     put(tmp_path, "vtt", TEXT["vtt"], stem="v")
-    with pytest.raises(
-        AnnotationError, match=r"v\.vtt: the video 'v' is in .*v\.csv already\. Keep one of the two"
-    ):
+    with pytest.raises(AnnotationError, match=r"v\.vtt: the video 'v' is already in .*v\.csv"):
         read_folder(tmp_path)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.txt").write_text("words")
     with pytest.raises(
-        AnnotationError, match=r"no label file in it that can be read\. (?!.*\bxes\b)"
+        AnnotationError, match=r"no readable label file in this folder\. (?!.*\bxes\b)"
     ):
         read_folder(tmp_path / "none")
 
@@ -279,12 +273,10 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
 
 def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
-    with pytest.raises(
-        OptionError, match="format 'vtt' holds one video and 2 were given. Write a folder instead"
-    ):
+    with pytest.raises(OptionError, match="format 'vtt' stores one video per file"):
         write(tmp_path / "x.vtt", two)
-    with pytest.raises(OptionError, match="two timelines are of the video 'v'"):
+    with pytest.raises(OptionError, match="two timelines have the video name 'v'"):
         write_folder(tmp_path, two, "vtt")
     for name in ("activitynet", "fiftyone", "boris", "json", "csv"):
-        with pytest.raises(AnnotationError, match="two timelines are of the video 'v'"):
-            write(tmp_path / "x", two, name)  # in a table the two would become one
+        with pytest.raises(AnnotationError, match="two timelines have the video name 'v'"):
+            write(tmp_path / "x", two, name)  # a table would merge the two

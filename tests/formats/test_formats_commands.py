@@ -1,4 +1,4 @@
-"""From a learned procedure and a new video to the files of other programs, by the commands that a user types."""
+"""From a learned procedure and a new video to the files of other programs, on the command line."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None
     assert [trace[0].attrib["value"] for trace in traces] == list(timelines)
     for trace, timeline in zip(traces, timelines.values(), strict=True):
         names = [event[0].attrib["value"] for event in trace[1:]]
-        assert sorted(names) == sorted(2 * timeline.sequence())  # each starts and is completed
+        assert sorted(names) == sorted(2 * timeline.sequence())  # a start and a complete event each
 
 
 @pytest.mark.slow
 def test_columns_rate_and_encoding_wherever_labels_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A table with its own headings, in cp1251 or in frames, for every command that reads labels."""
+    """A table with custom column names, in cp1251 or in frames, for every command that reads labels."""
     rows, timelines = toy_features(videos=3, seed=1, dim=4, rate=2)
     for folder in ("features", "table", "frames"):
         (tmp_path / folder).mkdir()

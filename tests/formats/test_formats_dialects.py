@@ -1,4 +1,4 @@
-"""The many ways in which people write the same thing, and what each format's own program makes of it."""
+"""Dialects of each format, as other programs write them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
     (tmp_path / "groundTruth" / "a.txt").write_text("fry\n")
     with pytest.raises(
         AnnotationError,
-        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\. Add it there",
+        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\.",
     ):
         read_folder(tmp_path, rate=2)
     (tmp_path / "mapping.txt").write_text("0 SIL\nfry\n")
@@ -149,10 +149,10 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
     ).read_text() == "background\nbackground\nstir\nstir\n"
     with pytest.raises(
         AnnotationError,
-        match="the step 'SIL' has the name of the background. Rename the step first",
+        match="the step name 'SIL' means background",
     ):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
-    with pytest.raises(AnnotationError, match="no length, so there is no frame to write"):
+    with pytest.raises(AnnotationError, match="the timeline has no length"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
 
 
@@ -223,7 +223,7 @@ def test_fiftyone_frames_and_samples(tmp_path: Path) -> None:
 
 
 def label_studio_export() -> list[dict[str, Any]]:
-    """One task as Label Studio exports it after a person has corrected the prediction."""
+    """A task in a Label Studio export with a corrected prediction."""
     region = {
         "type": "timelinelabels",
         "from_name": "steps",
@@ -257,14 +257,12 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     assert timeline.steps == ("stir", "pour tea")
     assert read(path, annotator="ann@example.org") == timeline
     with pytest.raises(
-        AnnotationError, match=r"nothing by 'bob'; there is work by \['8', 'ann@example.org'\]"
+        AnnotationError, match=r"no annotations by 'bob'.* \['8', 'ann@example.org'\]"
     ):
         read(path, annotator="bob")
     export[0]["annotations"][0]["was_cancelled"] = False
     path.write_text(json.dumps(export))
-    with pytest.raises(
-        AnnotationError, match=r"was annotated 2 times, by \['7', 'ann@example.org'\]. Say whose"
-    ):
+    with pytest.raises(AnnotationError, match=r"has 2 annotations, by \['7', 'ann@example.org'\]"):
         read(path)
     assert read(path, annotator="7").segments == ()
     export[0]["annotations"] = []
@@ -306,7 +304,7 @@ def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None
     assert list(read_labels(path)) == list(read_truth(path)[0]) == ["v"]
     path.write_text(json.dumps([skipped, untouched]))
     for read_them in (read_labels, read_truth):
-        with pytest.raises(AnnotationError, match=r"nobody has annotated it.* all 2"):
+        with pytest.raises(AnnotationError, match=r"only predictions.* all 2"):
             read_them(path)
 
 
@@ -366,7 +364,7 @@ def test_a_labelling_configuration_that_stood_there_is_kept(tmp_path: Path) -> N
     mine = tmp_path / "tasks.config.xml"
     mine.write_text("<View>mine</View>")
     timeline = Timeline([Segment(0, 1, "pour")], 2, video="tea.mp4")
-    for _ in range(2):  # the second time nothing is new, and nothing is kept
+    for _ in range(2):  # the second time, the content is the same and there is no backup
         write(tmp_path / "tasks.json", timeline, "label-studio", rate=25)
     assert sorted(path.name for path in tmp_path.glob("*.bak")) == ["tasks.config.xml.1.bak"]
     assert (tmp_path / "tasks.config.xml.1.bak").read_text() == "<View>mine</View>"
@@ -391,7 +389,7 @@ def test_rates_are_fractions(tmp_path: Path) -> None:
 
 
 def frames(*ranges: tuple[int, int]) -> str:
-    """Tasks of Label Studio at 25 frames a second, which say first and last frame."""
+    """Label Studio tasks at 25 frames per second, with first and last frame."""
     regions = [
         {
             "type": "timelinelabels",
@@ -403,7 +401,7 @@ def frames(*ranges: tuple[int, int]) -> str:
 
 
 def samples(*ranges: tuple[int, int]) -> str:
-    """A sample of FiftyOne at 25 frames a second."""
+    """A FiftyOne sample at 25 frames per second."""
     found = [{"label": f"step {first}", "support": [first, last]} for first, last in ranges]
     field = {"_cls": "TemporalDetections", "detections": found}
     return json.dumps(
@@ -415,10 +413,10 @@ def samples(*ranges: tuple[int, int]) -> str:
     ("name", "text", "rate", "ends"),
     [
         ("a.csv", "0,2.033,pour\n2,3,stir\n", 30, [2.0, 3.0]),
-        ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # nothing says how long a frame is
+        ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # the length of a frame is unknown
         ("a.csv", "0,2.034,pour\n2,3,stir\n", 30, [2.034, 3.0]),  # more than a frame
-        ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # short, and seven seconds would be lost
-        ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # nothing would be left of the first
+        ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # removing the overlap would drop seven seconds
+        ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # the first segment would become empty
         ("a.csv", "0,2.01,pour\n2,2,tap\n2,3,stir\n", 30, [2.0, 2.0, 3.0]),
         ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.001\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.0, 3.0]),
         ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.002\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.002, 3.0]),

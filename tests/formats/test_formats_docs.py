@@ -1,4 +1,4 @@
-"""docs/formats.md lists every format with what it keeps, and its examples run."""
+"""docs/formats.md lists every format with the information it stores, and its examples run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a file holds, a reader gives timelines or says in one sentence why not; nothing else comes out of it."""
+"""Every reader returns timelines or raises an AnnotationError for any content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepcut.errors import AnnotationError
 from stepcut.formats import FORMATS, read_all
 from stepcut.timeline import Timeline
 
-# Pieces that lead a random text past the first check of one reader or another.
+# Fragments that get random text past the first check of a reader.
 PIECES = st.sampled_from(
     ["WEBVTT", "-->", "00:00:01.000 --> 00:00:02.000", "0,1,a", "0\t1\tb", "1 a", "start,end,label", '"', "\n", "\n\n",
      "\r", ",", ";", "\t", "²", "1e999", "-1", "nan", "0:0:0", "9" * 30, "\\", "#", "&amp;", "<b>", "background"]
@@ -41,7 +41,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
-# The skeletons of the JSON formats with something random where the content belongs.
+# Templates of the JSON formats with random content.
 RECORDS = st.one_of(
     VALUES,
     st.builds(

@@ -1,4 +1,4 @@
-"""Real files with a few changes: every reader gives timelines or one sentence; `make fuzz` goes on longer."""
+"""Real files with random changes: readers return timelines or a clear error; `make fuzz` runs longer."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_names_that_no_file_can_have(tmp_path: Path) -> None:
 
 def test_a_row_without_its_video(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("start,end,label,video\n0,1,pour,a\n1,2,stir\n")
-    with pytest.raises(AnnotationError, match=r"x\.csv, line 3: .*video is absent"):
+    with pytest.raises(AnnotationError, match=r"x\.csv, line 3: .*video is missing"):
         read_all(tmp_path / "x.csv")
 
 

@@ -1,4 +1,4 @@
-"""A procedure knows its videos by their content: another recording never gets the labels of the one before."""
+"""Procedures identify videos by content: another recording never gets the labels of an annotated one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def place(files: Path, tmp_path: Path) -> Path:
 def test_another_file_of_the_same_name_and_length_is_segmented_anew(
     place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where it lies in another folder."""
+    """The same video in another folder is recognised."""
     procedure = sc.load(place)
     (tmp_path / "new").mkdir()
     np.save(tmp_path / "new" / "0.npy", ROWS[0][::-1])
@@ -78,7 +78,7 @@ def test_a_procedure_of_a_version_without_digests(place: Path, files: Path) -> N
 
 
 class Eye:
-    """A network that sees the mean colour of each quarter of a picture."""
+    """A backbone with the mean colour of each quarter of a picture."""
 
     name, dim, size, fingerprint = "eye", 4, 16, "eye"
 

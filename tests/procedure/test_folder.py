@@ -1,4 +1,4 @@
-"""The folder of a procedure is a user's folder, too: their files, links and permissions stay as they are."""
+"""Saving a procedure keeps the user's files, links and permissions."""
 
 from __future__ import annotations
 

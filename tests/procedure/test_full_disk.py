@@ -1,4 +1,4 @@
-"""`learn -o` where the disk has no room for the procedure: a sentence, nothing half written, and it works later."""
+"""`learn -o` on a full disk: a clear error, no partial files, and a later run works."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def test_learn_on_a_full_disk(free: int, tmp_path: Path) -> None:
     assert code == "2"
     assert "no space left on the disk" in said[0]
     assert "Traceback" not in ran.stdout
-    assert ast.literal_eval(left) == ["filler"]  # neither a procedure nor parts of one
+    assert ast.literal_eval(left) == ["filler"]  # no procedure and no partial files
     assert again == "0", ran.stdout

@@ -1,4 +1,4 @@
-"""learn(): settings that make no sense, resuming, and the same seed giving the same procedure."""
+"""learn(): wrong settings, resuming, and reproducibility with a seed."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_
     runs = [one for one in sorted(set(done)) if one == int(one)]
     assert runs[:9] == list(
         range(9)
-    )  # three other starts, two halves, two by chance, one with more
-    assert len(done) > 2 * 8  # and their restarts
+    )  # three restarts, two halves, two shuffled, one with more steps
+    assert len(done) > 2 * 8  # plus the events of restarts
 
 
 def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -> None:
@@ -111,14 +111,14 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'CnC' needs a number"),
         ({"namer": "blip"}, "namer='blip' is not a function"),
         ({"names": ["a"]}, "1 names for steps=4"),
-        ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\); say how many"),
+        ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\)"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
         ({"names": ["a", "b", "c", " A"]}, "all different"),
         ({"names": ["a", "b", "c", ""]}, "all different"),
-        ({"names": ["a", "b", "c", 4]}, "give one name for each"),
-        ({"names": "abcd"}, "give one name for each"),
+        ({"names": ["a", "b", "c", 4]}, "one name per step"),
+        ({"names": "abcd"}, "one name per step"),
         ({"method": np}, r"method=<module 'numpy'.* has no fit, predict"),
-        ({"method": KMeans}, "method=KMeans is a class; hand over an object of it"),
+        ({"method": KMeans}, "method=KMeans is a class"),
         (
             {"method": "collections:OrderedDict"},
             "method='collections:OrderedDict'.* has no fit, predict",
@@ -169,7 +169,7 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
     [
         (None, "source=None .*give a folder, files or globs"),
         (3, "source=3 .*give a folder, files or globs"),
-        ("", "an empty name was given; give a file, a folder"),
+        ("", "the path is empty; give a file, a folder"),
         ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths; give all of one kind"),
         (
             [[[1, 2], [3]]] * 2,
@@ -259,14 +259,14 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(
 def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> None:
     from stepcut.methods import StepCut
 
-    with pytest.raises(OptionError, match="settings prior were given beside a method object"):
+    with pytest.raises(OptionError, match="prior on the method object"):
         sc.learn(videos, method=StepCut(steps=4), prior=1.0)
 
 
 def test_too_few_rows_to_choose_the_number_of_steps() -> None:
     with pytest.raises(OptionError, match="2 rows of features") as told:
         sc.learn([np.ones((1, 2))] * 2)
-    assert "steps=" not in str(told.value)  # which nobody gave
+    assert "steps=" not in str(told.value)  # the caller did not set it
 
 
 def test_learn_has_few_parameters() -> None:

@@ -1,4 +1,4 @@
-"""A wrong feature rate is noticed: it is stated, and lengths are compared with files beside the features."""
+"""A wrong feature rate is detected from the lengths of files beside the features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""learn --tasks: a procedure per sub-folder, one failure not stopping the rest; and learn over engines."""
+"""learn --tasks: one procedure per sub-folder, failures do not stop the rest; and learn with engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tasks of features, an empty one, and one with NaN."""
+    """Two tasks with features, an empty one, and one with NaN."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
     for task in ("bread", "coffee", "nan"):
@@ -57,7 +57,7 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
     assert "no video in this folder" in text
     assert "contains NaN" in text
     alone = sc.learn(root / "bread", **QUICK)
-    assert sc.load(tmp_path / "bread.proc") == alone  # as if it had been learned alone
+    assert sc.load(tmp_path / "bread.proc") == alone  # the same as learning the task alone
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn"]) == 2
     assert "--tasks ROOT" in capsys.readouterr().err
     assert main(["learn", "--tasks", str(root / "bread")]) == 2
-    assert "it holds no sub-folder" in capsys.readouterr().err
+    assert "it has no sub-folder" in capsys.readouterr().err
 
 
 def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> N
 
 
 def test_no_root(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such folder"):
+    with pytest.raises(DataError, match="does not exist"):
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
 
 
@@ -121,7 +121,7 @@ def test_two_videos_of_one_name_are_kept_apart(
         )
         == 0
     )
-    assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # neither is written over the other
+    assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # no file is overwritten
     capsys.readouterr()
     main(["check", str(place), videos[0], same, "--json", "--quiet"])
     assert len({json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()}) == 2
@@ -161,7 +161,7 @@ def test_many_videos_are_cut_and_checked_by_workers(
     assert "absent.mp4: no such file" in said.err
     assert said.out
     assert main(["check", str(tmp_path / "b.proc"), *videos]) == 2
-    assert capsys.readouterr().err.count("there is no such procedure") == 1
+    assert capsys.readouterr().err.count("does not exist") == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A recipe names the steps that order and durations decide; words are suggestions until a person takes them."""
+"""A recipe names steps by order and duration; namer words are only suggestions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_where_the_order_does_not_decide_names_are_offered(tmp_path: Path) -> No
     plain = sc.learn(videos, steps=4, **QUICK)
     assert all(
         (plain.labels[name] == labels).all() for name, labels in procedure.labels.items()
-    )  # the cut stays
+    )  # the segmentation does not change
     procedure.save(tmp_path / "a.proc")
     assert sc.load(tmp_path / "a.proc").suggestions == procedure.suggestions
     number = open_steps[0]
@@ -66,7 +66,7 @@ def test_durations_decide_where_the_order_does_not() -> None:
 def test_a_step_at_any_time_leaves_the_names_open_that_it_may_move() -> None:
     labels = dict.fromkeys("abc", np.repeat([0, 1, 2], [9, 5, 20]))
     sure, likely = fit_recipe(read_recipe(["pour", "stir", "wipe; any time"]), labels, 3, 1.0)
-    assert sure == {}  # wiping comes first, between or last
+    assert sure == {}  # wiping may come at any position
     assert likely == {
         0: ["pour", "wipe", "stir"],
         1: ["pour", "stir", "wipe"],
@@ -98,11 +98,11 @@ def test_lines_of_a_recipe() -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([], "no step"),
+        ([], "recipe is empty"),
         (["a", "A "], "twice"),
         (["a; soon"], "is not a duration"),
         (["; 3 s"], "has no name"),
-        (["a", f"b; {'9' * 400} s"], "line 2: no step takes '9999"),
+        (["a", f"b; {'9' * 400} s"], "line 2: the duration '9999"),
     ],
 )
 def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
@@ -123,7 +123,7 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / f"{name}.mp4").touch()
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
     assert capsys.readouterr().err.count("none.txt") == 1
-    with pytest.raises(OptionError, match="beside names"):
+    with pytest.raises(OptionError, match="recipe and names"):
         sc.learn(films([[0, 1, 2, 3]] * 2), steps=1, names=["a"], recipe=["a"])
 
 

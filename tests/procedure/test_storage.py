@@ -1,4 +1,4 @@
-"""The folder of a procedure: what a person did survives every way of writing it, and whole folders appear or none."""
+"""The folder of a procedure: corrections survive saving, and writes are atomic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def place(learned_once: Path, tmp_path: Path) -> Path:
 
 
 def move(place: Path) -> None:
-    """One correction by hand: the first boundary of the first video goes to 3 s."""
+    """One correction: move the first boundary of the first video to 3 s."""
     Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
 
 
@@ -56,7 +56,7 @@ def severity(edits: Edits, step: int, kind: str | None) -> str:
     return edits.do({"do": "severity", "step": step, "severity": kind})
 
 
-# ---------------------------------------------------------------------- nothing a person did is lost or ignored
+# ---------------------------------------------------------------------- corrections are never lost or ignored
 
 
 def test_load_rename_save_keeps_corrections(place: Path) -> None:
@@ -94,7 +94,7 @@ def test_every_kind_of_correction_shows_everywhere(place: Path, videos: list[np.
     assert "step 2" not in str(procedure.graph.to_json())
     np.save(place.parent / "0.npy", videos[0])
     assert procedure.segment(place.parent / "0.npy") == procedure.timelines["0"]
-    # A step that was merged away is the other one in new videos, too.
+    # New videos use the target of a merged step as well.
     assert "step 2" not in procedure.segment(toy_features(videos=1, seed=5, dim=8)[0][0]).sequence()
 
 
@@ -116,13 +116,8 @@ def test_check_says_what_it_does_not_know_of_corrections(
         ]
     )
     shown, told = capsys.readouterr()
-    assert (
-        told.count("merged (step 2) and new (step 1 (2)): check and guide know them after teach")
-        == 1
-    )
-    assert (
-        shown.count("the rate of false alarms cannot be set below") == 1
-    )  # of all videos, not of each
+    assert told.count("merged (step 2) and new (step 1 (2)): run teach") == 1
+    assert shown.count("the rate of false alarms cannot be set below") == 1  # once for all videos
     taught = sc.load(place).teach(source=videos)
     assert not taught.untaught
     assert len(taught.steps) == 4
@@ -142,7 +137,7 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
         {0},
         {1},
         {1, 2},
-    )  # one that is both stays both
+    )  # a step with two severities keeps both
     edits.do({"do": "rename", "step": 1, "name": "switch it off"})
     assert sc.load(place).expectations.severity == said
     sc.load(place).rename({2: "turn it off"}).save(place)
@@ -156,11 +151,11 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
     severity(edits, 1, "optional")
-    assert severity(edits, 2, "critical") == "what a check makes of step 3"
+    assert severity(edits, 2, "critical") == "set the severity of step 3"
     now = sc.load(place).expectations.severity
     assert (now.optional, now.critical, now.free) == ({1}, {2, 3}, frozenset())
     assert sc.load(place).graph == edits_without(place, "severity")
-    assert edits.undo() == "what a check makes of step 3"
+    assert edits.undo() == "set the severity of step 3"
     assert edits.severity == {1: "optional"}
     edits.undo()
     said = sc.load(place).expectations.severity
@@ -168,11 +163,11 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
         frozenset(),
         {1},
         {1},
-    )  # as it was, both of them
+    )  # both are restored
     edits.redo()
     edits.redo()
     assert sc.load(place).expectations.severity == now
-    # Both files, or none.
+    # Both files or none are written.
     full = OutputError("no space left on the disk")
 
     def write(path: Path, value: Any, follow: bool = True) -> None:
@@ -215,7 +210,7 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(
 
 
 def edits_without(place: Path, verb: str) -> Any:
-    """The graph of the procedure without the corrections of one kind."""
+    """The graph of the procedure without corrections of one kind."""
     mine = sc.load(place)
     mine.corrections = replace(
         mine.corrections, done=tuple(e for e in mine.corrections.done if e["do"] != verb)
@@ -251,7 +246,7 @@ def test_severity_outlives_renaming_saving_and_teaching(
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
     severity(edits, 2, "critical")
-    before.save(place)  # loaded before anybody said it
+    before.save(place)  # loaded before the change
     assert sc.load(place).expectations.severity.critical == {2, 3}
     edits = Edits(place)
     edits.do({"do": "rename", "step": 2, "name": "turn it off"})
@@ -263,7 +258,7 @@ def test_severity_outlives_renaming_saving_and_teaching(
     with pytest.raises(OptionError, match="Choose from optional, critical, free"):
         severity(edits, 0, "importent")
     edits.do({"do": "add", "name": "taste"})
-    with pytest.raises(OptionError, match="after teach"):
+    with pytest.raises(OptionError, match="run teach"):
         severity(edits, 4, "free")
 
 
@@ -290,14 +285,14 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) 
         "a.json",
         "a.proc",
         "disk",
-    }  # and nothing is left over
+    }  # no temporary files remain
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 
 
 def test_two_who_changed_the_same_procedure(place: Path) -> None:
     mine = sc.load(place).rename({0: "mine"})
     Edits(place).do({"do": "rename", "step": 0, "name": "theirs"})
-    with pytest.raises(OutputError, match="changed by somebody else"):
+    with pytest.raises(OutputError, match="have changed on disk"):
         mine.save(place)
     assert sc.load(place).steps[0] == "theirs"
 
@@ -307,9 +302,9 @@ def test_another_procedure_does_not_write_over_corrections(
 ) -> None:
     move(place)
     other = sc.learn(videos, steps=3, **QUICK)
-    with pytest.raises(OutputError, match="1 corrections made by hand"):
+    with pytest.raises(OutputError, match="1 corrections in this folder"):
         other.save(place)
-    with pytest.raises(OutputError, match="corrections made by hand.*stepcut teach"):
+    with pytest.raises(OutputError, match="corrections in this folder.*stepcut teach"):
         sc.learn(videos, steps=3, output=place, **QUICK)
     other.save(tmp_path / "b.proc")
     assert len(sc.load(place).steps) == 4
@@ -320,9 +315,7 @@ def test_another_procedure_does_not_replace_what_a_user_says_of_steps(
 ) -> None:
     (place / "severity.json").write_text('{"critical": [2]}', encoding="utf-8")
     assert sc.learn(videos, steps=4, output=place, **QUICK).expectations.severity.critical == {2}
-    with pytest.raises(
-        OutputError, match=r"holds severity\.json, which a new procedure would lose"
-    ):
+    with pytest.raises(OutputError, match=r"would lose the severity\.json"):
         sc.learn(videos, steps=3, output=place, **QUICK)
     assert sc.load(place).expectations.severity.critical == {2}
 
@@ -332,7 +325,7 @@ def test_an_edit_made_while_learning_survives(place: Path, videos: list[np.ndarr
         if event.stage == "order" and event.done:
             move(place)
 
-    with pytest.raises(OutputError, match=r"corrections made by hand.*a\.new\.proc"):
+    with pytest.raises(OutputError, match=r"corrections in this folder.*a\.new\.proc"):
         sc.learn(videos, steps=3, output=place, progress=meanwhile, **QUICK)
     assert sc.load(place).timelines["0"].segments[0].end == 3.0
     assert len(sc.load(place.with_name("a.new.proc")).steps) == 3
@@ -342,13 +335,13 @@ def test_corrections_of_a_procedure_that_was_learned_again(place: Path) -> None:
     move(place)
     config = json.loads((place / "config.json").read_text())
     (place / "config.json").write_text(json.dumps({**config, "fingerprint": "another"}))
-    with pytest.raises(ProcedureError, match="learned again since"):
+    with pytest.raises(ProcedureError, match="another learned state"):
         sc.load(place)
     assert (place / "edits.json").exists()
 
 
 def edit(place: Path, who: int) -> list[tuple[str, str]]:
-    """Four corrections of one editor: (what was seen, what was made of it)."""
+    """Four corrections in one editor, as (seen, made) pairs."""
     accepted: list[tuple[str, str]] = []
     edits = Edits(place)
     while len(accepted) < 4:
@@ -363,7 +356,7 @@ def read(place: Path) -> None:
     for _ in range(5):
         procedure = sc.load(place)
         assert len(procedure.steps) == 4
-        procedure.save(place)  # nothing of its own: what is there stays
+        procedure.save(place)  # no edits in memory: those on disk stay
 
 
 @pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
@@ -387,10 +380,10 @@ def test_eight_editors_and_two_readers(place: Path, workers: str) -> None:
     before = dict(zip(done, ["step 1", *done], strict=False))
     assert {
         name: seen for seen, name in accepted
-    } == before  # each was made to the very state its editor saw
+    } == before  # each edit was based on the current state
 
 
-# ---------------------------------------------------------------------- whole folders
+# ---------------------------------------------------------------------- atomic folders
 
 
 @pytest.mark.slow
@@ -470,7 +463,7 @@ def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path: 
     assert said.annotated == ["v0", "v1"]
     assert said.mistakes == {"v2"}
     assert said.severities == {"stir": ("critical",)}
-    Edits(place).undo()  # written by 0.2.0 into severity.json, too
+    Edits(place).undo()  # 0.2.0 also wrote it into severity.json
     assert not sc.load(place).expectations.severity.critical
     with np.load(OLD / "videos.npz") as videos:
         with pytest.raises(NotLearned, match="stepcut teach"):
@@ -505,7 +498,7 @@ def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place:
 
 
 def mutated(data: bytes, random: np.random.Generator) -> bytes:
-    """A file with something wrong in it."""
+    """Damage one file."""
     kind, at = random.integers(7), int(random.integers(max(1, len(data))))
     if kind == 0:
         return data[:at]

@@ -494,7 +494,7 @@ def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
 def test_a_wrong_name_is_refused(page: Any) -> None:
     name_of(page, 0).fill("pour tea")
     name_of(page, 0).press("Enter")
-    wait_saved(page, "is a step already")
+    wait_saved(page, "is already a step")
     assert name_of(page, 0).input_value() == "slice bread"
 
 
@@ -774,7 +774,7 @@ def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
 
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     page.get_by_label("Severity of pour tea in a check").select_option("critical")
-    wait_saved(page, "Saved: what a check makes")
+    wait_saved(page, "Saved: set the severity")
     assert Edits(place).severity == {2: "critical"}
     page.reload()
     page.wait_for_selector("body.ready")

@@ -79,7 +79,7 @@ def test_wrong_arguments(
 @pytest.mark.parametrize("words", [["none.proc"], ["none.proc", "--port", "99999"]])
 def test_no_procedure(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(tmp_path / words[0]), *words[1:], "--no-browser"]) == 2
-    assert "there is no such procedure" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_view_from_python_goes_on_beside_a_notebook(learned: Path) -> None:
@@ -182,7 +182,7 @@ def test_labels_alone_are_shown_beside_others(
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
     assert main([*words[:3], str(tmp_path / "others")]) == 2
     assert "its videos (tea) are none of those in" in capsys.readouterr().err
-    with pytest.raises(ProcedureError, match="nothing was learned"):
+    with pytest.raises(ProcedureError, match="not a learned procedure"):
         sc.load(shown[0].folder)
 
 

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, kept in a cache, on this disk or at an address (s3://, gs://)."""
+"""Files: atomic writing, the cache, and remote addresses (s3://, gs://)."""

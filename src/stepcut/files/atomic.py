@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that one process holds at a time: all results are written here."""
+"""Atomic files and folder locks; stepcut writes all results with these functions."""
 
 import contextlib
 import errno
@@ -18,16 +18,17 @@ from stepcut.files.addresses import Address, AnyPath, as_path, put
 from stepcut.progress import warn_once
 
 LONGEST_WAIT = 60.0
-"""Seconds to wait for a folder that another program holds; stepcut itself holds one for moments."""
+"""Seconds to wait for a folder that another program has locked."""
 
 
 @contextlib.contextmanager
 def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
-    """Give a temporary path beside `path`; when the block ends well, it takes the name of `path` in one step.
+    """Yield a temporary path that atomically replaces `path` when the block succeeds.
 
-    When the block fails, or the process dies, `path` is what it was before. A full disk becomes an `OutputError`.
-    The mode of a file that is replaced stays. A link stays one and its file is written, unless `follow` is false:
-    then the link itself is replaced, so that a stranger's folder cannot name a file elsewhere.
+    If the block fails or the process dies, `path` does not change. A full disk raises
+    `OutputError`. The permissions of a replaced file are kept. A symbolic link is followed, unless
+    `follow` is false: then it is replaced, so that a link in an untrusted folder cannot redirect
+    the write.
     """
     target = as_path(path)
     if isinstance(target, Address):
@@ -47,7 +48,7 @@ def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
             yield temporary
             if mode is not None:
                 temporary.chmod(mode)
-            with open(temporary, "r+b") as written:  # Windows takes no other handle
+            with open(temporary, "r+b") as written:  # Windows needs a writable handle
                 os.fsync(written.fileno())
             os.replace(temporary, place)
             sync_folder(place.parent)
@@ -56,7 +57,7 @@ def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
 
 
 def file_mode(path: Path) -> int | None:
-    """The permissions of the file or folder at `path`; None where there is none, or a link."""
+    """Return the permissions of the file or folder at `path`; None if missing or a link."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -65,8 +66,8 @@ def file_mode(path: Path) -> int | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in `folder` to the disk, so that a rename outlives a loss of power."""
-    with contextlib.suppress(OSError):  # Windows opens no folders
+    """Sync `folder`, so that a rename survives a power failure."""
+    with contextlib.suppress(OSError):  # Windows cannot open folders
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -75,7 +76,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_place(path: AnyPath, folder: bool = False) -> None:
-    """Say before the work, not after it, that nothing can be written to `path`, a file, or a `folder`."""
+    """Refuse, before any work, a file or `folder` at `path` that cannot be written."""
     target = as_path(path)
     if isinstance(target, Address):
         return
@@ -85,7 +86,7 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
             if target.exists() and not folder and not target.is_file():
                 raise OutputError(
-                    f"{target}: it is no plain file, so it is left alone. Choose another name."
+                    f"{target}: this is not a regular file. Choose another name.", path=target
                 )
             places = [target, *target.resolve().parents][not folder :]
             nearest = next(place for place in places if place.exists())
@@ -95,38 +96,37 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
         raise
     except OSError as error:
         raise OutputError(
-            f"{target}: nothing can be written there ({error}). Choose another place."
+            f"{target}: this place is not writable ({error}). Choose another place.", path=target
         ) from error
 
 
 def write_bytes(path: AnyPath, data: bytes, follow: bool = True) -> None:
-    """Write `data` to `path`, whole or not at all; `follow` as for `whole_file`."""
+    """Write `data` to `path` atomically; `follow` as for `whole_file`."""
     with whole_file(path, follow) as temporary:
         temporary.write_bytes(data)
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """Write UTF-8 `text` to `path`, whole or not at all."""
+    """Write UTF-8 `text` to `path` atomically."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: AnyPath, value: Any, follow: bool = True) -> None:
-    """Write `value` to `path` as readable JSON, whole or not at all; NaN and infinity are refused.
+    """Write `value` to `path` as indented JSON, atomically; refuse NaN and infinity.
 
-    Half a surrogate pair, a byte of a file name that is no UTF-8, is written as JSON escapes it, and read as it was.
-    `follow` as for `whole_file`.
+    A lone surrogate (an undecodable byte of a file name) is escaped. `follow` as for `whole_file`.
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     write_bytes(path, f"{text}\n".encode(errors="backslashreplace"), follow)
 
 
 def read_json(path: AnyPath) -> Any:
-    """The value of the JSON file at `path`, which may begin with the mark of some editors that it is UTF-8."""
+    """Read the JSON file at `path`, with or without a byte order mark."""
     return json.loads(read_bytes(path).decode("utf-8-sig"))
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """The content of the file at `path`. A pipe, a device or a large hole, as a stranger may put there, is an OSError."""
+    """Read the file at `path`; raise OSError for a pipe, a device or a large sparse file."""
     place = as_path(path)
     if isinstance(place, Path):
         state = place.stat()
@@ -136,42 +136,49 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def is_hole(state: os.stat_result) -> bool:
-    """Whether a file of such a `state` is far longer than its content on the disk: cheap to make, and hours to read."""
+    """Whether a file is sparse: far longer than its content on disk, and slow to read."""
     on_disk = getattr(state, "st_blocks", state.st_size) * 512
     return state.st_size > 100 * max(on_disk, 1 << 20)
 
 
 @contextlib.contextmanager
 def output_errors(target: Path) -> Iterator[None]:
-    """Turn what the operating system says of a failed write to `target` into a sentence with advice."""
+    """Turn an OSError of a write to `target` into an `OutputError` with advice."""
     try:
         yield
     except OSError as error:
         if isinstance(error, OutputError):
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = "no space left on the disk. Free some, then run the same command again: finished work is kept."
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             advice = (
-                f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
+                "no space left on the disk. Free some, then run the same command again; finished "
+                "work is kept."
             )
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            advice = f"writing is not permitted ({error.strerror}). Choose a writable folder."
         elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EBUSY):
-            advice = f"a file stands where a folder is needed, or the reverse ({error.strerror}). Choose another place."
+            advice = (
+                f"a file is in the place of a folder, or a folder in the place of a file "
+                f"({error.strerror}). Choose another place."
+            )
         elif error.errno == errno.EFBIG:
-            advice = "larger than a file may be here. Raise the limit (ulimit -f), or choose a disk that takes it."
+            advice = (
+                "the file exceeds the size limit. Raise the limit (ulimit -f), or choose another "
+                "disk."
+            )
         elif error.errno == errno.ENAMETOOLONG:
             advice = "the name is too long for this file system. Choose a shorter one."
         else:
             raise
-        raise OutputError(f"{target}: {advice}") from error
+        raise OutputError(f"{target}: {advice}", path=target) from error
 
 
 @contextlib.contextmanager
 def hold(folder: Path, shared: bool = False) -> Iterator[None]:
-    """Inside, no other process of this machine holds `folder`, or, with `shared`, none that does not share it.
+    """Lock `folder` against other processes or, with `shared`, against exclusive locks.
 
-    Where the system has no such locks (Windows, some network disks), nobody waits. Any user who may read the folder
-    can hold it: what is waited for is logged, and after `LONGEST_WAIT` seconds it is an `OutputError`.
+    Systems without locks (Windows, some network disks) are not locked. A long wait is logged, and
+    after `LONGEST_WAIT` seconds it raises `OutputError`.
     """
     try:
         import fcntl
@@ -189,7 +196,7 @@ def hold(folder: Path, shared: bool = False) -> Iterator[None]:
 
 
 def _wait_for(folder: Path, lock: Callable[[], None]) -> None:
-    """Call `lock` for this `folder` until it succeeds."""
+    """Call `lock` until it succeeds."""
     begin = time.monotonic()
     while True:
         try:
@@ -199,12 +206,14 @@ def _wait_for(folder: Path, lock: Callable[[], None]) -> None:
             if waited > LONGEST_WAIT:
                 raise OutputError(
                     f"{folder}: another program has locked this folder for {waited:.0f} s. "
-                    f"End that program (fuser {shlex.quote(str(folder))} names it), then try again."
+                    f"End that program (find it with: fuser {shlex.quote(str(folder))}), then try "
+                    "again.",
+                    path=folder,
                 ) from error
             if waited > 2:
                 warn_once(f"waiting for {folder}, which another program has locked.")
             time.sleep(0.01)
-        except OSError:  # this disk has no locks
+        except OSError:  # this disk does not support locks
             return
         else:
             return

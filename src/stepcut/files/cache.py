@@ -1,4 +1,4 @@
-"""The cache: where stepcut keeps what can be computed again, and copies of files at addresses, the oldest make room."""
+"""The cache: recomputable data, and local copies of remote files."""
 
 import errno
 import hashlib
@@ -13,18 +13,18 @@ from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import hold, whole_file
 
 _MOST = 50 * 2**30
-"""Bytes of copies that are kept on this machine; the ones not used for longest go first."""
+"""The largest total size of local copies in bytes; the least recently used are deleted first."""
 
 
 def cache_dir() -> Path:
-    """Where stepcut keeps what can be computed again: `STEPCUT_CACHE`, or the platform's folder for that.
+    """Return the cache folder: `STEPCUT_CACHE`, or the cache folder of the platform.
 
-    It is made for its owner alone, as is the platform's folder where it was open to others; one that a user named and
-    shares is left as it is.
+    A new folder and the platform's folder are private. The permissions of an existing
+    `STEPCUT_CACHE` do not change.
     """
     chosen = os.environ.get("STEPCUT_CACHE")
     folder = Path(chosen).expanduser() if chosen else _platform_folder()
-    with suppress(OSError):  # one that cannot be made is told where it is used
+    with suppress(OSError):  # the first write reports a folder that cannot be created
         if not folder.exists():
             folder.mkdir(0o700, parents=True)
         elif not chosen and folder.stat().st_mode & 0o077:
@@ -42,9 +42,9 @@ def _platform_folder() -> Path:
 
 @contextmanager
 def writable(folder: Path) -> Iterator[Path]:
-    """Give `folder` where it can be written to, else a temporary folder that is removed when the block ends.
+    """Yield `folder` if it is writable, otherwise a temporary folder.
 
-    A full disk is an error all the same: a temporary folder would not help.
+    A full disk still raises an error.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def writable(folder: Path) -> Iterator[Path]:
 
 
 def local(where: AnyPath) -> Path:
-    """The file at `where` on this machine: itself, or a copy of what is at an address, which is not to be changed."""
+    """Return the local file at `where`, or a read-only local copy of a remote one."""
     found = as_path(where)
     if not isinstance(found, Address):
         return found
@@ -77,15 +77,13 @@ def local(where: AnyPath) -> Path:
 
 
 def copies() -> Path:
-    """The folder in which the copies are kept."""
+    """Return the folder of the local copies."""
     return cache_dir() / "fetched"
 
 
 def _make_room(size: int) -> None:
-    """Remove the copies that were not used for longest until one of `size` bytes fits."""
-    with hold(
-        copies()
-    ):  # two that make room at once would look for files that the other has removed
+    """Delete the least recently used copies until one of `size` bytes fits."""
+    with hold(copies()):  # one process at a time may delete copies
         kept = [(file.stat(), file) for file in copies().glob("*/*") if file.is_file()]
         for state, file in sorted(kept, key=lambda each: -each[0].st_mtime):
             size += state.st_size

@@ -1,4 +1,4 @@
-"""A matplotlib figure as a file: PNG, SVG or PDF by the suffix, whole or not at all, and the same bytes every time."""
+"""Save matplotlib figures as PNG, SVG or PDF, atomically and reproducibly."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FIXED: dict[Any, Any] = {"svg.hashsalt": "stepcut", "text.parse_math": False}
-"""Settings of matplotlib without which a picture would be another file each time, and `$` in a name a formula."""
+"""matplotlib settings for reproducible files, and for `$` in names as plain text."""
 METADATA = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""What may be written, and the metadata to leave out for the same reason."""
+"""The supported suffixes, and the metadata to omit for reproducible files."""
 
 
 def drawn_with(settings: dict[Any, Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """What makes a function draw with these `settings` of matplotlib, and leaves the user's own alone."""
+    """Decorate a function to draw with these matplotlib `settings`."""
 
     def decorate(draw: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(draw)
@@ -39,7 +39,7 @@ def drawn_with(settings: dict[Any, Any]) -> Callable[[Callable[P, T]], Callable[
 
 
 def check_picture(path: AnyPath) -> str:
-    """The suffix of a picture file; raises an OptionError for one that cannot be written, before any work is done."""
+    """Return the suffix of a picture file; refuse an unsupported one."""
     suffix: str = as_path(path).suffix.lower()
     choose("suffix", suffix, METADATA)
     return suffix
@@ -47,7 +47,7 @@ def check_picture(path: AnyPath) -> str:
 
 @drawn_with(FIXED)
 def save_figure(figure: Figure, path: AnyPath, dpi: int = 150) -> None:
-    """Write a `figure` of matplotlib to `path`: its suffix decides between PNG (`dpi` pixels an inch), SVG and PDF."""
+    """Save a matplotlib `figure` as PNG (with `dpi`), SVG or PDF, by suffix."""
     suffix = check_picture(path)
     with whole_file(path) as temporary:
         figure.savefig(temporary, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])

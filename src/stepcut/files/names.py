@@ -1,4 +1,4 @@
-"""Names of videos, files and steps: when two are the same, and how a stranger's name becomes a file."""
+"""Names of videos, files and steps: compare them, and make safe file names."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,29 +9,29 @@ from unicodedata import normalize
 from stepcut.errors import AnnotationError, StepcutError, printable
 
 VIDEO_SUFFIXES = frozenset((
-    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".mts", ".m2ts", ".vob", ".wmv",
-    ".asf", ".flv", ".f4v", ".3gp", ".3g2", ".ogv", ".ogm", ".mxf", ".divx", ".h264", ".264", ".h265", ".265", ".hevc",
-    ".ivf", ".y4m", ".dv",
+    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".mts",
+    ".m2ts", ".vob", ".wmv", ".asf", ".flv", ".f4v", ".3gp", ".3g2", ".ogv", ".ogm", ".mxf",
+    ".divx", ".h264", ".264", ".h265", ".265", ".hevc", ".ivf", ".y4m", ".dv",
 ))  # fmt: skip
-"""What the names of video files usually end in."""
+"""Suffixes of video files."""
 _MOST = 200
-"""Bytes of one part of a name; file systems take 255, and a suffix follows."""
+"""Bytes of one part of a name; file systems allow 255 with the suffix."""
 _REFUSED = '\n\t\\:*?"<>|'
-"""What some system does not take in the name of a file."""
+"""Characters that some systems do not allow in file names."""
 _DEVICE = re.compile(r"con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
-"""Names that Windows takes for devices, whatever suffix follows."""
+"""Reserved names of Windows devices, with any suffix."""
 
 
 def visible(name: str) -> str:
-    """The `name` on one line, with characters that can be seen."""
+    """Return the `name` on one line, with control characters escaped."""
     return printable(name).replace("\n", "%0A").replace("\t", "%09")
 
 
 def video_name(video: str) -> str:
-    """The name of a video without folder and suffix.
+    """Return the name of a video without folder and video suffix.
 
-    >>> video_name("films/a.b.mp4"), video_name("S07_Eggs_7151062-1110"), video_name("01.tent.090617.gopro")
-    ('a.b', 'S07_Eggs_7151062-1110', '01.tent.090617.gopro')
+    >>> video_name("videos/a.b.mp4"), video_name("01.tent.090617.gopro")
+    ('a.b', '01.tent.090617.gopro')
     """
     name = visible(video).replace("\\", "/").rsplit("/", 1)[-1]
     stem, dot, suffix = name.rpartition(".")
@@ -39,9 +39,9 @@ def video_name(video: str) -> str:
 
 
 def same_video(one: str, other: str) -> bool:
-    """Whether two names may be of one video: as far as both say their folders, they are the same, capitals aside.
+    """Whether two names may mean one video: the folders that both have are equal, ignoring case.
 
-    >>> same_video("films/a.mp4", "A"), same_video("cam1/a", "cam2/a")
+    >>> same_video("videos/a.mp4", "A"), same_video("cam1/a", "cam2/a")
     (True, False)
     """
     return all(
@@ -53,14 +53,13 @@ def same_video(one: str, other: str) -> bool:
 def match_videos(
     names: Iterable[str], videos: Iterable[str], error: type[StepcutError] = AnnotationError
 ) -> dict[str, str]:
-    """Which of `videos` each of `names` means, for those that mean one: the video of that very name, or else the one
-    that differs from it by capitals, suffix and folders alone.
+    """Match `names` to `videos`, ignoring case, suffix and folders; omit names without a match.
 
-    Folders tell videos of one name apart, as far as both sides say them; where that leaves two, or two names mean one
-    video, an `error` says so.
+    An exact match comes first. Folders distinguish videos of one name if both sides have them. An
+    ambiguous match raises `error`.
 
-    >>> match_videos(["cam1/a", "b.mp4", "c"], ["/films/cam1/a.mov", "/films/cam2/a.mov", "old/B"])
-    {'cam1/a': '/films/cam1/a.mov', 'b.mp4': 'old/B'}
+    >>> match_videos(["cam1/a", "b.mp4", "c"], ["/cams/cam1/a.mov", "/cams/cam2/a.mov", "old/B"])
+    {'cam1/a': '/cams/cam1/a.mov', 'b.mp4': 'old/B'}
     """
     ours, theirs = list(dict.fromkeys(names)), list(dict.fromkeys(videos))
     short = [dict(zip(side, short_names(side), strict=True)) for side in (ours, theirs)]
@@ -69,9 +68,8 @@ def match_videos(
     for video in theirs:
         near[parts[video][-1]].append(video)
     taken: dict[str, str] = {}
-    for name in sorted(
-        ours, key=lambda name: (name not in short[1], -len(parts[name]))
-    ):  # who says most chooses first
+    # Exact names first, then the names with most folders.
+    for name in sorted(ours, key=lambda name: (name not in short[1], -len(parts[name]))):
         alike = (
             [name]
             if name in short[1]
@@ -79,21 +77,22 @@ def match_videos(
         )
         left = [video for video in alike if video not in taken]
         if alike and not left:
-            what = f"two timelines are of one video: {taken[alike[0]]!r} and {name!r}"
             raise error(
-                f"{what} are both taken for {alike[0]!r}. Keep one of them, or name its folder, too."
+                f"two names match one video: {taken[alike[0]]!r} and {name!r} both match "
+                f"{alike[0]!r}. Remove one of them, or add its folder to the name.",
+                video=name,
             )
         left = [video for video in left if parts[video] == parts[name]] or left
         if len(left) > 1:
-            what = f"the video {name!r} may be {' or '.join(map(repr, left[:5]))}"
             raise error(
-                f"{what}. Keep or name the one that is meant, with its folder where that tells them apart."
+                f"the video {name!r} may be {' or '.join(map(repr, left[:5]))}. "
+                "Add the folder to the name, or remove the other videos.",
+                video=name,
             )
         taken |= dict.fromkeys(left, name)
     matched = {name: video for video, name in taken.items()}
-    for name in [
-        name for name in ours if name not in matched
-    ]:  # in other folders, of which those tell that need be
+    # The rest may be in other folders; compare only the folders that distinguish names.
+    for name in [name for name in ours if name not in matched]:
         left = [
             each for each in near[parts[name][-1]] if same_video(short[0][name], short[1][each])
         ]
@@ -103,7 +102,7 @@ def match_videos(
 
 
 def short_names(videos: Sequence[str]) -> list[str]:
-    """Each of `videos` without suffix, and with as few folders as tell it from the others.
+    """Return the `videos` without suffix, with the fewest folders that distinguish them.
 
     >>> short_names(["f/cam1/a.mp4", "f/cam2/a.mp4", "f/b.mp4"])
     ['cam1/a', 'cam2/a', 'b']
@@ -121,21 +120,21 @@ def short_names(videos: Sequence[str]) -> list[str]:
 
 
 def _parts(video: str) -> list[str]:
-    """The folders of a video, and its name without suffix."""
+    """The folders of a video, and its name."""
     folders = [part for part in video.replace("\\", "/").split("/")[:-1] if part]
     return [*folders, video_name(video)]
 
 
 def _plain_parts(video: str) -> list[str]:
-    """The same as they are compared: without capitals, and with accents written in one way."""
+    """The parts of a video for comparison, ignoring case and Unicode form."""
     return [part.casefold() for part in _parts(normalize("NFC", video))]
 
 
 def safe_name(name: str) -> PurePosixPath:
-    """A relative path below the folder it is put into, whatever the name says; folders inside the name stay.
+    """Return a safe relative path for an untrusted `name`; folders in the name stay.
 
-    >>> [str(safe_name(name)) for name in ("cam1/a b", "/../../etc/x", "..", "a\\x00\\n", "C:\\\\x?", "aux.1")]
-    ['cam1/a b', 'etc/x', 'video', 'a%00%0A', 'C%3A%5Cx%3F', '%61ux.1']
+    >>> [str(safe_name(name)) for name in ("cam1/a b", "/../../etc/x", "..", "C:\\\\x?", "aux.1")]
+    ['cam1/a b', 'etc/x', 'video', 'C%3A%5Cx%3F', '%61ux.1']
     """
     shown = printable(name).translate({ord(letter): f"%{ord(letter):02X}" for letter in _REFUSED})
     parts = [
@@ -147,15 +146,14 @@ def safe_name(name: str) -> PurePosixPath:
 
 
 def _portable(part: str) -> str:
-    """One part of a path that Windows takes, too: not the name of a device, and no dot at the end."""
+    """Make one part of a path valid on Windows: not a device name, no dot at the end."""
     if _DEVICE.fullmatch(part.split(".")[0].rstrip(" ")):
         part = f"%{ord(part[0]):02X}{part[1:]}"
     return f"{part[:-1]}%2E" if part.endswith(".") else part
 
 
 def plain(name: str) -> str:
-    """The `name` of a step as names are compared: capitals and spaces alone make no other step, nor do underscores,
-    which files of frames write for spaces, nor the two ways of writing an accent.
+    """Return the `name` of a step for comparison: ignore case, spaces, underscores, Unicode form.
 
     >>> plain(" Add  jam") == plain("add jam") == plain("add_jam")
     True
@@ -164,7 +162,7 @@ def plain(name: str) -> str:
 
 
 def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """How each of these `names` is written among those `known`; one that is not known stays as it is."""
+    """Map each of `names` to its spelling in `known`; unknown names stay."""
     written: dict[str, list[str]] = {}
     for name in known:
         written.setdefault(plain(name), []).append(name)
@@ -173,7 +171,8 @@ def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
         found = [name] if name in known else written.get(plain(name), [name])
         if len(found) > 1:
             raise AnnotationError(
-                f"the step {name!r} may be {' or '.join(map(repr, found))}. Write it as one of them."
+                f"the step {name!r} may be {' or '.join(map(repr, found))}. "
+                "Use one of these spellings."
             )
         return found[0]
 

@@ -1,5 +1,4 @@
-"""Files of timelines that people already have: read and write them, the format chosen by suffix and
-content.
+"""Read and write label files; suffix and content select the format.
 
 >>> import tempfile, pathlib
 >>> from stepcut.timeline import Segment, Timeline
@@ -46,7 +45,7 @@ from stepcut.timeline import Timeline
 
 log = logging.getLogger("stepcut")
 _DATE = re.compile(rb'date"?[=:]\s*"[^"]*"', re.IGNORECASE)
-"""When an ELAN file or a BORIS project was written: the same timeline written again is the same."""
+"""The date of an ELAN file or a BORIS project, which is ignored when files are compared."""
 
 AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
 Columns = str | Mapping[str, str] | None
@@ -64,36 +63,39 @@ def read(
     columns: Columns = None,
     encoding: str | None = None,
 ) -> Timeline:
-    """Read the timeline in a file.
+    """Read the timeline in a label file.
 
-    Segments that overlap by no more than a frame, or than the millisecond to which a format rounds,
-    touch afterwards. Point events are segments of zero length: clicks.
+    Overlaps of at most one frame, or of the rounding of the format, are removed. Point events
+    become clicks.
 
     Parameters
     ----------
     path
         The label file.
     format
-        One of `FORMATS`; left out, found out by suffix and content.
+        One of `FORMATS`; by default detected from suffix and content.
     rate
-        Frames per second, for formats that count frames, and to say how long a frame is.
+        Frames per second, for formats that count frames.
     annotator
-        Whose labels, where a file holds several people's.
+        The annotator to read, if a file contains several.
     video
-        Which video, where a file holds several.
+        The video to read, if a file contains several.
     columns
-        What a table calls its columns: "start=t0,end=t1,step=label", or a dict.
+        The column names of a table: "start=t0,end=t1,step=label", or a dict.
     encoding
-        Of the text; left out, found out: UTF-8, UTF-16, cp1252, cp1251 or Shift-JIS.
+        The text encoding; by default detected: UTF-8, UTF-16, cp1252, cp1251 or Shift-JIS.
 
     Returns
     -------
     Timeline
+        The segments and clicks of the video.
 
     Raises
     ------
     AnnotationError
-        The file makes no sense, or holds several videos and none was named.
+        The file cannot be read, or contains several videos and `video` is missing.
+    OptionError
+        `format`, `video` or `encoding` is unknown.
     """
     timelines = read_all(path, format, rate, annotator, columns, encoding=encoding)
     names = [timeline.video for timeline in timelines]
@@ -105,8 +107,9 @@ def read(
     if len(timelines) != 1:
         more = ", ..." if len(names) > 5 else ""
         raise AnnotationError(
-            f"{path}: it holds {len(names)} videos ({', '.join(names[:5])}{more}). Say which one "
-            "with video=NAME, or read all with read_folder()."
+            f"{path}: the file contains {len(names)} videos ({', '.join(names[:5])}{more}). "
+            "Choose one with video=NAME, or read all with read_folder().",
+            path=path,
         )
     return timelines[0]
 
@@ -120,10 +123,21 @@ def read_all(
     confirmed: bool = False,
     encoding: str | None = None,
 ) -> list[Timeline]:
-    """Read all timelines in one file; parameters are those of `read`.
+    """Read all timelines in one file.
 
-    Videos without anything by the `annotator` are left out, and with `confirmed` those of Label
-    Studio that have predictions alone; where none is left, that is an error.
+    Videos without labels by the `annotator` are skipped; if none is left, that is an error.
+
+    Parameters
+    ----------
+    path, format, rate, annotator, columns, encoding
+        As for `read`.
+    confirmed
+        Skip Label Studio tasks that have only predictions.
+
+    Returns
+    -------
+    list of Timeline
+        One per video.
     """
     options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
     place = Path(path_text(path))
@@ -133,18 +147,18 @@ def read_all(
         form, content = (
             (named, named.parse(text, place)) if named else recognise(place, text, options)
         )
-        # The reader of EgoProceL names the line that is wrong.
+        # The EgoProceL reader reports the wrong line itself.
         if form.matches and form.name != "egoprocel" and not form.matches(content):
-            what = f"is not {form.title}: its names or its shape are others"
+            what = f"is not {form.title}: keys or columns are missing"
             fail(place, what, "Is it another format?")
     if form.read is None:
-        fail(place, f"the format {form.name!r} is only written", "Read what it was made from")
+        fail(place, f"stepcut cannot read format {form.name!r}", "Read the original file instead")
     if options.columns and form.name not in ("csv", "tsv"):
-        warn_once(place.parent, f"columns are those of tables; {form.title} has none")
+        warn_once(place.parent, f"columns apply only to tables; {form.title} ignores them")
     with refusals(place, form.title):
         timelines = form.read(content, place, options)
     unit = options.rate or form.unit
-    if form.unit == MILLI:  # which wants a length, so a click lasts a millisecond
+    if form.unit == MILLI:  # the format needs a length, so a click lasts a millisecond
         timelines = [_clicks_again(each) for each in timelines]
     return [touching(each, unit) for each in timelines] if unit else timelines
 
@@ -163,11 +177,26 @@ def read_folder(
     confirmed: bool = False,
     encoding: str | None = None,
 ) -> dict[str, Timeline]:
-    """Read every label file of a folder, or one file of many videos: video name -> timeline.
+    """Read every label file of a folder, or one file with many videos.
 
-    The name of a video is without suffix, and with no more folders than tell it from the others.
-    Files of other kinds are passed over; a label file that makes no sense is an error, as is a
-    video with two of them. Parameters are those of `read` and `read_all`.
+    Files of other types are skipped.
+
+    Parameters
+    ----------
+    path
+        The folder, or one label file.
+    format, rate, annotator, columns, confirmed, encoding
+        As for `read_all`.
+
+    Returns
+    -------
+    dict
+        Timelines by video name, without suffix and with the fewest folders that distinguish them.
+
+    Raises
+    ------
+    AnnotationError
+        A label file cannot be read, or a video has two label files.
     """
     files = label_files(Path(path_text(path)))
 
@@ -177,16 +206,20 @@ def read_folder(
 
     loaded = list(chain.from_iterable(where_present(files, read_one)))
     if not loaded:
-        known = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
+        readable = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
         raise AnnotationError(
-            f"{path}: no label file in it that can be read. Formats: {known} (docs/formats.md)."
+            f"{path}: there is no readable label file in this folder. Formats: {readable} "
+            "(docs/formats.md).",
+            path=path,
         )
     names = short_names([timeline.video or file.stem for timeline, file in loaded])
     found: dict[str, tuple[Timeline, Path]] = {}
     for name, (timeline, file) in zip(names, loaded, strict=True):
         if name in found:
             raise AnnotationError(
-                f"{file}: the video {name!r} is in {found[name][1]} already. Keep one of the two."
+                f"{file}: the video {name!r} is already in {found[name][1]}. Remove one of them.",
+                path=file,
+                video=name,
             )
         found[name] = timeline, file
     return {name: timeline for name, (timeline, _) in found.items()}
@@ -203,10 +236,10 @@ def write(
     annotator: str | None = None,
     spreadsheet: bool = False,
 ) -> None:
-    """Write a timeline to a file; several where the format can hold them, else use `write_folder`.
+    """Write one or more timelines to a file.
 
-    What the file held before may be somebody's work: unless it is the same, it is kept beside it,
-    as `NAME.1.bak`. Where the format cannot hold clicks, a warning says how many were left out.
+    A different file of the same name is kept as `NAME.1.bak`. If the format does not support
+    clicks, a warning reports how many were dropped.
 
     Parameters
     ----------
@@ -215,18 +248,20 @@ def write(
     timeline
         One timeline, a list, or a mapping from video names.
     format
-        One of `FORMATS`; left out, by the suffix.
+        One of `FORMATS`; by default selected by the suffix.
     rate
         Frames per second, for formats that count frames.
     annotator
-        Whose tier it becomes, for formats that have tiers.
+        The name of the tier, for formats with tiers.
     spreadsheet
-        Tables: a name that a spreadsheet would take for a formula gets a leading apostrophe.
+        Tables only: escape names that a spreadsheet would read as a formula.
 
     Raises
     ------
     AnnotationError
-        The format cannot hold a name, or there is nothing that it could hold.
+        The format does not support a name or an empty timeline.
+    OptionError
+        The format stores one video per file; use `write_folder`.
     """
     place = Path(path_text(path))
     timelines = [
@@ -235,13 +270,16 @@ def write(
     form = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not form.many:
         raise OptionError(
-            f"{place}: format {form.name!r} holds one video and {len(timelines)} were given. "
-            "Write a folder instead: write_folder(), stepcut convert IN FOLDER."
+            f"{place}: format {form.name!r} stores one video per file, but there are "
+            f"{len(timelines)}. Write a folder: write_folder(), stepcut convert IN FOLDER.",
+            path=place,
         )
     videos = Counter(each.video for each in timelines)
     if twice := [video for video, times in videos.items() if times > 1]:
         raise AnnotationError(
-            f"{place}: two timelines are of the video {twice[0]!r}. Name the videos apart."
+            f"{place}: two timelines have the video name {twice[0]!r}. Rename one of them.",
+            path=place,
+            video=twice[0],
         )
     if not form.links:
         named = zip(timelines, shown_videos(timelines), strict=True)
@@ -253,41 +291,40 @@ def write(
         form.write(place, written, options)
     points = sum(len(each.clicks) for each in timelines)
     if points and "clicks" not in form.keeps.split():
-        what = "1 click is" if points == 1 else f"{points} clicks are"
-        log.warning("%s: %s left out, which format %r cannot hold", place, what, form.name)
+        what = "1 click" if points == 1 else f"{points} clicks"
+        log.warning("%s: format %r does not support clicks; %s dropped", place, form.name, what)
 
 
 def _as_written(timeline: Timeline, form: Format) -> Timeline:
-    """Return the `timeline` with the names and times that it has in a format, or refuse it."""
+    """Return the `timeline` with the names and times of a format, or refuse it."""
     where = timeline.video or "timeline"
     keeps = form.keeps.split()
     held = timeline.segments if "clicks" in keeps else timeline.intervals
     if not held and "empty" not in keeps:
         raise AnnotationError(
-            f"{where}: it has no segments; format {form.name!r} cannot say so. Write JSON."
+            f"{where}: format {form.name!r} cannot store a timeline without segments. Use JSON."
         )
     for segment in timeline:
         if not 0 <= segment.start <= segment.end < LONGEST:
             raise AnnotationError(
-                f"{where}: {segment.step!r} starts at {segment.start:g} s and ends at "
-                f"{segment.end:g} s; a label file begins at 0, and no video is that long. "
-                "Use timeline.crop(0, timeline.end)."
+                f"{where}: {segment.step!r} from {segment.start:g} s to {segment.end:g} s is "
+                "outside the video. Use timeline.crop(0, timeline.end)."
             )
     names: dict[str, str] = {}
     for step in timeline.steps:
         if not step.strip() or UNPRINTABLE.search(step):
             raise AnnotationError(
-                f"{where}: the name {step!r} is empty or holds control characters. Rename it."
+                f"{where}: the name {step!r} is empty or contains control characters. Rename it."
             )
         try:
             name = form.names(step)
         except ValueError as error:
             raise AnnotationError(
-                f"{where}: {error}, which format {form.name!r} cannot hold. Rename the step."
+                f"{where}: {error}, which format {form.name!r} does not support. Rename the step."
             ) from error
         if name in names.values():
             raise AnnotationError(
-                f"{where}: in {form.name!r} two steps would be named {name!r}. Rename one."
+                f"{where}: two steps have the name {name!r} in format {form.name!r}. Rename one."
             )
         names[step] = name
     if any(step != name for step, name in names.items()):
@@ -296,7 +333,7 @@ def _as_written(timeline: Timeline, form: Format) -> Timeline:
 
 
 def left_out(timelines: AnyTimelines, format: str) -> list[str]:
-    """List what `timelines` have and a `format` does not hold.
+    """List the information in `timelines` that a `format` does not store.
 
     >>> from stepcut.timeline import Segment
     >>> left_out([Timeline([Segment(0, 1, "pour", 0.5)], duration=3)], "vtt")
@@ -315,7 +352,7 @@ def left_out(timelines: AnyTimelines, format: str) -> list[str]:
 
 @contextmanager
 def _keeping(place: Path) -> Iterator[None]:
-    """Keep a copy of a file while it is written; for good, if it held something else."""
+    """Back up a file while it is written; keep the backup if the content changes."""
     if not place.is_file() or not place.stat().st_size:
         yield
         return
@@ -329,7 +366,7 @@ def _keeping(place: Path) -> Iterator[None]:
         if before == after:
             kept.unlink()
         else:
-            log.warning("%s held something else, which is kept as %s", place, kept.name)
+            log.warning("%s: replaced; the previous file is %s", place, kept.name)
 
 
 def write_folder(
@@ -340,14 +377,26 @@ def write_folder(
     annotator: str | None = None,
     spreadsheet: bool = False,
 ) -> list[Path]:
-    """Write one file for each of `timelines` into `folder`, named after its video.
+    """Write one file per timeline into `folder`, named after its video.
 
-    Parameters are those of `write`.
+    Parameters
+    ----------
+    folder
+        The folder, which is created.
+    timelines
+        A list, or a mapping from video names.
+    format, rate, annotator, spreadsheet
+        As for `write`.
 
     Returns
     -------
     list of Path
         The files.
+
+    Raises
+    ------
+    OptionError
+        Two timelines would get the same file name.
     """
     form = choose("format", format, FORMATS)
     listed = as_list(timelines)
@@ -358,11 +407,13 @@ def write_folder(
     ]
     taken = Counter(paths)
     for name, path in zip(names, paths, strict=True):
-        # Where the file's name alone says which video it is, folders would be lost.
+        # If only the file name identifies the video, its folders would be lost.
         if taken[path] > 1 or ("/" in name and "video" not in form.keeps.split()):
             raise OptionError(
-                f"{path}: two timelines are of the video {video_name(name)!r}, folders aside. "
-                "Name them apart, or use one file (.json, .csv) for all."
+                f"{path}: two timelines have the video name {video_name(name)!r} in different "
+                "folders. Rename one, or write one file (.json, .csv) for all.",
+                path=path,
+                video=name,
             )
     for path, timeline in zip(paths, listed, strict=True):
         write(path, timeline, format, rate, annotator, spreadsheet)
@@ -370,7 +421,7 @@ def write_folder(
 
 
 def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
-    """Name the videos that have no name, where there are several: video1, video2, ..."""
+    """Name unnamed videos video1, video2, ..., if there are several."""
     if len(timelines) < 2:
         return timelines
     return [
@@ -380,7 +431,7 @@ def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:
-    """Return `timelines` as a list in which each has its name."""
+    """Return `timelines` as a list, with the names of a mapping."""
     wanted = "a Timeline, a list of them, or a dict from video names"
     if isinstance(timelines, Mapping):
         each = as_items("timelines", timelines.values(), Timeline, wanted)

@@ -30,8 +30,7 @@ from stepcut.timeline import Segment, Timeline
 VERSION = "7.0"
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
 NOBODY = "No focal subject"
-# The columns of tables by the names that `simplify` gives them; a table may have several of a row,
-# and the first counts. People translate them into German, French and Spanish.
+# Column names after `simplify`, in English, German, French and Spanish; the first match counts.
 NAMES = {
     "observation": """observation_id beobachtung beobachtungs-id id_observation id_d'observation
         id_de_l'observation observacion id_de_observacion id_de_la_observacion""",
@@ -51,12 +50,12 @@ NAMES = {
 POINT = ("POINT", "PUNKT", "PONCTUEL", "PUNTO", "PUNTUAL")
 
 
-Films = tuple[tuple[str, float], ...]
-"""Media files, and when each begins in the time of the observation that plays them."""
+Media = tuple[tuple[str, float], ...]
+"""Media files with their start in the time of the observation."""
 
 
 class Event(NamedTuple):
-    """Something starts, stops, or happens in an instant."""
+    """The start or stop of a state event, or a point event."""
 
     time: float
     subject: str
@@ -65,8 +64,7 @@ class Event(NamedTuple):
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read every observation, or those of one name; media files played in turn become a timeline
-    each."""
+    """Read all observations, or those of the annotator; each media file becomes one timeline."""
     conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda i: int(i[0]))]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
@@ -85,7 +83,7 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         missing = sorted({event.code for event in events} - set(steps))
         if missing:
             what = f"observation {name!r}: {missing[0]!r} is not in the ethogram"
-            fail(path, what, "Add it there in BORIS")
+            fail(path, what, "Add it in BORIS")
         events = [event for event in events if event.subject in subjects]
         segments = pair([event for event in events if event.code not in points], path)
         segments += [
@@ -93,13 +91,13 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         ]
         timelines = _by_media(name, observation, Timeline(segments, None, steps))
         found += [(name, each) for each in timelines]
-    return _one_per_film(found, path)
+    return _one_per_video(found, path)
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a project: the steps as its ethogram, and an observation per video.
+    """Write a project with the steps as ethogram, and one observation per video.
 
-    A step that only clicks show is a point event; a click of a state event starts and stops it.
+    A step with clicks only is a point event; other clicks start and stop a state event.
     """
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     states = {segment.step for timeline in timelines for segment in timeline.intervals}
@@ -163,14 +161,14 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
 
 
 def matches(record: Any) -> bool:
-    """Whether a JSON value is a project of BORIS."""
+    """Whether a JSON value is a BORIS project."""
     return isinstance(record, dict) and all(
         isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf")
     )
 
 
 def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tabular events, of old versions (with a preamble) or new ones, or aggregated events."""
+    """Read tabular events (of old versions with a preamble, too) or aggregated events."""
     place = next(place for place, row in enumerate(rows) if matches_events([row]))
     columns = _columns(rows[place])
     modifiers = [
@@ -184,8 +182,8 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     observations, people = {each[1] for each in named}, {each[2] for each in named}
     chosen, subjects = _wanted(observations, people, path, options)
     videos: dict[tuple[str, str], list[Segment]] = {}
-    events: dict[tuple[str, Films], list[Event]] = {}
-    states: dict[tuple[str, Films], list[Segment]] = {}
+    events: dict[tuple[str, Media], list[Event]] = {}
+    states: dict[tuple[str, Media], list[Segment]] = {}
     for row, observation, subject in named:
         if observation not in chosen:
             continue
@@ -193,54 +191,54 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
         step = row.cell(columns, "behavior", path)
         video = row.cell(columns, media, path) if media else path.stem
         points = videos.setdefault((observation, video), [])
-        films = _films(row, columns, video, path)
+        played = _played(row, columns, video, path)
         if subject not in subjects:
             continue
         if row.cell(columns, "status", path).upper() in POINT:
-            time -= dict(films)[video]
+            time -= dict(played)[video]
             points.append(build_segment(time, time, step, path, row.line))
         elif "start" in columns:
             end = row.time(columns, "stop", path)
             state = build_segment(time, end, step, path, row.line)
-            states.setdefault((observation, films), []).append(state)
+            states.setdefault((observation, played), []).append(state)
         else:
             how = "|".join(row.cells[i] for i in modifiers if i < len(row.cells))
-            events.setdefault((observation, films), []).append(Event(time, subject, step, how))
+            events.setdefault((observation, played), []).append(Event(time, subject, step, how))
     states |= {key: pair(each, path) for key, each in events.items()}
-    for (observation, films), segments in states.items():
-        for video, part in (each for segment in segments for each in _by_film(segment, films)):
+    for (observation, played), segments in states.items():
+        for video, part in (each for segment in segments for each in _by_video(segment, played)):
             videos.setdefault((observation, video), []).append(part)
-    return _one_per_film(
+    return _one_per_video(
         [(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path
     )
 
 
 def _columns(row: Row) -> dict[str, int]:
-    """Find the columns that a header names, the first of each kind."""
+    """Find the columns of a header, the first of each kind."""
     names = [simplify(cell) for cell in row.cells]
     found = {
-        ours: next((names.index(name) for name in known.split() if name in names), -1)
-        for ours, known in NAMES.items()
+        ours: next((names.index(name) for name in theirs.split() if name in names), -1)
+        for ours, theirs in NAMES.items()
     }
     return {ours: place for ours, place in found.items() if place >= 0}
 
 
-def _one_per_film(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
-    """Return the timelines that were `found`; two observations of one video are refused."""
-    films: dict[str, list[str]] = {}
+def _one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
+    """Return the timelines; refuse two observations of one video."""
+    videos: dict[str, list[str]] = {}
     for observation, timeline in found:
-        films.setdefault(timeline.video, []).append(observation)
-    for film, observations in films.items():
+        videos.setdefault(timeline.video, []).append(observation)
+    for video, observations in videos.items():
         if len(observations) > 1:
-            what = f"{', '.join(map(repr, observations))} are observations of one video, {film!r}"
-            fail(path, what, "Say which to read: annotator=NAME, where * stands for any letters")
+            what = f"{', '.join(map(repr, observations))} are observations of one video, {video!r}"
+            fail(path, what, "Choose one: annotator=NAME, where * matches any letters")
     return [timeline for _, timeline in found]
 
 
-def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Films:
-    """Return the media files that the observation of a row played in turn, and when each begins.
+def _played(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Media:
+    """Return the media files of the observation of a row, with their start.
 
-    Of a table that does not say so, the `video` of the row alone.
+    Without a list of files in the table, return only the `video` of the row.
     """
     wanted = ("offset", "source", "lengths")
     offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
@@ -248,29 +246,28 @@ def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Film
     begin = seconds(offset) or 0.0
     if video not in files:
         return ((video, begin),)
-    films, known = [], lengths.split("|")[0].split(";")
-    for file, length in zip_longest(files, known[: len(files)], fillvalue=""):
-        films.append((file, begin))
-        if video in dict(films) and seconds(length) is None:
-            break  # it is not said when the next one begins
+    media, stated = [], lengths.split("|")[0].split(";")
+    for file, length in zip_longest(files, stated[: len(files)], fillvalue=""):
+        media.append((file, begin))
+        if video in dict(media) and seconds(length) is None:
+            break  # the start of the next file is unknown
         begin += need_seconds(length, path, row.line)
-    return tuple(films)
+    return tuple(media)
 
 
-def _by_film(segment: Segment, films: Films) -> Iterator[tuple[str, Segment]]:
-    """Cut a segment of an observation where one of its `films` ends and the next begins."""
-    for place, (video, begin) in enumerate(films):
+def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
+    """Split a segment of an observation at the boundaries of its `media` files."""
+    for place, (video, begin) in enumerate(media):
         first = segment.start if place == 0 else max(segment.start, begin)
-        end = films[place + 1][1] if place + 1 < len(films) else math.inf
+        end = media[place + 1][1] if place + 1 < len(media) else math.inf
         last = min(segment.end, end)
-        # Lengths are rounded to a millisecond: what begins with a film has no end in the one
-        # before.
+        # Lengths are rounded to a millisecond, so drop a remainder of one.
         if last - first > 0.001 or ((first, last) == (segment.start, segment.end) and first < end):
             yield video, Segment(first - begin, last - begin, segment.step)
 
 
 def write_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write tabular events with the columns of current versions that a timeline can fill."""
+    """Write tabular events with the columns of current versions."""
     rows = [HEADER]
     for timeline in timelines:
         name = video_name(timeline.video)
@@ -281,7 +278,7 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
 
 
 def matches_events(rows: Sequence[Row]) -> bool:
-    """Tell whether a table has the header of tabular or of aggregated events."""
+    """Whether a table has the header of tabular or aggregated events."""
     headers = [_columns(row).keys() for row in rows[:100]]
     kinds = ({"time", "behavior", "status"}, {"observation", "start", "stop", "behavior", "status"})
     return any(kind <= names for kind in kinds for names in headers)
@@ -290,8 +287,10 @@ def matches_events(rows: Sequence[Row]) -> bool:
 def _wanted(
     observations: set[str], subjects: set[str], path: Path, options: Options
 ) -> tuple[set[str], set[str]]:
-    """Return the `observations` and `subjects` whose events are read: all, or the subject or else
-    the observations that the annotator names."""
+    """Return the `observations` and `subjects` to read.
+
+    The annotator selects a subject or, if there is none, observations.
+    """
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
@@ -303,20 +302,21 @@ def _wanted(
     if chosen or name is None or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
     raise Absent(
-        f"{path}: no subject {name!r}; it has {sorted(subjects)}, and the observations "
-        f"{sorted(observations)}. Name one of these."
+        f"{path}: there is no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
+        f"observations {sorted(observations)}.",
+        path=path,
     )
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:
-    """Pair starts and stops: of one subject, behaviour and modifier, every other is a stop."""
+    """Pair starts and stops of each subject, behaviour and modifier: they alternate."""
     kinds: dict[tuple[str, str, str], list[float]] = {}
     for event in sorted(events):
         kinds.setdefault((event.subject, event.code, event.modifier), []).append(event.time)
     segments = []
     for (_, code, _), times in kinds.items():
         if len(times) % 2:
-            what = f"the last {code!r}, at {times[-1]:g} s, has a start and no stop"
+            what = f"the last {code!r}, at {times[-1]:g} s, has a start but no stop"
             fail(path, what, "Close it in BORIS")
         pairs = zip(times[::2], times[1::2], strict=True)
         segments += [build_segment(start, end, code, path) for start, end in pairs]
@@ -324,8 +324,10 @@ def pair(events: Iterable[Event], path: Path) -> list[Segment]:
 
 
 def _events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
-    """List starts and stops in the order of time, and the clicks of `points`; segments of one step
-    that overlap have a subject each."""
+    """List starts, stops and the clicks of `points` by time.
+
+    Overlapping segments of one step get different subjects.
+    """
     events = []
     single = set(points)
     for step in dict.fromkeys(timeline.sequence()):
@@ -342,20 +344,19 @@ def _events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]
 
 
 def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> list[Timeline]:
-    """Cut the timeline of an observation where one media file ends and the next begins."""
+    """Split the timeline of an observation at the boundaries of its media files."""
     files = observation.get("file") or {}
     played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
-    known = (observation.get("media_info") or {}).get("length") or {}
-    lengths = [optional(known.get(file)) for file in played]
+    stated = (observation.get("media_info") or {}).get("length") or {}
+    lengths = [optional(stated.get(file)) for file in played]
     if len(played) == 1:
         return [replace(timeline, duration=lengths[0], video=played[0])]
     if not played or None in lengths:
         return [replace(timeline, video=name)]
-    films = tuple(
-        zip(played, accumulate([0.0, *(length or 0.0 for length in lengths[:-1])]), strict=True)
-    )
-    parts = [part for segment in timeline for part in _by_film(segment, films)]
+    starts = accumulate([0.0, *(length or 0.0 for length in lengths[:-1])])
+    media = tuple(zip(played, starts, strict=True))
+    parts = [part for segment in timeline for part in _by_video(segment, media)]
     return [
-        Timeline([part for film, part in parts if film == file], length, timeline.steps, file)
+        Timeline([part for video, part in parts if video == file], length, timeline.steps, file)
         for file, length in zip(played, lengths, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What readers and writers share: options, text in any encoding, times, names and tiers."""
+"""Shared code of readers and writers: options, encodings, times, names and tiers."""
 
 import functools
 import heapq
@@ -24,63 +24,66 @@ log = logging.getLogger("stepcut")
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 LIMIT = 256 * 2**20
-"""Bytes. The label files of a whole data set stay far below; a video given by mistake does not."""
+"""The largest label file in bytes; it excludes a video passed by mistake."""
 LONGEST = 1e11
-"""Seconds. No label is as late, and dates reach as far; this also keeps out NaN and infinity."""
+"""The largest time in seconds; it also excludes NaN and infinity."""
 PROPOSAL = "stepcut"
-"""The annotator of what stepcut itself proposes; a person's tier goes before it."""
+"""The annotator name of predictions; the tier of a person takes precedence."""
 NOTHING = ("background", "SIL")
-"""What data sets call a frame without a step; the first is what is written."""
+"""Names of background in data sets; the first one is written."""
 MILLI = 1000
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may add to a file. Most formats need none of these."""
+    """Options of readers and writers; most formats need none."""
 
     rate: Fraction | None = None
     """Frames per second, for formats that count frames."""
     annotator: str | None = None
-    """Whose labels, for formats that hold those of several people."""
+    """The annotator, for formats with several."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """What a table calls its columns: `{"start": "t0", "end": "t1", "step": "label"}`."""
+    """The column names of a table: `{"start": "t0", "end": "t1", "step": "label"}`."""
     spreadsheet: bool = False
-    """Whether a table is written so that no spreadsheet takes a name for a formula."""
+    """Whether to escape names that a spreadsheet would read as a formula."""
     confirmed: bool = False
-    """Whether to leave out what a program has predicted and nobody confirmed."""
+    """Whether to skip predictions that no person confirmed."""
 
     def frame_rate(self, what: str) -> Fraction:
-        """Return the frame rate, or ask for it: `what` needs it."""
+        """Return the frame rate that `what` needs, or raise an error."""
         if self.rate is None:
             raise AnnotationError(
-                f"{what}: this format counts frames and no frame rate is known. Give it: rate=30 "
-                "in Python, --rate 30 on the command line (30000/1001 for 29.97; with stepcut learn: "
-                "--label-rate 30)."
+                f"{what}: this format counts frames, so it needs a frame rate. Give rate=30 in "
+                "Python, --rate 30 on the command line (30000/1001 for 29.97; --label-rate 30 for "
+                "stepcut learn).",
+                setting="rate",
             )
         return self.rate
 
-    def agreed_rate(self, known: Fraction | None, what: str) -> Fraction:
-        """Return the rate that the file itself states, else the given one; they must agree."""
-        if known is None:
+    def agreed_rate(self, stated: Fraction | None, what: str) -> Fraction:
+        """Return the `stated` rate of the file, or else the option; they must agree."""
+        if stated is None:
             return self.frame_rate(what)
-        if self.rate is not None and abs(self.rate / known - 1) > Fraction(1, 1000):
+        if self.rate is not None and abs(self.rate / stated - 1) > Fraction(1, 1000):
             raise AnnotationError(
-                f"{what}: it has {float(known):g} frames per second and rate={float(self.rate):g} "
-                "was given; every time would be wrong. Leave the rate out."
+                f"{what}: the file has {float(stated):g} frames per second, not "
+                f"rate={float(self.rate):g}. Omit the rate.",
+                setting="rate",
+                value=self.rate,
+                allowed=stated,
             )
-        return known
+        return stated
 
 
 NONE = Options()
 
 
 class Absent(AnnotationError):
-    """A file, or a video in it, holds nothing by the annotator that was named, or by anybody."""
+    """A file or video has no labels by the wanted annotator."""
 
 
 def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[Found]:
-    """Read each of `items`, files or videos; those that are `Absent` are left out, unless all
-    are."""
+    """Read `items` and skip those that raise `Absent`, unless all do."""
     found, absent = [], []
     for item in items:
         try:
@@ -88,10 +91,10 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
         except Absent as error:
             absent.append(error)
     if absent and not found:
-        more = f" So it is with all {len(absent)}." if len(absent) > 1 else ""
+        more = f" The same holds for all {len(absent)}." if len(absent) > 1 else ""
         raise Absent(f"{absent[0]}{more}")
     if absent:
-        log.warning("%d of %d are left out: no labels by that annotator", len(absent), len(items))
+        log.warning("skipped %d of %d: no labels by that annotator", len(absent), len(items))
     return found
 
 
@@ -108,11 +111,11 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     """
     if columns is None or isinstance(columns, Mapping):
         return dict(columns or {})
-    check_kind("columns", columns, str, 'words such as "start=t0,end=t1,step=label", or a dict')
+    check_kind("columns", columns, str, 'text such as "start=t0,end=t1,step=label", or a dict')
     pairs = [word.partition("=") for word in columns.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
         raise OptionError(
-            f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label.",
+            f"columns={columns!r} is not allowed; write start=t0,end=t1,step=label.",
             setting="columns",
             value=columns,
         )
@@ -123,14 +126,14 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
 
 
 def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
-    """Refuse the label file at `path`: what is wrong, in which line, and what to do."""
+    """Raise an `AnnotationError` for the label file at `path`: problem, line and advice."""
     where = f"{path}, line {line}" if line is not None else f"{path}"
     raise AnnotationError(f"{where}: {what}. {advice}.", path=path, line=line)
 
 
 @contextmanager
 def refusals(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a reader stumbles over into an `AnnotationError` about the file at `path`."""
+    """Turn any error of a reader into an `AnnotationError` for the file at `path`."""
     try:
         yield
     except (AnnotationError, OptionError) as error:
@@ -138,22 +141,23 @@ def refusals(path: Path, what: str) -> Iterator[None]:
             raise
         raise AnnotationError(f"{path}: {error}", path=path) from error
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        told = f"{type(error).__name__} {str(error)[:200]}"
+        detail = f"{type(error).__name__} {str(error)[:200]}"
         raise AnnotationError(
-            f"{path}: it does not make sense as {what}: {told}. Write it again.", path=path
+            f"{path}: this is not valid as {what} ({detail}). Export it again.", path=path
         ) from error
     except RecursionError as error:
-        told = "it is nested too deep. Write it again."
-        raise AnnotationError(f"{path}: {told}", path=path) from error
+        raise AnnotationError(
+            f"{path}: the file is nested too deeply. Export it again.", path=path
+        ) from error
 
 
 # ---------------------------------------------------------------------------------------- text
 
 
 def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
-    """Return the text of the label file at `path`; every line ends with `\\n` afterwards.
+    """Return the text of the label file at `path`, with `\\n` as line end.
 
-    Without an `encoding`, it is found out: see `decode`.
+    Without an `encoding`, it is detected; see `decode`.
     """
     place = Path(path)
     try:
@@ -165,17 +169,17 @@ def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
         fail(place, f"cannot be opened ({why})", "Check path and permissions")
     if not plain:
         what = "folder" if place.is_dir() else "pipe or a device"
-        advice = "Name a file in it, or read them all with read_folder()"
+        advice = "Give a file in it, or read all with read_folder()"
         fail(place, f"is a {what}, not a label file", advice)
     if size > LIMIT:
-        most = f"a label file has at most {LIMIT / 2**20:,.0f} MB"
+        most = f"the limit for label files is {LIMIT / 2**20:,.0f} MB"
         fail(place, f"has {size / 2**20:,.0f} MB; {most}", "Is it a video?")
     text = decode(data, place, encoding)
     if "\0" in text:
         advice = "Give a label file in one of the formats of docs/formats.md"
-        fail(place, "holds zero bytes, so it is not text", advice)
+        fail(place, "contains zero bytes, so it is not text", advice)
     if not text.strip():
-        fail(place, "is empty", "Write it again, or delete it if the video has no labels")
+        fail(place, "is empty", "Export it again, or delete it if the video has no labels")
     return re.sub("\r\n?", "\n", text)
 
 
@@ -185,8 +189,8 @@ _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding=["']([\w.-]+)["']""")
 def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -> str:
     """Return the bytes `data` of the file at `path` as text.
 
-    The encoding is the given one, else that of the byte order mark, UTF-8, the one that XML
-    declares, or a guess between Western European, Cyrillic and Japanese, which is reported.
+    The encoding is the argument, the byte order mark, UTF-8 or the XML declaration, in this order.
+    Otherwise guess between Western European, Cyrillic and Japanese, with a warning.
 
     >>> decode("\\ufeffcrêpe".encode("utf-8")), decode("crêpe".encode("latin-1"))
     ('crêpe', 'crêpe')
@@ -204,7 +208,7 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
             if encoding:
                 raise OptionError(
                     f"encoding={encoding!r} is unknown; give utf-8, cp1252, cp1251, shift_jis, "
-                    "gb18030 or another that Python knows.",
+                    "gb18030 or another encoding of Python.",
                     setting="encoding",
                     value=encoding,
                 ) from None
@@ -212,11 +216,11 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
             if text is not None:
                 return text.removeprefix("\ufeff")
     if b"\0" in data:
-        return data.decode("latin-1")  # not text, which the caller reports
+        return data.decode("latin-1")  # the caller reports that this is not text
     guess = _guess(data)
     if guess is None:
-        advice = "Give it: encoding='gb18030' in Python, --encoding gb18030 on the command line"
-        fail(path or "text", "is not UTF-8 and its encoding is not clear", advice)
+        advice = "Set it: encoding='gb18030' in Python, --encoding gb18030 on the command line"
+        fail(path or "text", "is not UTF-8, and its encoding is unclear", advice)
     if path is not None:
         advice = "If names look wrong, add --encoding NAME."
         warn_once(path.parent, f"label files are not UTF-8; read as {guess}. {advice}")
@@ -224,10 +228,10 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
 
 
 def _guess(data: bytes) -> str | None:
-    """Guess the encoding of text that is not UTF-8, by the words that have non-ASCII letters.
+    """Guess the encoding of text that is not UTF-8, from words with non-ASCII letters.
 
-    Western words have a few such letters between ASCII ones, or are one letter; in Russian and
-    Japanese nearly all are. Japanese has kana in it, and Russian capitals where words begin.
+    Western words have few such letters; in Russian and Japanese nearly all are. Japanese contains
+    kana, and Russian capitals only at the start of words.
     """
     words = re.findall(rb"[A-Za-z\x80-\xff]{2,}", data)
     letters = b"".join(word for word in words if not word.isascii())
@@ -247,18 +251,18 @@ def _guess(data: bytes) -> str | None:
 
 @functools.cache
 def warn_once(folder: Path, what: str) -> None:
-    """Warn once of what is true of many files in a `folder`."""
+    """Log a warning about a `folder` only once."""
     log.warning("%s: %s", folder, what)
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """Return the value of the JSON file at `path`; what is not JSON is refused with its line."""
+    """Return the value of the JSON file at `path`; an error has the line."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         what = f"is not JSON: {getattr(error, 'msg', error)}"
-        fail(path, what, "Repair it, or write the file again", line)
+        fail(path, what, "Correct it, or export the file again", line)
 
 
 def read_json(path: Path) -> Any:
@@ -273,7 +277,7 @@ _CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30
 
 
 def seconds(text: str) -> float | None:
-    """Return the time in `text` as people write it, or None.
+    """Return the seconds in `text`, or None if it is not a time.
 
     >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start"), seconds("1e300")
     (12.5, 62.5, 1.5, None, None)
@@ -283,7 +287,7 @@ def seconds(text: str) -> float | None:
         value = float(cell)
     elif match := _CLOCK.fullmatch(cell):
         hours, minutes, rest = match.groups()
-        # Fractions, so that the sum is rounded once: 00:00:03.001 is the float 3.001.
+        # A fraction is rounded only once: 00:00:03.001 is the float 3.001.
         value = float(int(hours or 0) * 3600 + int(minutes) * 60 + Fraction(rest))
     else:
         return None
@@ -291,7 +295,7 @@ def seconds(text: str) -> float | None:
 
 
 def need_seconds(text: str, path: str | os.PathLike[str], line: int | None = None) -> float:
-    """Return the time in `text`; where there is none, refuse the `line` of the file at `path`."""
+    """Return the seconds in `text`, or refuse the `line` of the file at `path`."""
     value = seconds(text)
     if value is None:
         what = f"{text.strip()[:60]!r} is not a time"
@@ -300,7 +304,7 @@ def need_seconds(text: str, path: str | os.PathLike[str], line: int | None = Non
 
 
 def number(value: Any) -> float:
-    """Return the `value` of a JSON file as a finite number; words and NaN are refused."""
+    """Return the `value` of a JSON file as a finite number; refuse text and NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
         raise ValueError(f"{str(value)[:40]!r} is not a number of seconds")
     return float(value)
@@ -312,7 +316,7 @@ def optional(value: Any) -> float | None:
 
 
 def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
-    """Return start and end in whole units of 1 / unit seconds; only a click has no length.
+    """Return start and end in whole units of 1 / unit seconds; only a click has zero length.
 
     >>> whole_units(Segment(1.0004, 2.0, "stir"), 1000), whole_units(Segment(1, 1.0004, "tap"), 10)
     ((1000, 2000), (10, 11))
@@ -322,7 +326,7 @@ def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
 
 
 def rounded(timeline: Timeline, unit: int | Fraction) -> Timeline:
-    """Return the `timeline` with times of whole units, `unit` a second."""
+    """Return the `timeline` with times rounded to 1 / unit seconds."""
     segments = []
     for segment in timeline:
         first, last = whole_units(segment, unit)
@@ -331,9 +335,9 @@ def rounded(timeline: Timeline, unit: int | Fraction) -> Timeline:
 
 
 def touching(timeline: Timeline, unit: int | Fraction) -> Timeline:
-    """Let a segment end where the next one starts, if they overlap by at most 1 / unit seconds.
+    """End a segment where the next one starts, if they overlap by at most 1 / unit seconds.
 
-    So much is the rounding of who wrote it; segments that overlap by more stay as they are.
+    Such an overlap is a rounding error; larger overlaps stay.
 
     >>> touching(Timeline([Segment(0, 2.04, "pour"), Segment(2, 3, "stir")]), 25).segments[0].end
     2
@@ -350,9 +354,9 @@ def touching(timeline: Timeline, unit: int | Fraction) -> Timeline:
 
 
 def without_overlap(segments: Sequence[Segment]) -> list[list[Segment]]:
-    """Return sorted `segments` in as few rows as do not overlap; at least one row."""
+    """Distribute sorted `segments` over the fewest rows without overlap; at least one row."""
     rows: list[list[Segment]] = [[]]
-    busy: list[tuple[float, int]] = [(-math.inf, 0)]  # until when, and which row
+    busy: list[tuple[float, int]] = [(-math.inf, 0)]  # (end, row)
     for segment in segments:
         if busy[0][0] <= segment.start:
             row = heapq.heappop(busy)[1]
@@ -367,7 +371,7 @@ def without_overlap(segments: Sequence[Segment]) -> list[list[Segment]]:
 # ------------------------------------------------------------------------------ segments and names
 
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""No step is named with these on purpose; a terminal would obey them, and XML cannot hold them."""
+"""Control characters, which are refused in step names; XML cannot store them."""
 
 
 def build_segment(
@@ -376,29 +380,29 @@ def build_segment(
     step: str,
     path: str | os.PathLike[str],
     line: int | None = None,
-    sure: float | None = None,
+    confidence: float | None = None,
 ) -> Segment:
-    """Make a segment of what a file says; where it makes no sense, name `path` and `line`."""
+    """Create a segment from a file; an error has `path` and `line`."""
     if not step.strip():
         fail(path, "the label is empty", "Name the step, or delete the label", line)
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):
-        fail(path, f"the step name {step!r} holds control characters", "Rename the step", line)
+        fail(path, f"the step name {step!r} contains control characters", "Rename the step", line)
     if not max(abs(start), abs(end)) < LONGEST:
-        what = f"{step!r} lasts from {start:g} to {end:g} s; no video is that long"
+        what = f"{step!r} lasts from {start:g} to {end:g} s, longer than any video"
         fail(path, what, "Correct the times", line)
     try:
-        return Segment(start, end, step, sure)
+        return Segment(start, end, step, confidence)
     except AnnotationError as error:
         fail(path, str(error).rstrip("."), "Correct the times", line)
 
 
 def trimmed(step: str) -> str:
-    """Return a step's name without outer spaces."""
+    """Return the name of a step without outer spaces."""
     return step.strip()
 
 
 def one_line(step: str) -> str:
-    """Return a step's name with single spaces; one with line breaks is refused.
+    """Return the name of a step with single spaces; refuse line breaks.
 
     >>> one_line(" add  jam")
     'add jam'
@@ -409,19 +413,19 @@ def one_line(step: str) -> str:
 
 
 def one_word(step: str) -> str:
-    """Return a step's name with underscores for spaces."""
+    """Return the name of a step with underscores for spaces."""
     return one_line(step).replace(" ", "_")
 
 
 def refuse_background(timeline: Timeline, path: Path) -> None:
-    """Refuse a step with a name that a format reads as no step."""
+    """Refuse a step whose name means background in a format."""
     for step in timeline.steps:
         if step in NOTHING:
-            fail(path, f"the step {step!r} has the name of the background", "Rename the step first")
+            fail(path, f"the step name {step!r} means background", "Rename the step first")
 
 
 def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
-    """Name the videos for others to read: of an absolute path, as little as tells it apart."""
+    """Return the video names, with absolute paths shortened."""
     short = short_names([timeline.video for timeline in timelines])
     return [
         name if Path(timeline.video).is_absolute() else timeline.video
@@ -429,24 +433,24 @@ def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
     ]
 
 
-def entry(segment: Segment, sure: str, /, **said: Any) -> dict[str, Any]:
-    """Return what is `said` of a segment in JSON, with its confidence under `sure` if it has
-    one."""
-    return said if segment.confidence is None else {**said, sure: segment.confidence}
+def entry(segment: Segment, key: str, /, **values: Any) -> dict[str, Any]:
+    """Return the JSON `values` of a segment, with its confidence under `key` if it has one."""
+    return values if segment.confidence is None else {**values, key: segment.confidence}
 
 
 def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str:
-    """Choose the annotator to read: the one named, else the only person, else the proposal."""
+    """Choose the annotator to read: the option, else the only person, else the prediction."""
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
             there = ", ".join(map(repr, tiers))
             raise Absent(
-                f"{path}: no tier of {options.annotator!r}; it has {there}. Name one of these."
+                f"{path}: there is no tier of {options.annotator!r}. Choose from {there}.",
+                path=path,
             )
         return options.annotator
     people = [name for name, tier in tiers.items() if name != PROPOSAL and len(tier)]
     people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
     if len(people) > 1:
         names = ", ".join(map(repr, people))
-        fail(path, f"has tiers of several annotators: {names}", "Say which: annotator=NAME")
+        fail(path, f"has tiers of several annotators: {names}", "Choose one: annotator=NAME")
     return people[0]

@@ -1,5 +1,4 @@
-"""The CSV of the EgoProceL annotations: start and end in seconds, then number and name (`1 break
-egg`)."""
+"""EgoProceL CSV: start and end in seconds, then number and name (`1 break egg`)."""
 
 import re
 from collections import Counter
@@ -15,7 +14,7 @@ _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTAL
 
 
 def read(rows: Sequence[Row], path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read one video's steps; the vocabulary is in the order of the numbers."""
+    """Read the steps of one video; the vocabulary is sorted by number."""
     lines = parse(rows, path)
     names = name_numbers(lines)
     segments = [replace(segment, step=names[number]) for number, segment in lines]
@@ -23,7 +22,7 @@ def read(rows: Sequence[Row], path: Path, _options: Options = NONE) -> list[Time
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write one video's steps; a step's number is its place in the vocabulary, counted from 1."""
+    """Write the steps of one video, numbered from 1 by the vocabulary."""
     (timeline,) = timelines
     number = {step: k for k, step in enumerate(timeline.steps, start=1)}
     rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {s.step}"] for s in timeline]
@@ -39,7 +38,7 @@ def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
         text = _name_cell(row.cells)
         match = _NUMBERED.fullmatch(text)
         if match is None:
-            what = f"{text!r} does not begin with the step's number"
+            what = f"{text!r} does not begin with the number of a step"
             fail(path, what, "Write '1 break egg'", row.line)
         start, end = (row.time({"start": 0, "end": 1}, name, path) for name in ("start", "end"))
         lines.append((int(match[1]), build_segment(start, end, match[2], path, row.line)))
@@ -47,7 +46,7 @@ def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
 
 
 def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
-    """Map numbers to names: the commonest spelling; equal names of two numbers get the number.
+    """Map numbers to names, in their most common spelling; equal names get the number.
 
     >>> name_numbers([(2, Segment(0, 1, "stir")), (1, Segment(1, 2, "pour"))])
     {1: 'pour', 2: 'stir'}
@@ -61,7 +60,7 @@ def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
 
 
 def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """Map numbers to names that differ: the second of two equal ones gets its number.
+    """Make names unique: the second of two equal names gets its number.
 
     >>> tell_apart(enumerate(["stir", "pour", "stir"], start=1))
     {1: 'stir', 2: 'pour', 3: 'stir (3)'}
@@ -73,14 +72,14 @@ def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
 
 
 def matches(rows: Sequence[Row]) -> bool:
-    """Tell whether a table has no header and every label in it begins with a number."""
+    """Whether a table has no header and all labels begin with a number."""
     if None in map(seconds, rows[0].cells[:2]):
         return False
     return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
 
 
 def _name_cell(cells: Sequence[str]) -> str:
-    """Return what follows the times: an unquoted comma splits a name, spreadsheets add cells."""
+    """Join the cells after the times: an unquoted comma splits a name, spreadsheets add cells."""
     rest = list(cells[2:])
     while len(rest) > 1 and not rest[-1].strip():
         rest.pop()

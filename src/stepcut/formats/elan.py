@@ -1,4 +1,4 @@
-"""ELAN `.eaf`: media linked, one tier per annotator, the steps as a controlled vocabulary."""
+"""ELAN `.eaf`: linked media, one tier per annotator, the steps as a controlled vocabulary."""
 
 import mimetypes
 import os
@@ -31,7 +31,7 @@ from stepcut.formats.common import (
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \(\d+\)")
-"""Further tiers of an annotator, for what overlaps."""
+"""Further tiers of an annotator, for overlapping segments."""
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <ANNOTATION_DOCUMENT AUTHOR="stepcut" DATE="{date}" FORMAT="2.8" VERSION="2.8"
  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -44,33 +44,33 @@ TYPE = """<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="step" 
 
 
 def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read the tier of one annotator: the named one, the only person's, or else the proposal."""
+    """Read the tier of one annotator: the option, the only person, or else the prediction."""
     root = _parse(path, content)
     tiers = _tiers(root, path)
     chosen = _choose(tiers, options, path)
-    # What is wrong in the tiers of others is theirs to mend.
+    # Errors in other tiers do not matter.
     return list(_timelines(root, {chosen: tiers[chosen]}, path).values())
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write one annotator's tier."""
+    """Write the tier of one annotator."""
     (timeline,) = timelines
     write_tiers(path, {options.annotator or PROPOSAL: timeline})
 
 
 def read_tiers(path: Path) -> dict[str, Timeline]:
-    """Map annotators to timelines, for all tiers of the file at `path` that depend on no other.
+    """Return the timelines of all independent tiers of the file at `path`, by annotator.
 
-    The steps are those of the vocabulary of the tier's type. The annotator is the tier's own
-    attribute or, where that is empty, the tier's name. The name also counts for a copy of the
-    proposal, which may keep its attribute, and where an annotator has several tiers.
+    The steps are the vocabulary of the tier's type. The annotator is the attribute of the tier, or
+    its name if the attribute is empty. The name is also used for copies of the prediction, and if
+    an annotator has several tiers.
     """
     root = _parse(path, read_text(path))
     return _timelines(root, _tiers(root, path), path)
 
 
 def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
-    """Return the tiers that depend on no other, by annotator; "ann (2)" goes with "ann"."""
+    """Return the independent tiers by annotator; "ann (2)" belongs to "ann"."""
     tiers = root.iter("TIER")
     free = {each.attrib["TIER_ID"]: each for each in tiers if each.get("PARENT_REF") is None}
     if not free:
@@ -89,36 +89,36 @@ def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
 
 
 def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Path) -> str:
-    """Choose the tier whose name or annotator was given, or the one that `choose_tier` finds."""
+    """Choose the tier by name or annotator, or with `choose_tier`."""
     written = {
         name: [a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION")]
         for name, each in tiers.items()
     }
-    said = options.annotator
-    if said is None or said in tiers:
+    wanted = options.annotator
+    if wanted is None or wanted in tiers:
         return choose_tier(written, options, path)
     mine = [
         name
         for name, each in tiers.items()
-        if said in (each[0].get("ANNOTATOR"), each[0].get("TIER_ID"))
+        if wanted in (each[0].get("ANNOTATOR"), each[0].get("TIER_ID"))
     ]
     mine = [name for name in mine if written[name]] or mine[:1]
     if len(mine) > 1:
-        what = f"has several tiers of {said!r}: {', '.join(map(repr, mine))}"
-        fail(path, what, "Say which: annotator=NAME")
+        what = f"has several tiers of {wanted!r}: {', '.join(map(repr, mine))}"
+        fail(path, what, "Choose one: annotator=NAME")
     return mine[0] if mine else choose_tier(written, options, path)
 
 
 def _timelines(
     root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path
 ) -> dict[str, Timeline]:
-    """Return what is written in `tiers`, under their names."""
+    """Return the timelines of `tiers`, by name."""
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
-    films = (each for each in media if each.get("MIME_TYPE", "").startswith("video"))
-    linked = next(films, media[0])
-    origin = int(linked.get("TIME_ORIGIN", 0))  # what the video shows where ELAN's time begins
+    videos = (each for each in media if each.get("MIME_TYPE", "").startswith("video"))
+    linked = next(videos, media[0])
+    origin = int(linked.get("TIME_ORIGIN", 0))  # the time in the video at ELAN's time 0
     words = {
         each.get("CV_ID"): [
             entry.text
@@ -151,7 +151,8 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:
         raise AnnotationError(
-            f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each."
+            f"{path}: an .eaf file stores one video, not {sorted(videos)}. Write one file each.",
+            path=path,
         )
     rows = [
         (name if place == 0 else f"{name} ({place + 1})", name, row)
@@ -192,7 +193,7 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
 
 
 def _lasting(timeline: Timeline) -> list[Segment]:
-    """Return the segments in whole milliseconds; ELAN wants a length, so a click lasts one."""
+    """Return the segments in whole milliseconds; ELAN needs a length, so a click lasts one."""
     found = []
     for segment in timeline:
         first, last = whole_units(segment, MILLI)
@@ -201,20 +202,20 @@ def _lasting(timeline: Timeline) -> list[Segment]:
 
 
 def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
-    """The linked video, and what only stepcut reads."""
+    """The linked video, and the properties of stepcut."""
     media = _media(path, timeline.video)
     if media is not None:
         kind = mimetypes.guess_type(media.name)[0] or "video/mp4"
         relative = quote(media.name)  # ELAN also looks beside the .eaf
-        with suppress(ValueError):  # on another drive of Windows
+        with suppress(ValueError):  # another drive on Windows
             near = quote(os.path.relpath(media, path.resolve().parent).replace(os.sep, "/"))
             relative = relative if near.startswith("../..") else near
         beside = relative if relative.startswith("..") else f"./{relative}"
         where = media.as_uri() if media.exists() else beside
         links = f"MEDIA_URL={quoteattr(where)} RELATIVE_MEDIA_URL={quoteattr(beside)}"
         yield f'<MEDIA_DESCRIPTOR {links} MIME_TYPE="{kind}"/>'
-    film = Path(timeline.video)
-    name = "/".join(film.parts[-2:]) if film.is_absolute() else timeline.video
+    video = Path(timeline.video)
+    name = "/".join(video.parts[-2:]) if video.is_absolute() else timeline.video
     yield f'<PROPERTY NAME="stepcut:video">{escape(name)}</PROPERTY>'
     if timeline.duration is not None:
         yield f'<PROPERTY NAME="stepcut:duration">{float(timeline.duration)!r}</PROPERTY>'
@@ -222,7 +223,7 @@ def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
 
 
 def _media(path: Path, video: str) -> Path | None:
-    """Find the video file, as it is named or beside the `.eaf`, else say where it should be."""
+    """Find the video file by its name or beside the `.eaf`; otherwise return its likely path."""
     if not video:
         return None
     here = path.resolve().parent
@@ -233,18 +234,18 @@ def _media(path: Path, video: str) -> Path | None:
 
 
 def _parse(path: Path, text: str) -> etree.Element:
-    """Parse a file that is XML and defines no entities."""
+    """Parse an ELAN file; refuse entity definitions."""
     declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
     if declared:
         line = text.count("\n", 0, declared.start()) + 1
-        what = f"holds <!{declared[1]}; entities are refused, since they pull in other files"
+        what = f"contains <!{declared[1]}, which can include other files and is not allowed"
         fail(path, what, "Remove it", line)
     try:
         root = etree.fromstring(text)
     except etree.ParseError as error:
         fail(path, f"is not an ELAN file ({error})", "Open and save it in ELAN")
     if root.tag != "ANNOTATION_DOCUMENT":
-        what = f"is XML of another kind (<{root.tag[:40]}>), not an ELAN file"
+        what = f"is XML, but not an ELAN file (<{root.tag[:40]}>)"
         fail(path, what, "Open and save it in ELAN")
     return root
 
@@ -255,7 +256,7 @@ def _segment(
     where = f"{path}, annotation {annotation.get('ANNOTATION_ID')}"
     start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
     if start is None or end is None:
-        fail(where, "it is not aligned with time", "Align it in ELAN")
+        fail(where, "has no times", "Align it in ELAN")
     text = " ".join((annotation.findtext("ANNOTATION_VALUE") or "").split())
     first, last = ((int(time) + origin) / MILLI for time in (start, end))
     return build_segment(first, last, text, where)

@@ -1,9 +1,7 @@
-"""Label Studio: tasks whose predictions annotators correct, and the export with what they made of
-them.
+"""Label Studio: tasks with predictions to correct, and the export with the annotations.
 
-A prediction is a region of `<TimelineLabels>`: frames counted from 1, both ends included. The frame
-rate and the name of the video travel in the task's own data, so that the export needs nothing else
-to be read.
+A prediction is a region of `<TimelineLabels>`: frames counted from 1, both ends included. The data
+of a task contain the frame rate and the name of the video.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,15 +36,15 @@ CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tasks or an export: an annotator's work where there is some, else the predictions.
+    """Read tasks or an export: annotations, or else predictions.
 
-    Tasks without what `options` ask for, the work of one annotator or of any, are left out.
+    Tasks without the annotations that `options` require are skipped.
     """
     return where_present(record, lambda task: _timeline(task, options, path))
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write a task with predictions per video, and the labelling configuration beside it."""
+    """Write one task with predictions per video, and the labelling configuration."""
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     names = shown_videos(timelines)
     tasks = [_task(each, name, options) for each, name in zip(timelines, names, strict=True)]
@@ -55,7 +53,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 
 
 def labelling_config(steps: Sequence[str]) -> str:
-    """Return the code for Settings > Labelling Interface: the video with a label for each step.
+    """Return the code for Settings > Labelling Interface: the video and one label per step.
 
     >>> "pour" in labelling_config(["pour"])
     True
@@ -65,12 +63,12 @@ def labelling_config(steps: Sequence[str]) -> str:
         for k, step in enumerate(steps)
     ]
     head = f'<View>\n  <TimelineLabels name="{CONTROL}" toName="{OBJECT}">'
-    film = f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>'
-    return "\n".join([head, *labels, "  </TimelineLabels>", film, "</View>\n"])
+    video = f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>'
+    return "\n".join([head, *labels, "  </TimelineLabels>", video, "</View>\n"])
 
 
 def matches(record: Any) -> bool:
-    """Tell whether a JSON value is a list of tasks."""
+    """Whether a JSON value is a list of tasks."""
     tasks = record if isinstance(record, list) else []
     return bool(tasks) and all(
         isinstance(task, dict) and isinstance(task.get("data"), dict) for task in tasks
@@ -86,10 +84,10 @@ def _task(timeline: Timeline, name: str, options: Options) -> dict[str, Any]:
         value = {"ranges": [span], "timelinelabels": [segment.step]}
         where = {"id": f"step{place}", "from_name": CONTROL, "to_name": OBJECT}
         regions.append(entry(segment, "score", **where, type="timelinelabels", value=value))
-    sure = [segment.confidence for segment in timeline if segment.confidence is not None]
+    scores = [segment.confidence for segment in timeline if segment.confidence is not None]
     prediction: dict[str, Any] = {"model_version": MODEL, "result": regions}
-    if sure:
-        prediction["score"] = sum(sure) / len(sure)
+    if scores:
+        prediction["score"] = sum(scores) / len(scores)
     data = {
         "video": timeline.video,
         "name": name,
@@ -102,7 +100,7 @@ def _task(timeline: Timeline, name: str, options: Options) -> dict[str, Any]:
 
 
 def video_rate(video: str) -> Fraction | None:
-    """Return the frame rate of a video file; None where there is none that can be opened."""
+    """Return the frame rate of a video file, or None if it cannot be opened."""
     if not Path(video).is_file():
         return None
     from stepcut.features.video.probe import probe
@@ -116,40 +114,42 @@ def video_rate(video: str) -> Fraction | None:
 def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline:
     data = task["data"]
     name = str(data.get("name") or data.get("video") or path.stem)
-    # What a person adds has no rate; the task's data have it, unless another program made them.
+    # Annotations have no rate; the data of a task have one if stepcut wrote them.
     rate = frame_rate(data.get("rate") or data.get("fps"))
-    known = Options(options.agreed_rate(rate, f"{path}, task of {name}")) if rate else options
+    with_rate = Options(options.agreed_rate(rate, f"{path}, task of {name}")) if rate else options
     segments: list[Segment] = []
     for region in _regions(task, options, f"{path}, task of {name}"):
-        segments += _segments(region, known, path)
+        segments += _segments(region, with_rate, path)
     length = optional(data.get("duration"))
     timeline = Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
     return touching(timeline, rate) if rate else timeline
 
 
 def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapping[str, Any]]:
-    """Return the regions of the annotator that is wanted, of the only one, or of predictions."""
+    """Return the regions of the wanted annotator, of the only one, or of the predictions."""
     done = [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
     if options.annotator is not None:
         chosen = [each for each in done if options.annotator in _annotator_names(each)]
         if not chosen:
             people = sorted({name for each in done for name in _annotator_names(each)})
-            what = f"nothing by {options.annotator!r}; there is work by {people}"
-            raise Absent(f"{where}: {what}. Name one of these.")
+            raise Absent(
+                f"{where}: there are no annotations by {options.annotator!r}. Choose from {people}."
+            )
         return list(chosen[-1]["result"])
     if len(done) > 1:
         people = [_annotator_names(each)[0] for each in done]
-        what = f"was annotated {len(done)} times, by {people}"
-        fail(where, what, "Say whose to read: annotator=NAME")
+        what = f"has {len(done)} annotations, by {people}"
+        fail(where, what, "Choose one: annotator=NAME")
     if options.confirmed and not done:
-        what = "nobody has annotated it; a prediction is not a label"
-        raise Absent(f"{where}: {what}. Annotate it and export again.")
-    given = done or list(task.get("predictions") or ())
-    return list(given[-1]["result"]) if given else []
+        raise Absent(
+            f"{where}: the task has only predictions, no annotation. Annotate it and export again."
+        )
+    results = done or list(task.get("predictions") or ())
+    return list(results[-1]["result"]) if results else []
 
 
 def _annotator_names(annotation: Mapping[str, Any]) -> list[str]:
-    """Return what an annotator may be called: the e-mail address, or a number."""
+    """Return the names of an annotator: e-mail address, user name or number."""
     by = annotation.get("completed_by")
     names = [by.get("email"), by.get("username"), by.get("id")] if isinstance(by, dict) else [by]
     return [str(name) for name in names if name is not None] or ["unknown"]
@@ -157,21 +157,23 @@ def _annotator_names(annotation: Mapping[str, Any]) -> list[str]:
 
 def _segments(region: Mapping[str, Any], options: Options, path: Path) -> list[Segment]:
     value, kind = region.get("value", {}), region.get("type")
-    sure = optional(region.get("score"))
+    score = optional(region.get("score"))
     if kind == "timelinelabels":
         rate = options.frame_rate(str(path))
         spans = []
         for span in value["ranges"]:
             first, last = int(span["start"]) - 1, int(span["end"])
-            if last == first + 1:  # one frame: somebody clicked
+            if last == first + 1:  # one frame is a click
                 last = first
             spans.append((float(first / rate), float(last / rate)))
     elif kind == "labels" and "start" in value:  # regions of <Audio>, in seconds
         spans = [(number(value["start"]), number(value["end"]))]
-    else:  # choices, text and what else a project may ask for
+    else:  # choices, text and other controls of a project
         return []
     labels = value.get(kind)
     if not isinstance(labels, list) or not labels:
         what = f"a region at {spans} s has no label"
         fail(path, what, "Give it one in Label Studio, or delete it")
-    return [build_segment(a, b, str(label), path, None, sure) for a, b in spans for label in labels]
+    return [
+        build_segment(a, b, str(label), path, None, score) for a, b in spans for label in labels
+    ]

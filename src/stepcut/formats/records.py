@@ -1,8 +1,7 @@
-"""JSON of segments: stepcut's own, which holds everything, ActivityNet's, and FiftyOne's.
+"""JSON formats: stepcut's native one, which stores everything, ActivityNet and FiftyOne.
 
-ActivityNet is a database of videos with annotated segments, or the results of a method with scores.
-FiftyOne is `labels.json` of a FiftyOneTemporalDetectionDataset, or samples with a field of
-temporal detections.
+ActivityNet is a database of videos with segments, or the results of a method with scores. FiftyOne
+is the `labels.json` of a FiftyOneTemporalDetectionDataset, or samples with temporal detections.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +27,16 @@ from stepcut.timeline import Segment, Timeline
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
-def _segment(times: Any, step: Any, sure: Any, path: Path) -> Segment:
+def _segment(times: Any, step: Any, confidence: Any, path: Path) -> Segment:
     start, end = times
-    return build_segment(number(start), number(end), str(step), path, None, optional(sure))
+    return build_segment(number(start), number(end), str(step), path, None, optional(confidence))
 
 
 def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the timelines of a native JSON file."""
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
-        fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
+        fail(path, f"has version {version!r} of a newer stepcut", "Update stepcut")
     timelines = []
     for each in record["timelines"] if record["format"] == MANY else [record]:
         segments = [
@@ -68,12 +67,12 @@ def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = 
 
 
 def is_native(record: Any) -> bool:
-    """Tell whether a JSON value is native."""
+    """Whether a JSON value has the native format."""
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
 def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read every video of a ground truth (`database`) or of a submission (`results`)."""
+    """Read all videos of a ground truth (`database`) or a submission (`results`)."""
     order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
     timelines = []
     true = isinstance(record.get("database"), dict)
@@ -109,14 +108,14 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
 
 
 def is_activitynet(record: Any) -> bool:
-    """Tell whether a JSON value has the shape of ActivityNet."""
+    """Whether a JSON value has the structure of ActivityNet."""
     return isinstance(record, dict) and any(
         isinstance(record.get(key), dict) for key in ("database", "results")
     )
 
 
 def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read every video; `timestamps` are seconds, `support` is [first, last] frame."""
+    """Read all videos; `timestamps` are seconds, `support` is [first, last] frame."""
     if "samples" in record:
         return [_sample(sample, options, path) for sample in record["samples"]]
     classes = [str(name) for name in record.get("classes") or ()]
@@ -135,7 +134,7 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
     for timeline in timelines:
         name = video_name(timeline.video)
         if name in labels:
-            fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
+            fail(path, f"two timelines have the video name {name!r}", "Rename one of them")
         labels[name] = [
             entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end])
             for s in timeline
@@ -144,7 +143,7 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
 
 
 def is_fiftyone(record: Any) -> bool:
-    """Tell whether a JSON value has the shape of FiftyOne."""
+    """Whether a JSON value has the structure of FiftyOne."""
     if not isinstance(record, dict):
         return False
     return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)
@@ -156,7 +155,7 @@ def _detection(
     step = str(label := detection["label"])
     if isinstance(label, int) and classes:
         if not 0 <= label < len(classes):
-            what = f"the label {label} is none of its {len(classes)} classes"
+            what = f"the label {label} is not one of the {len(classes)} classes"
             fail(path, what, "Export it again")
         step = classes[label]
     times = detection.get("timestamps")
@@ -168,17 +167,18 @@ def _detection(
 
 
 def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
-    """Read the first field of a sample that holds temporal detections."""
+    """Read the first field of a sample with temporal detections."""
     metadata = sample.get("metadata") or {}
     rate = frame_rate(metadata.get("frame_rate"))
-    known = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}")) if rate else options
+    if rate:
+        options = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}"))
     fields = [
         each
         for each in sample.values()
         if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"
     ]
     detections = fields[0]["detections"] if fields else ()
-    segments = [_detection(detection, (), known, path) for detection in detections]
+    segments = [_detection(detection, (), options, path) for detection in detections]
     length, video = optional(metadata.get("duration")), video_name(str(sample["filepath"]))
     timeline = Timeline(segments, length, (), video)
     return touching(timeline, rate) if rate else timeline

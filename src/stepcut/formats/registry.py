@@ -1,4 +1,4 @@
-"""The formats: how each is read and written, what it keeps, and which one a file has."""
+"""The registry of formats, and format detection."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,33 +25,33 @@ from stepcut.timeline import Timeline
 
 @dataclass(frozen=True)
 class Format:
-    """One format: how to read and write it, and what it keeps."""
+    """One format: its reader and writer, and the information that it stores."""
 
     name: str
     title: str
     suffix: str
     read: Callable[[Any, Path, Options], list[Timeline]] | None
-    """From what `parse` gave, the path and the options; None: the format is only written."""
+    """Function of the parsed content, the path and the options; None for write-only formats."""
     write: Callable[[Path, Sequence[Timeline], Options], None]
     keeps: str = ""
-    """Which of `confidence`, `duration`, `steps` (that do not occur), `clicks`, `video` and `empty`
-    (timelines without segments) survive being written and read again."""
+    """The information that survives a round trip: `confidence`, `duration`, `steps` (unused ones),
+    `clicks`, `video` and `empty` (timelines without segments)."""
     names: Callable[[str], str] = str
-    """The name of a step as it is written; a ValueError where the format cannot hold it."""
+    """Function from a step to its name in the format; ValueError if it is not supported."""
     many: bool = False
-    """Whether one file may hold the timelines of several videos."""
+    """Whether one file can store several videos."""
     frames: bool = False
-    """Whether it counts frames, so that it needs a rate."""
+    """Whether it counts frames and needs a rate."""
     unit: int | None = None
-    """Into how many parts a second is divided, where times are rounded."""
+    """The number of units per second to which times are rounded."""
     links: bool = False
     """Whether it links the video file, so that other programs open it."""
     parse: Callable[[str, Path], Any] = lambda text, _: text
-    """From the text of a file to what `read` is given: text, JSON or the rows of a table."""
+    """Function from the text of a file to the content: text, JSON or the rows of a table."""
     matches: Callable[[Any], bool] | None = None
-    """Whether what was parsed is of this format; None: whatever has its suffix is."""
+    """Whether the content has this format; None if the suffix decides."""
     beside: str | None = None
-    """The suffix of a second file, which is written with it."""
+    """The suffix of a second file."""
 
 
 _Json = partial(Format, suffix=".json", many=True, parse=parse_json)
@@ -105,7 +105,7 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 SUFFIXES: dict[str, str] = {}
-"""What a suffix is when a file is written; what the content may change when it is read."""
+"""The default format of a suffix; when reading, the content may select another."""
 for _form in FORMATS.values():
     SUFFIXES.setdefault(_form.suffix.lower(), _form.name)
 FRAMES = "groundTruth"  # the folder of MS-TCN's files
@@ -117,9 +117,9 @@ _NO_LABELS = re.compile(
 
 
 def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
-    """Find the format of a file by its suffix and its `text`, and parse it.
+    """Detect the format of a file from its suffix and `text`, and parse it.
 
-    Where `options` name the columns of a table, it is a plain table, not one of another program.
+    A table with `options.columns` is a plain table, not one of another program.
     """
     suffix = path.suffix.lower()
     if suffix == ".txt":
@@ -132,32 +132,32 @@ def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
         alike = [f for f in alike if f.suffix in (suffix, ".tsv") and not options.columns]
     found = next((form for form in alike if form.matches and form.matches(content)), None)
     if found is None and kind.parse == parse_json:
-        advice = f"Known are {', '.join(form.name for form in alike)} (docs/formats.md)"
-        fail(path, "is JSON of no kind that is known here", advice)
+        names = ", ".join(form.name for form in alike)
+        fail(path, "is JSON of an unknown format", f"Supported: {names} (docs/formats.md)")
     return found or kind, content
 
 
 def format_to_write(path: Path) -> str:
-    """Return the format that a new file at `path` gets."""
+    """Return the format of a new file at `path`."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        advice = f"Known are {', '.join(SUFFIXES)}; or name the format"
+        advice = f"Use one of {', '.join(SUFFIXES)}, or set the format"
         fail(path, f"the suffix {path.suffix!r} is unknown", advice)
     return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
 
 
 def label_files(path: Path) -> list[Path]:
-    """List the label files of a folder (of `groundTruth/` where there is one), or a single file."""
+    """List the label files of a folder (or its `groundTruth/`), or a single file."""
     if not path.is_dir():
         return [path]
     folder = path / FRAMES if (path / FRAMES).is_dir() else path
     suffixes = SUFFIXES.keys() - {".xes"}
-    known = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in suffixes]
-    return sorted(p for p in known if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
+    files = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in suffixes]
+    return sorted(p for p in files if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
 
 
 def _text_format(path: Path, text: str, options: Options) -> str:
-    """Tell the formats of text files apart."""
+    """Detect the format of a text file."""
     if subtitles.is_audacity(text):
         return "audacity"
     if "\t" in text.split("\n", 1)[0]:
@@ -170,5 +170,5 @@ def _text_format(path: Path, text: str, options: Options) -> str:
         return "frame-ranges"
     if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
         what = "is not a label track of Audacity, not a table and not in a folder 'groundTruth'"
-        fail(path, what, "Name its format")
+        fail(path, what, "Set its format")
     return "mstcn"

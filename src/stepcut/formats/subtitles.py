@@ -1,4 +1,4 @@
-"""Steps in lines of text: WebVTT and SRT subtitles, Audacity labels, and ranges of frames."""
+"""Text formats: WebVTT and SRT subtitles, Audacity labels, and frame ranges."""
 
 import html
 import re
@@ -26,21 +26,21 @@ _RANGE = re.compile(r"\s*(\d+|\d*\.\d+|\d+\.\d*)(?:\s+|\s*-\s*)(\d+|\d*\.\d+|\d+
 
 
 def read_vtt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read the cues of a WebVTT file; markup within them is left out."""
+    """Read the cues of a WebVTT file without markup."""
     if not re.match(r"WEBVTT(\s|$)", text):
-        fail(path, "does not begin with WEBVTT", "Write that as its first line", line=1)
+        fail(path, "does not begin with WEBVTT", "Add it as the first line", line=1)
     return read_srt(text, path, plain=lambda cue: html.unescape(_TAG.sub("", cue)))
 
 
 def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a cue per segment; a click lasts a millisecond."""
+    """Write one cue per segment; a click lasts a millisecond."""
     (timeline,) = timelines
     cues = [f"{_times(s, '.')}\n{html.escape(s.step, quote=False)}\n" for s in timeline]
     write_text(path, "\n".join(["WEBVTT\n", *cues]))
 
 
 def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a numbered cue per segment; a click lasts a millisecond."""
+    """Write one numbered cue per segment; a click lasts a millisecond."""
     (timeline,) = timelines
     for step in timeline.steps:
         if _is_timing(step):
@@ -52,7 +52,7 @@ def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
 def read_srt(
     text: str, path: Path, _options: Options = NONE, plain: Callable[[str], str] = str
 ) -> list[Timeline]:
-    """Read the cues: blocks that have a line of times; notes and styles have none."""
+    """Read the cues: blocks with a line of times; notes and styles have none."""
     segments = []
     block: list[tuple[int, str]] = []
     for number, line in enumerate([*text.split("\n"), ""], start=1):
@@ -79,7 +79,7 @@ def read_srt(
 
 
 def _is_timing(line: str) -> bool:
-    """Tell whether a line has the times of a cue, or at least its start and the arrow."""
+    """Whether a line has the times of a cue, or at least its start and the arrow."""
     first, arrow, _ = line.partition("-->")
     return bool(arrow) and seconds(first) is not None
 
@@ -93,7 +93,7 @@ def _times(segment: Segment, mark: str) -> str:
 
 
 def read_audacity(content: str, path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read a label track of Audacity; lines with a backslash hold frequencies."""
+    """Read a label track of Audacity; lines with a backslash are frequencies."""
     segments = []
     for line, text in enumerate(content.split("\n"), start=1):
         if not text.strip() or text.startswith("\\"):
@@ -105,13 +105,13 @@ def read_audacity(content: str, path: Path, _options: Options = NONE) -> list[Ti
 
 
 def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a label track of Audacity: start, end and label, parted by tabs."""
+    """Write a label track of Audacity: start, end and label, separated by tabs."""
     (timeline,) = timelines
     write_text(path, "".join(f"{s.start:.6f}\t{s.end:.6f}\t{s.step}\n" for s in timeline))
 
 
 def is_audacity(text: str) -> bool:
-    """Tell whether the first line of a text begins with two times and a tab."""
+    """Whether the first line of a text begins with two times and a tab."""
     cells = text.lstrip().split("\n", 1)[0].split("\t")
     return len(cells) >= 2 and all(seconds(cell) is not None for cell in cells[:2])
 
@@ -119,8 +119,8 @@ def is_audacity(text: str) -> bool:
 def read_ranges(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read lines of first frame, last frame and label (`5 78 G1`, `1-30 pour`).
 
-    Frames count from 1, or from 0 where a line begins so; the last one is part of the step.
-    Where a number has a decimal point, all are seconds.
+    Frames count from 1, or from 0 if a range starts at 0; the last frame is part of the step. If
+    any number has a decimal point, all are seconds.
     """
     lines: list[tuple[int, Fraction, Fraction, str]] = []
     for line, text in enumerate(content.split("\n"), start=1):
@@ -137,7 +137,7 @@ def read_ranges(content: str, path: Path, options: Options = NONE) -> list[Timel
     segments = []
     for line, first, last, label in lines:
         if last < first:
-            fail(path, f"it ends at {last}, before it starts at {first}", "Correct the line", line)
+            fail(path, f"the end {last} is before the start {first}", "Correct the line", line)
         if label not in NOTHING:
             start, end = first - shift, last - shift + (0 if in_seconds else 1)
             segments.append(
@@ -147,7 +147,7 @@ def read_ranges(content: str, path: Path, options: Options = NONE) -> list[Timel
 
 
 def write_ranges(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write a line for each segment: first frame, last frame, label; frames count from 1."""
+    """Write one line per segment: first frame, last frame, label; frames count from 1."""
     (timeline,) = timelines
     rate = options.frame_rate(str(path))
     refuse_background(timeline, path)
@@ -159,6 +159,6 @@ def write_ranges(path: Path, timelines: Sequence[Timeline], options: Options = N
 
 
 def is_ranges(text: str) -> bool:
-    """Tell whether every line of a text begins with two numbers."""
+    """Whether every line of a text begins with two numbers."""
     lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     return all(_RANGE.fullmatch(line) for line in lines)

@@ -25,8 +25,8 @@ from stepcut.formats.common import (
 from stepcut.tables import GUARDED, guarded
 from stepcut.timeline import Segment, Timeline
 
-# What people call the columns, as `simplify` gives it, in English, German, French and Spanish.
-# docs/formats.md lists these. The first that a table has is taken.
+# Column names after `simplify`, in English, German, French and Spanish; the first match counts.
+# docs/formats.md lists them.
 COLUMNS = {
     "start": """start start_time starttime start_sec start_seconds begin begin_time from onset
         t_start tmin begin_time_-_ss.msec begin_time_-_hh:mm:ss.ms anfang anfangszeit beginn
@@ -49,22 +49,22 @@ COLUMNS = {
     "annotator": "annotator tier annotateur anotador",
 }
 BARE = {"start": 0, "end": 1, "step": 2}
-"""Where the columns are that a table without a header has."""
+"""The columns of a table without a header."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of one line and its number in the file."""
+    """The cells of one line, and the line number."""
 
     line: int
     cells: list[str]
 
     def cell(self, columns: Mapping[str, int], name: str, path: Path) -> str:
-        """Return what stands in the column `name`, "" where there is none such."""
+        """Return the cell in the column `name`, or "" without such a column."""
         if name not in columns:
             return ""
         if columns[name] >= len(self.cells):
-            what = f"{self.cells} has too few columns: {name} is absent"
+            what = f"{self.cells} has too few columns: {name} is missing"
             fail(path, what, "Complete the line", self.line)
         return self.cells[columns[name]].strip()
 
@@ -84,7 +84,9 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
         width = 3 if columns == BARE else width
         if options.columns:
             raise OptionError(
-                f"{path}: columns={dict(options.columns)} were named, but the table has no header."
+                f"{path}: columns={dict(options.columns)} need a header, but the table has none.",
+                setting="columns",
+                value=dict(options.columns),
             )
     stem = path.stem
     found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {stem: {"": []}}
@@ -95,9 +97,9 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
             continue
         segment = _segment(row, columns, path, options)
         if any(cell.strip() for cell in row.cells[width:]):
-            advice = "Quote a name that has the delimiter in it, or name all columns in a header"
+            advice = "Quote names that contain the delimiter, or add a header for all columns"
             if columns == BARE:
-                advice += ": a first line such as start,end,label,confidence"
+                advice += ", such as start,end,label,confidence"
             fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
         who = row.cell(columns, "annotator", path)
         found.setdefault(video, {}).setdefault(who, []).append(segment)
@@ -114,15 +116,15 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def parse_rows(text: str, path: Path) -> list[Row]:
-    """Return the rows of a table without blank and `#` lines; the delimiter is found out."""
+    """Return the rows of a table without blank and `#` lines; detect the delimiter."""
     head = text if len(text) < 2**16 else text[: text.rfind("\n", 0, 2**16) + 1] or text
     options = {delimiter: rows for delimiter in "\t;," if (rows := _split(head, delimiter, path))}
     if not options:
-        advice = "Write it again, or delete it if the video has no labels"
-        fail(path, "has no line with words in it", advice)
+        advice = "Export it again, or delete it if the video has no labels"
+        fail(path, "has no rows", advice)
 
     def fit(delimiter: str) -> tuple[int, int]:
-        """Count the rows that have times, and those as wide as the first one."""
+        """Count the rows with times, and those as wide as the first one."""
         widths = [len(row.cells) for row in options[delimiter]]
         timed = sum(is_timed(row.cells) for row in options[delimiter])
         return timed, widths.count(widths[0]) if widths[0] > 1 else 0
@@ -132,12 +134,12 @@ def parse_rows(text: str, path: Path) -> list[Row]:
 
 
 def is_header(row: Row) -> bool:
-    """Tell whether a row names the columns: no cell of it is a time."""
+    """Whether a row is a header: none of its cells is a time."""
     return not any(seconds(cell) is not None for cell in row.cells)
 
 
 def header_columns(rows: Sequence[Row], path: Path, options: Options = NONE) -> dict[str, int]:
-    """Find the columns by the names in `options`, else by what people call them."""
+    """Find the columns by the names in `options`, or else by common names."""
     header = rows[0]
     names = [simplify(cell) for cell in header.cells]
     columns: dict[str, int] = {}
@@ -149,15 +151,15 @@ def header_columns(rows: Sequence[Row], path: Path, options: Options = NONE) -> 
             there = [cell.strip() for cell in header.cells]
             raise unknown("column", theirs, there, str(path))
         columns[name] = names.index(simplify(theirs))
-    for column, known in COLUMNS.items():
-        place = next((names.index(name) for name in known.split() if name in names), None)
+    for column, common in COLUMNS.items():
+        place = next((names.index(name) for name in common.split() if name in names), None)
         instead_of = {"start_frame": "start", "end_frame": "end"}.get(column, "")
         if place is not None and instead_of not in columns:
             columns.setdefault(column, place)
-    if "step" not in columns and "annotator" in columns:  # a tier for each step, as some use ELAN
+    if "step" not in columns and "annotator" in columns:  # ELAN with one tier per step
         columns["step"] = columns.pop("annotator")
     missing = [] if {"start", "start_frame"} & columns.keys() else ["start"]
-    # Rows without an end are clicks, unless some other column may well be the end.
+    # Rows without an end are clicks, unless another column may be the end.
     others = set(range(len(names))) - set(columns.values())
     timed = any(all(_has_time(row, place) for row in rows[1:]) for place in others)
     ends = {"end", "duration", "end_frame"} & columns.keys()
@@ -165,7 +167,7 @@ def header_columns(rows: Sequence[Row], path: Path, options: Options = NONE) -> 
         missing.append("end")
     missing += [] if "step" in columns else ["step"]
     if missing:
-        advice = f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}"
+        advice = f"Set it: --columns {','.join(f'{name}=NAME' for name in missing)}"
         what = f"the header {header.cells} has no column for {', '.join(missing)}"
         fail(path, what, advice, header.line)
     return columns
@@ -177,7 +179,7 @@ def _has_time(row: Row, place: int) -> bool:
 
 @cache
 def simplify(name: str) -> str:
-    """Return a column's name for comparing: no accents, no unit of seconds.
+    """Return a column name for comparison, without accents, case and unit of seconds.
 
     >>> simplify("Début  (s)"), simplify("Start Time [sec]"), simplify("Time (ms)")
     ('debut', 'start_time', 'time_(ms)')
@@ -193,8 +195,8 @@ def simplify(name: str) -> str:
 def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
     """Find the columns of a table without a header.
 
-    The times come as start, end and perhaps length, each in up to three ways, as in ELAN's
-    tab-delimited export; the step follows them or, where nothing does, stands before them.
+    The times are start, end and perhaps length, each in up to three units, as in ELAN's
+    tab-delimited export. The step follows the times or, if nothing does, precedes them.
 
     >>> bare_columns([Row(1, ["0", "1.5", "pour"])]) == BARE
     True
@@ -211,7 +213,7 @@ def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
         if value is None or (first == 0 and len(times) == 2):
             break
         times.append(value)
-    # hh:mm:ss.ms, ss.msec and msec, and no length
+    # hh:mm:ss.ms, ss.msec and msec, without a length
     thrice = len(times) == 6 and all(abs(times[k + 2] - 1000 * times[k]) < 0.001 for k in (0, 3))
     ways = max(1, len(times) // 2 if len(times) in (2, 4) or thrice else len(times) // 3)
     columns = {"start": first, "end": first + ways, "step": first + len(times)}
@@ -229,20 +231,20 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
         return float(row.time(columns, f"{name}_frame", path) / options.frame_rate(str(path)))
 
     if columns == BARE and len(row.cells) == 5 and None not in map(seconds, row.cells[2:4]):
-        what = f"are {','.join(row.cells[:4])} two times or four?"
-        fail(path, what, "Part the columns by semicolons", row.line)
+        what = f"{','.join(row.cells[:4])} may be two times or four"
+        fail(path, what, "Separate the columns by semicolons", row.line)
     start = end = time("start")
     if any(row.cell(columns, name, path) for name in ("end", "end_frame")):
         end = time("end")
     elif row.cell(columns, "duration", path):
         end = start + time("duration")
     place = columns.get("confidence", len(row.cells))
-    sure = row.cells[place] if place < len(row.cells) else ""
-    return build_segment(start, end, row.cell(columns, "step", path), path, row.line, seconds(sure))
+    confidence = seconds(row.cells[place]) if place < len(row.cells) else None
+    return build_segment(start, end, row.cell(columns, "step", path), path, row.line, confidence)
 
 
 def is_timed(cells: Sequence[str]) -> bool:
-    """Tell whether the `cells` of a row hold two times and something else."""
+    """Whether the `cells` of a row contain two times and something else."""
     return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
 
 
@@ -267,10 +269,12 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
 def write(
     path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ","
 ) -> None:
-    """Write `start,end,label`, with confidence where there is one, and video where there are
-    several: one without segments has a line with its name alone."""
+    """Write `start,end,label`, plus confidence if present, and video if there are several.
+
+    A video without segments has a line with its name only.
+    """
     many = len(timelines) != 1
-    sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
+    scored = any(segment.confidence is not None for timeline in timelines for segment in timeline)
     header = ["video", "start", "end", "label", "confidence"]
     rows = [header]
     for timeline in timelines:
@@ -279,7 +283,7 @@ def write(
         for s in timeline:
             confidence = "" if s.confidence is None else plain(s.confidence)
             rows.append([timeline.video, plain(s.start), plain(s.end), s.step, confidence])
-    part = slice(0 if many else 1, 5 if sure else 4)
+    part = slice(0 if many else 1, 5 if scored else 4)
     write_rows(path, [row[part] for row in rows], delimiter, options.spreadsheet, delimiter == ",")
 
 
@@ -290,10 +294,10 @@ def write_rows(
     spreadsheet: bool = False,
     mark: bool = False,
 ) -> None:
-    """Write the cells of `rows` to `path`, quoted where they need it.
+    """Write `rows` to `path`, quoted where necessary.
 
-    `spreadsheet`: a cell that a spreadsheet would take for a formula gets a leading apostrophe.
-    `mark`: begin with a byte order mark, without which Excel shows umlauts as something else.
+    `spreadsheet` escapes cells that a spreadsheet would read as a formula. `mark` adds a byte order
+    mark, so that Excel reads UTF-8.
     """
 
     def guard(cell: str) -> str:
@@ -309,7 +313,7 @@ def write_rows(
 
 
 def plain(value: float) -> str:
-    """Write a number in full but without a needless `.0`.
+    """Format a number with all digits, without a trailing `.0`.
 
     >>> plain(3.0), plain(0.1)
     ('3', '0.1')

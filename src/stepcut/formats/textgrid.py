@@ -1,4 +1,4 @@
-"""Praat TextGrid: interval tiers that tile the time, a tier per annotator; clicks are points."""
+"""Praat TextGrid: interval tiers without gaps, one per annotator; clicks are points."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,17 +19,17 @@ from stepcut.formats.common import (
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \((?:\d+|points)\)")
-"""Further tiers of an annotator, for what overlaps and for clicks."""
+"""Further tiers of an annotator, for overlapping segments and clicks."""
 _TOKEN = re.compile(
     r'"([^"]*(?:""[^"]*)*)"|(?<!\S)(-?\d[\d.]*(?:[eE][+-]?\d+)?)(?!\S)|(<exists>|<absent>)'
 )
 
 
 def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read the tier that is named, or the only one; the long and the short form hold the same."""
+    """Read the tier of the annotator, or the only one, in the long or short form."""
     values = _values(content, path)
     if not next(values).startswith("ooTextFile") or next(values) != "TextGrid":
-        fail(path, "does not begin as a TextGrid of Praat does", "Save it in Praat as a text file")
+        fail(path, "does not begin like a Praat TextGrid", "Save it in Praat as a text file")
     _, length, there = (next(values) for _ in range(3))
     found: dict[str, list[Segment]] = {}
     for _ in range(int(next(values)) if there == "<exists>" else 0):
@@ -76,12 +76,12 @@ def _tier(kind: str, name: str, length: float, entries: Sequence[str]) -> str:
 
 
 def _intervals(row: Sequence[Segment], length: float) -> list[str]:
-    """List the segments and, between them, intervals without a text: a tier has no gaps."""
-    known = {(s.start, s.end): s.step for s in row}
-    cuts = sorted({0.0, float(length), *(float(time) for s in row for time in (s.start, s.end))})
-    pairs = list(pairwise(cuts)) or [(0.0, 0.0)]
+    """List the segments, with empty intervals between them."""
+    steps = {(s.start, s.end): s.step for s in row}
+    edges = sorted({0.0, float(length), *(float(time) for s in row for time in (s.start, s.end))})
+    pairs = list(pairwise(edges)) or [(0.0, 0.0)]
     return [
-        f"xmin = {a!r}\nxmax = {b!r}\ntext = {_quoted(known.get((a, b), ''))}" for a, b in pairs
+        f"xmin = {a!r}\nxmax = {b!r}\ntext = {_quoted(steps.get((a, b), ''))}" for a, b in pairs
     ]
 
 
@@ -90,7 +90,7 @@ def _quoted(text: str) -> str:
 
 
 def _values(content: str, path: Path) -> Iterator[str]:
-    """Give the texts and numbers of a file in their order; one that ends too soon is refused."""
+    """Yield the texts and numbers of a file in order; refuse a truncated file."""
     for match in _TOKEN.finditer(content):
         yield match[1].replace('""', '"') if match[1] is not None else match[2] or match[3]
-    fail(path, "ends too soon", "Save it again in Praat")
+    fail(path, "is truncated", "Save it again in Praat")

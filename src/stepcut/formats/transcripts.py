@@ -14,26 +14,26 @@ def read_transcripts(
 ) -> dict[str, list[str]]:
     """Read the steps of each video in order, without times.
 
-    The file has a line for each video: `a.mp4: cut, butter, jam, butter`. A `.csv` or `.tsv` file
-    has a row for each video, with its name in the first column and a step in each of the others.
-    Blank lines and lines that begin with `#` are skipped.
+    The file has one line per video: `a.mp4: cut, butter, jam, butter`. A `.csv` or `.tsv` file has
+    one row per video, with its name in the first column and one step in each other column. Blank
+    lines and lines that begin with `#` are skipped.
 
     Parameters
     ----------
     path
         The file.
     encoding
-        Of the file; left out, it is found out.
+        The text encoding; by default detected.
 
     Returns
     -------
     dict
-        Video names, as the file has them, to lists of steps.
+        Lists of steps by video name, as in the file.
 
     Raises
     ------
     AnnotationError
-        A line has no video or no steps, or a video has two lines; the message names the line.
+        A line has no video or no steps, or a video has two lines (`line`).
 
     Examples
     --------
@@ -49,19 +49,19 @@ def read_transcripts(
     lines: dict[str, int] = {}
     for line, video, steps in _table(text, place) if _is_table(place) else _lines(text, place):
         if not video:
-            fail(place, "the line names no video", "Write 'a.mp4: cut, butter, jam'", line)
+            fail(place, "the line has no video", "Write 'a.mp4: cut, butter, jam'", line)
         if video in found:
-            what = f"the video {video!r} is in line {lines[video]} already"
-            fail(place, what, "Keep one of the two", line)
+            what = f"the video {video!r} is already in line {lines[video]}"
+            fail(place, what, "Remove one of the two", line)
         if not steps or not all(steps):
             advice = "Write its steps in order, separated by commas: 'a.mp4: cut, butter, jam'"
-            fail(place, f"the video {video!r} has an empty step, or none", advice, line)
-        if odd := next((step for step in steps if not step.isprintable()), None):
-            what = f"the step name {odd!r} holds control characters"
+            fail(place, f"the video {video!r} has no steps or an empty step", advice, line)
+        if wrong := next((step for step in steps if not step.isprintable()), None):
+            what = f"the step name {wrong!r} contains control characters"
             fail(place, what, "Rename the step", line)
         found[video], lines[video] = steps, line
     if not found:
-        fail(place, "has no transcript in it", "Write a line such as 'a.mp4: cut, butter, jam'")
+        fail(place, "contains no transcript", "Write a line such as 'a.mp4: cut, butter, jam'")
     return found
 
 
@@ -70,7 +70,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _lines(text: str, path: Path) -> list[tuple[int, str, list[str]]]:
-    """Split lines `video: step, step`; a drive letter or a time in a name is no separator."""
+    """Split lines `video: step, step`; the colon of a drive letter is not a separator."""
     found = []
     for line, words in enumerate(text.split("\n"), start=1):
         if not words.strip() or words.lstrip().startswith("#"):
@@ -93,9 +93,9 @@ def _table(text: str, path: Path) -> list[tuple[int, str, list[str]]]:
     found = []
     for row in rows:
         video, *steps = (cell.strip() for cell in row.cells)
-        while steps and not steps[-1]:  # spreadsheets make all rows equally wide
+        while steps and not steps[-1]:  # spreadsheets pad all rows to one width
             steps.pop()
-        if len(steps) == 1:  # one cell may hold them all
+        if len(steps) == 1:  # one cell may contain all steps
             steps = [step.strip() for step in re.split("[,;]", steps[0])]
         found.append((row.line, video, steps))
     return found

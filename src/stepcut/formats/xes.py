@@ -1,4 +1,4 @@
-"""XES event logs (IEEE 1849) for process mining: a trace per video, two events per segment."""
+"""XES event logs (IEEE 1849) for process mining: one trace per video, two events per segment."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,20 +11,19 @@ from stepcut.formats.common import NONE, Options
 from stepcut.timeline import Timeline
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""A video has no date: its first frame stands here."""
+"""The date of the first frame, because a video has none."""
 EXTENSIONS = {"Concept": "concept", "Time": "time", "Lifecycle": "lifecycle"}
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write a log: a start and a complete event for each segment, for a click only the latter."""
+    """Write a log: a start and a complete event per segment, only the latter for a click."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<log xes.version="1.0" xmlns="http://www.xes-standard.org/">',
     ]
     for name, prefix in EXTENSIONS.items():
-        lines.append(
-            f'<extension name="{name}" prefix="{prefix}" uri="http://www.xes-standard.org/{prefix}.xesext"/>'
-        )
+        uri = f"http://www.xes-standard.org/{prefix}.xesext"
+        lines.append(f'<extension name="{name}" prefix="{prefix}" uri="{uri}"/>')
     lines.append('<classifier name="Activity" keys="concept:name"/>')
     for place, timeline in enumerate(timelines, start=1):
         lines += [

@@ -1,1 +1,1 @@
-"""A procedure: learn it, keep it as a folder, correct it, use it."""
+"""Procedures: learn, save, correct and use them."""

@@ -1,5 +1,4 @@
-"""The content of videos: whether a video is the one that a procedure was learned from, whatever its
-name says."""
+"""Content hashes of videos: detect whether a video is one that a procedure was learned from."""
 
 import hashlib
 from pathlib import Path
@@ -16,24 +15,24 @@ from stepcut.files.cache import cache_dir
 
 
 class Digest(NamedTuple):
-    """Digests of the content of one video; None where one is not known."""
+    """Digests of the content of one video; None if unknown."""
 
     rows: str | None = None
-    """Of the rows of its features."""
+    """The digest of the feature rows."""
     video: str | None = None
-    """Of the video file: features computed on another machine may differ in the last bit."""
+    """The digest of the video file, because features may differ slightly between machines."""
 
 
 def rows_digest(rows: NDArray[Any]) -> str:
-    """A digest of the features `rows` of a video."""
+    """Return a digest of feature `rows`."""
     digest = hashlib.blake2b(f"{rows.dtype} {rows.shape}".encode(), digest_size=16)
-    for first in range(0, len(rows), 1024):  # rows may be mapped from a file
+    for first in range(0, len(rows), 1024):  # rows may be memory-mapped
         digest.update(np.ascontiguousarray(rows[first : first + 1024]).data)
     return digest.hexdigest()
 
 
 def video_digest(path: AnyPath | None) -> str | None:
-    """A digest of the video file at `path`; None where there is no such file on this machine."""
+    """Return a digest of the video file at `path`, or None if it is not on this machine."""
     if path is None or is_address(str(path)) or not Path(str(path)).is_file():
         return None
     try:
@@ -43,13 +42,11 @@ def video_digest(path: AnyPath | None) -> str | None:
 
 
 def digest_of(features: Features) -> Digest:
-    """The digests of the video of these `features`."""
     return Digest(rows_digest(features.rows), video_digest(features.path))
 
 
 def has_content(features: Features, learned: Digest) -> bool | None:
-    """Whether the video of these `features` is the one whose digests were `learned`; None: nothing
-    is known of it."""
+    """Whether the video of `features` has the digests `learned`; None if they are unknown."""
     if learned.rows is not None and learned.rows == rows_digest(features.rows):
         return True
     now = None if learned.video is None else video_digest(features.path)

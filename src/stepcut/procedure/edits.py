@@ -1,5 +1,4 @@
-"""Corrections made in a procedure's folder, one after another: saved before they are answered,
-undone and redone."""
+"""Edits: make, undo and redo corrections in the folder of a procedure."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,15 +16,20 @@ from stepcut.procedure.storage import EDITS
 
 
 class Edits:
-    """A procedure's folder and all that a person changed in it; every method that changes it saves
-    it.
+    """The corrections in the folder of a procedure; every change is saved at once.
 
-    Several windows and programs may do so at once: each change names the revision that its maker
-    saw, which is compared with the disk under a lock, and one that comes too late raises
-    `StaleEdit` and changes nothing.
+    Several programs can edit one folder. Each change names the revision that it is based on. If
+    the folder has a newer one, the change raises `StaleEdit` and does nothing.
 
-    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` gives "rename step 0
-    to add jam".
+    Parameters
+    ----------
+    folder
+        The folder of a procedure, on this machine.
+
+    Examples
+    --------
+    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` returns "rename
+    step 1 to add jam".
     """
 
     def __init__(self, folder: AnyPath) -> None:
@@ -35,47 +39,63 @@ class Edits:
         self.refresh()
 
     def refresh(self) -> None:
-        """See what other programs have changed since."""
+        """Read changes of other programs."""
         with locked(self.folder, shared=True):
             self._read()
 
     def _read(self) -> None:
-        """Read what has changed on the disk; the caller holds the lock."""
+        """Read changed files; the caller holds the lock."""
         if self._stamp != (now := self._stamps()):
             self.outline: Procedure = read_outline(self.folder)
-            _ = self.outline.document  # corrections that do not fit are told at once
+            _ = self.outline.document  # raises here if corrections do not fit
             self._stamp = now
 
     @property
     def document(self) -> Document:
-        """What a person sees."""
+        """The steps and timelines with the corrections applied."""
         return self.outline.document
 
     @property
     def corrections(self) -> Corrections:
-        """All that was changed, and undone."""
+        """The changes, with the undone ones."""
         return self.outline.corrections
 
     @property
     def revision(self) -> str:
-        """A name for the state as it stands."""
+        """The identifier of the current state."""
         return self.corrections.revision
 
     @property
     def next_undo(self) -> str | None:
-        """What undo would take back, in words."""
+        """A description of the change that `undo` reverts, or None."""
         return self._words(self.corrections.undo()) if self.corrections.done else None
 
     @property
     def next_redo(self) -> str | None:
-        """What redo would do again, in words."""
+        """A description of the change that `redo` makes, or None."""
         return self._words(self.corrections.redo()) if self.corrections.undone else None
 
     def do(self, edit: Edit, revision: str | None = None) -> str:
-        """Make one change and save it; gives it in words. What was undone before is forgotten.
+        """Make one change, save it and discard undone changes.
 
-        `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when
-        not this one's.
+        Parameters
+        ----------
+        edit
+            A mapping with the verb under "do".
+        revision
+            The revision that the change is based on; by default the current one.
+
+        Returns
+        -------
+        str
+            A description of the change.
+
+        Raises
+        ------
+        OptionError
+            The edit does not fit.
+        StaleEdit
+            Another program has changed the folder.
         """
 
         def change(now: Corrections) -> Corrections:
@@ -87,29 +107,27 @@ class Edits:
         return self._change(change, revision)
 
     def undo(self, revision: str | None = None) -> str:
-        """Take the last change back and save that; gives it in words. `revision` as for `do`."""
+        """Undo the last change, save, and return its description; `revision` as for `do`."""
         return self._change(Corrections.undo, revision)
 
     def redo(self, revision: str | None = None) -> str:
-        """Do again what was undone last and save that; gives it in words. `revision` as for
-        `do`."""
+        """Redo the last undone change, save, and return its description; `revision` as for `do`."""
         return self._change(Corrections.redo, revision)
 
     def _change(self, change: Callable[[Corrections], Corrections], revision: str | None) -> str:
-        """Hold the folder, if it is as the maker of a change saw it; write the file, and only then
-        believe it."""
+        """Apply a change under the lock if `revision` is current, and write the file."""
         seen = self.revision if revision is None else revision
         with locked(self.folder):
             self._read()
             if seen != self.revision:
                 raise StaleEdit(
-                    f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
-                    "Look at it as it is now, then make the change again."
+                    f"{self.path}: another window or program has changed this file, so your change "
+                    "was not made. Reload, then make the change again.",
+                    path=self.path,
                 )
             after = change(self.corrections)
             words = self._words(after)
-            # Names in it may change now; numbers stay. This says nothing new, so that a kill after
-            # it does no harm.
+            # A rename may change the names in severity.json, so write step numbers first.
             file, numbers = self.folder / FILE, self._base_severity().to_json()
             if file.exists() and read_json(file) != numbers:
                 write_json(file, numbers, follow=False)
@@ -120,19 +138,18 @@ class Edits:
 
     @property
     def severity(self) -> dict[int, str]:
-        """What a person said of learned steps, by number: critical, optional or free in order."""
-        said = apply_severity(self._base_severity(), self.corrections)
-        return {step: kind for kind in KINDS for step in getattr(said, kind)}
+        """The severity of learned steps by number: critical, optional or free in order."""
+        severity = apply_severity(self._base_severity(), self.corrections)
+        return {step: kind for kind in KINDS for step in getattr(severity, kind)}
 
     def _base_severity(self) -> Severity:
-        """What severity.json says; the corrections hold on top of it."""
+        """The content of severity.json, without corrections."""
         return read_severity(
             self.folder / FILE, self.outline.model_steps, self.outline.learned_steps
         )
 
     def _severity_edit(self, edit: Edit) -> Edit:
-        """The whole of an edit that says of what kind a step is: critical, optional or free in
-        order; None takes that back. It holds for what was merged into the step, too."""
+        """Complete a severity edit with all model steps that were merged into its step."""
         step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
             raise unknown("severity", kind, KINDS)
@@ -141,22 +158,19 @@ class Edits:
         ]
         if not mine:
             raise OptionError(
-                f"step={step!r} is not one that was learned; check knows it after teach."
+                f"step={step!r} was added after learning; run teach before you set its severity.",
+                setting="step",
+                value=step,
             )
         kinds = {str(n): [kind] if kind else [] for n in mine}
         return {"do": "severity", "step": step, "severity": kind, "kinds": kinds}
 
     def _words(self, other: Corrections) -> str:
-        """What lies between the state as it stands and its neighbour, in words."""
-        return describe(*self._between(other))
-
-    def _between(self, other: Corrections) -> tuple[Document, Edit]:
-        """What lies between the state as it stands and its neighbour: the one before it, and the
-        edit."""
+        """Describe the one edit between the current state and the `other` one."""
         fewer, more = sorted((self.corrections, other), key=lambda each: len(each.done))
-        return fewer.apply(self.outline.learned), more.done[-1]
+        return describe(fewer.apply(self.outline.learned), more.done[-1])
 
     def _stamps(self) -> list[tuple[int, int, int]]:
-        """What changes when the corrections or the procedure do."""
+        """File states that change with the corrections or the procedure."""
         files = [file for file in (self.path, self.folder / "config.json") if file.exists()]
         return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in map(Path.stat, files)]

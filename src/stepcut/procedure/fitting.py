@@ -1,5 +1,4 @@
-"""Fitting: from features, and annotations where there are some, to everything that a procedure is
-made of."""
+"""Fitting: from features and optional annotations to the fields of a procedure."""
 
 import hashlib
 import json
@@ -51,23 +50,35 @@ def fit(
     progress: Hook = silent,
     checkpoint: Path | None = None,
 ) -> dict[str, Any]:
-    """Fit a method, name the steps, segment the videos, learn what a normal video looks like.
+    """Fit a method, name the steps, segment the videos and learn the reference statistics.
 
-    features    of every video
-    method      not yet fitted
-    config      settings, seed and versions; the settings of the fitted method are put into it
-    names       names for the steps, where no lesson names them
-    lesson      what people have annotated, and the names of the steps
-    before      the steps of every row as they were shown before, in the order of the lesson's names
-    recipe      for a method that does not learn from one: names steps where order and durations
-                decide it
-    namer       from pictures of a step to words, for suggestions
-    progress    hears how far the work is
-    checkpoint  a file where long training keeps its state
+    Parameters
+    ----------
+    features
+        The features of every video.
+    method
+        A method that is not fitted yet.
+    config
+        Settings, seed and versions; `fit` adds the settings of the fitted method.
+    names
+        Step names, without a lesson.
+    lesson
+        The annotations and the step names.
+    before
+        The earlier step numbers of every row, in the order of `lesson.names`.
+    recipe
+        For a method that cannot learn from a recipe: names steps by order and duration.
+    namer
+        Function from pictures of a step to name suggestions.
+    progress
+        Called with an `Event` as work advances.
+    checkpoint
+        A file for the state of long training.
 
     Returns
     -------
-    The fields of a `Procedure`.
+    dict
+        The fields of a `Procedure`.
     """
     rows = [one.rows for one in features]
     method = adapt(method)
@@ -79,23 +90,20 @@ def fit(
         "quality": quality.to_json(),
         "hierarchy": tree.to_json(),
     }
-    cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
+    labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         pairs = zip(method.probabilities(rows), rows, strict=True)
         probabilities = [
             check_shares(share, len(one), method.steps_, method) for share, one in pairs
         ]
         per_second = features[0].rate
-        # A video without any step, of one frame or of something else, is no normal one, and would
-        # hide what is not.
-        normal = [place for place, cut in enumerate(method.labels_) if (cut >= 0).any()] or list(
-            range(len(rows))
-        )
+        # A video without any step is not a normal one.
+        normal = [place for place, one in enumerate(method.labels_) if (one >= 0).any()]
+        normal = normal or list(range(len(rows)))
         left_out = leave_out(method, rows).of(normal)
 
         expectations = learn_expectations(
-            # What a person said is usual; what was found is taken as it would be found in a new
-            # video.
+            # Without annotations, use held-out labels: they are as noisy as those of new videos.
             left_out.labels if lesson is None else [method.labels_[place] for place in normal],
             float(per_second),
             probabilities=[probabilities[place] for place in normal],
@@ -106,16 +114,16 @@ def fit(
         )
         stage.advance(len(features))
     if lesson is not None:
-        steps = carry_names(lesson, before or {}, cuts)
+        steps = carry_names(lesson, before or {}, labels)
     else:
         steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     hints: dict[int, list[str]] = {}
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
     if recipe:
-        sure, hints = fit_recipe(recipe, cuts, method.steps_, float(per_second))
-        steps = [sure.get(number, name) for number, name in enumerate(steps)]
+        certain, hints = fit_recipe(recipe, labels, method.steps_, float(per_second))
+        steps = [certain.get(number, name) for number, name in enumerate(steps)]
     elif namer is not None:
-        hints = words_of_namer(namer, videos, cuts, method.steps_, float(per_second))
+        hints = words_of_namer(namer, videos, labels, method.steps_, float(per_second))
     config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
     annotations = Annotations() if lesson is None else lesson.annotations
     return {
@@ -123,12 +131,12 @@ def fit(
         "learned_timelines": {
             one.name: timeline_of(
                 one,
-                cut,
+                numbers,
                 quality.reliability * share,
                 steps,
                 annotation=annotations.videos.get(one.name),
             )
-            for one, cut, share in zip(features, method.labels_, probabilities, strict=True)
+            for one, numbers, share in zip(features, method.labels_, probabilities, strict=True)
         },
         "samples": {one.name: len(one.rows) for one in features},
         "videos": videos,
@@ -144,12 +152,13 @@ def fit(
 
 
 def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
-    """What a `method` is given of the annotations; a click is a label of one row to one that takes
-    labels alone."""
+    """The constraints for a `method`; clicks become one-row labels if it takes only labels."""
     takes = method.learns_from
     if "transcript" not in takes and any(one and one.transcript for one in lesson.constraints):
         raise OptionError(
-            f"method {type(method).__name__} does not learn from transcripts. Leave them out, or give labels or clicks."
+            f"method {type(method).__name__} does not learn from transcripts. "
+            "Give labels or clicks instead.",
+            setting="transcripts",
         )
     return lesson.constraints if "clicks" in takes else as_constraints(lesson.labels)
 
@@ -157,13 +166,12 @@ def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
 def _assess(
     method: Method, rows: Sequence[Array], labels: Sequence[Labels | None] | None, progress: Hook
 ) -> tuple[Quality, Hierarchy]:
-    """How far to trust the steps, and which of them join or part at another grain."""
+    """Measure the quality of the steps, and build their hierarchy."""
     split = None
     with Stage(progress, "quality", unit="runs") as stage:
 
         def beat(event: Event) -> None:
-            """Whoever watches sees every sign of life of a run, and counts it when it has
-            finished."""
+            """Forward every event of a run; count the run when it has finished."""
             stage.advance(event.finished)
 
         if labels is not None and any(one is not None for one in labels):
@@ -182,28 +190,27 @@ def _assess(
 def timeline_of(
     features: Features,
     labels: Labels,
-    sure: Array,
+    probabilities: Array,
     steps: Sequence[str],
     shown: Labels | None = None,
     annotation: Annotation | None = None,
 ) -> Timeline:
-    """The timeline of one video that was segmented into `labels` (T,), -1 for background.
+    """Return the timeline of a video from its `labels` (T,), -1 for background.
 
-    sure        step probabilities, (T, K); a segment's confidence is the mean of its rows
-    shown       for each label its place in `steps`, -1 for none, and -1 at the end; left out, the
-                label itself
-    annotation  what people have said about the video: labels stay as they are, and what was found
-                reaches up to them
+    `probabilities` are (T, K); the confidence of a segment is the mean over its rows. `shown` maps
+    each label to its index in `steps`, with -1 as the last entry. Labels in the `annotation` are
+    kept; predicted segments fill the rest.
     """
     numbers = labels if shown is None else shown[labels]
-    rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
+    rate = float(features.rate)
+    confidence = probabilities[np.arange(len(labels)), np.maximum(labels, 0)]
     if annotation is None or not annotation.annotated:
         return Timeline.from_labels(
-            numbers, rate, steps, features.end, confidence=own, video=features.name
+            numbers, rate, steps, features.end, confidence=confidence, video=features.name
         )
     parts = [Part(one.start, one.end, steps.index(one.step)) for one in annotation.labelled]
     for begin, until in gaps(annotation.annotated, features.end):
-        first = min(math.ceil(begin * rate - 0.5), len(labels) - 1)  # its middle lies here
+        first = min(math.ceil(begin * rate - 0.5), len(labels) - 1)  # the row with this middle
         last = len(labels)
         if until < features.end:
             last = max(math.ceil(until * rate - 0.5), first + 1)
@@ -211,8 +218,9 @@ def timeline_of(
             if step != BACKGROUND:
                 start = begin if a == 0 else (first + a) / rate
                 stop = until if first + b == last else (first + b) / rate
-                parts.append(Part(start, stop, step, float(own[first + a : first + b].mean())))
-    # A segment that goes on where nothing is labelled is one segment.
+                mean = float(confidence[first + a : first + b].mean())
+                parts.append(Part(start, stop, step, mean))
+    # A labelled segment that continues in the unlabelled part is one segment.
     edges = {time for one in annotation.annotated for time in one}
     edges -= {time for one in annotation.segments for time in (one.start, one.end)}
     joined = join(sorted(parts, key=lambda part: part[:2]), edges)
@@ -226,8 +234,7 @@ def fingerprint(
     names: Sequence[str] | None,
     lesson: Lesson | None = None,
 ) -> str:
-    """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and
-    the version."""
+    """Return a hash of the features, settings, names, annotations and version."""
     digest = hashlib.blake2b(digest_size=16)
     relevant = {
         key: config[key]
@@ -241,6 +248,6 @@ def fingerprint(
             name: msgspec.structs.replace(one, origins=())
             for name, one in sorted(lesson.annotations.videos.items())
         }
-        said = Annotations(videos=videos, recipe=lesson.annotations.recipe)
-        digest.update(json.dumps([lesson.names, said.to_json()]).encode())
+        annotations = Annotations(videos=videos, recipe=lesson.annotations.recipe)
+        digest.update(json.dumps([lesson.names, annotations.to_json()]).encode())
     return digest.hexdigest()

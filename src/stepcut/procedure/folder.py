@@ -1,4 +1,4 @@
-"""The folder of a procedure on the disk: one writer at a time, exchanged in one step, repaired after a kill."""
+"""The folder of a procedure on disk: locking, atomic replacement, and repair after a crash."""
 
 import contextlib
 import ctypes
@@ -28,9 +28,9 @@ from stepcut.files.atomic import (
 from stepcut.version import __version__
 
 FORMAT = 2
-"""Raised when an older stepcut could not read what a newer one writes."""
+"""The format version; older versions of stepcut refuse a higher one."""
 ROOM = 1 << 20
-"""Bytes that must be free before learning begins: a small procedure."""
+"""Free bytes required before learning: the size of a small procedure."""
 
 
 OURS = frozenset(
@@ -40,16 +40,16 @@ OURS = frozenset(
         "severity.json", "edits.json",
     )
 )  # fmt: skip
-"""The files that stepcut writes into the folder of a procedure. Everything else there belongs to the user."""
+"""The files that stepcut writes into the folder of a procedure; all others belong to the user."""
 CARD = "README.md"
 
 
 @contextlib.contextmanager
 def locked(folder: Path | Address, shared: bool = False) -> Iterator[None]:
-    """Inside is one writer of this folder, or, with `shared`, any number of readers and no writer.
+    """Lock a folder for one writer or, with `shared`, for readers.
 
-    What is locked is the folder above it, which stays when the procedure is exchanged. Where the system has no locks,
-    the exchange in one step still keeps folders whole; at an address there are none.
+    The lock is on the parent folder, which stays when the procedure is replaced. Addresses have no
+    locks.
     """
     if isinstance(folder, Address):
         yield
@@ -63,14 +63,14 @@ def locked(folder: Path | Address, shared: bool = False) -> Iterator[None]:
 
 
 def _replaced(folder: Path) -> list[Path]:
-    """What procedures that `folder` has replaced left behind: there is something only during `put_in_place`."""
+    """The replaced procedures that an interrupted `put_in_place` left beside `folder`."""
     return list(folder.parent.glob(f".{glob.escape(folder.name)}.*.old"))
 
 
 def repair(folder: Path) -> None:
-    """Finish what a killed `put_in_place` began; the caller holds the lock."""
+    """Finish an interrupted `put_in_place`; the caller holds the lock."""
     for old in _replaced(folder):
-        with contextlib.suppress(OSError):  # what may not be moved stays where it is
+        with contextlib.suppress(OSError):
             if not folder.exists():
                 os.replace(old, folder)
             else:
@@ -80,16 +80,16 @@ def repair(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(target: Path | Address) -> Iterator[Path]:
-    """An empty folder to be filled and given the name `target` by `put_in_place`; what has its name then is removed.
+    """Create an empty folder that `put_in_place` renames to `target`; it is deleted on exit.
 
-    Nobody else may look into one that replaces another: `put_in_place` gives it the permissions of that one.
+    A folder that replaces another one is private until `put_in_place` copies the permissions.
     """
     if isinstance(target, Address):
         with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
             yield Path(folder)
         return
     with output_errors(target):
-        place = target.resolve()  # a link stays one
+        place = target.resolve()  # keep a symbolic link
         fresh = place.parent / f".{place.name}.{uuid.uuid4().hex}.part"
         fresh.parent.mkdir(parents=True, exist_ok=True)
         fresh.mkdir(0o700 if place.exists() else 0o777)
@@ -100,10 +100,10 @@ def new_folder(target: Path | Address) -> Iterator[Path]:
 
 
 def put_in_place(fresh: Path, target: Path | Address) -> None:
-    """Give the folder `fresh` the name `target`; the procedure that stood there makes way. The caller holds the lock.
+    """Rename the folder `fresh` to `target`, replacing its procedure; the caller holds the lock.
 
-    Whatever stepcut did not write there is carried over, and permissions stay. At an address config.json comes last: a
-    folder without it is not a procedure, so none is ever half one.
+    Files of the user and permissions are kept. At an address, config.json is written last, because
+    a folder without it is not a procedure.
     """
     if isinstance(target, Address):
         for name in ("config.json", *OURS):
@@ -121,7 +121,7 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
             mode = file_mode(target if path == fresh else target / path.name)
             if mode is not None:
                 path.chmod(mode)
-        # `repair` finds these names where a kill leaves them behind.
+        # `repair` looks for these names after a crash.
         new, old = (target.parent / f".{target.name}.{uuid.uuid4().hex}.old" for _ in range(2))
         os.replace(fresh, new)
         if exchange(new, target):
@@ -137,7 +137,7 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
 
 
 def _check_movable(folder: Path) -> None:
-    """Refuse to replace a `folder` with a folder inside that only another user can move."""
+    """Refuse to replace a `folder` if it contains a folder that only another user can move."""
     if sys.platform == "win32":
         return
     for path in folder.iterdir():
@@ -145,19 +145,20 @@ def _check_movable(folder: Path) -> None:
         if not ours and not os.access(path, os.W_OK):
             raise OutputError(
                 f"{path}: this folder belongs to another user and cannot be moved to the new "
-                "procedure. Move it elsewhere, then run the same command again."
+                "procedure. Move it elsewhere, then run the same command again.",
+                path=path,
             )
 
 
 def _carry_over(old: Path, new: Path) -> None:
-    """Move what stepcut did not write from the folder `old` to the folder `new`."""
+    """Move the files of the user from the folder `old` to the folder `new`."""
     ours = OURS - {CARD} if _is_own_card(old) else OURS
     for path in old.iterdir():
         if path.name in ours:
             continue
         try:
             os.replace(path, new / path.name)
-        except PermissionError:  # a folder that may not be written to may not be moved
+        except PermissionError:  # a read-only folder cannot be moved
             mode = path.stat().st_mode
             path.chmod(mode | 0o700)
             os.replace(path, new / path.name)
@@ -166,7 +167,7 @@ def _carry_over(old: Path, new: Path) -> None:
 
 
 def _is_own_card(folder: Path) -> bool:
-    """Whether a person has written the README.md in this `folder`, or into it."""
+    """Whether a person has written or edited the README.md in this `folder`."""
     try:
         card, written = read_bytes(folder / CARD), read_config(folder).get("card")
     except (OSError, ProcedureError):
@@ -175,12 +176,12 @@ def _is_own_card(folder: Path) -> bool:
 
 
 def digest(data: bytes) -> str:
-    """A short name for the content of a file."""
+    """Return a short hash of the content of a file."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of the folders `one` and `other` in one step, where the system can (Linux); else False."""
+    """Exchange two folders atomically on Linux; return False on other systems."""
     if not sys.platform.startswith("linux"):
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -192,11 +193,12 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def check_output(output: AnyPath) -> None:
-    """Say before the work, not after it, that a procedure cannot be kept at `output`."""
+    """Refuse, before any work, an `output` that cannot be written."""
     folder = as_path(output)
     if folder.exists() and not is_procedure(folder):
         raise OutputError(
-            f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
+            f"{folder}: it exists and is not a procedure. Choose another name with -o.",
+            path=folder,
         )
     if isinstance(folder, Address):
         return
@@ -204,52 +206,61 @@ def check_output(output: AnyPath) -> None:
     above = next(path for path in folder.resolve().parents if path.exists())
     if shutil.disk_usage(above).free < ROOM:
         raise OutputError(
-            f"{folder}: no space left on the disk. Free some, or choose another place with -o."
+            f"{folder}: no space left on the disk. Free some, or choose another place with -o.",
+            path=folder,
         )
 
 
 def read_config(path: AnyPath) -> dict[str, Any]:
-    """The config.json of the procedure at `path`, or an error that says why it cannot be one."""
+    """Read the config.json of the procedure at `path`, and refuse other versions and folders."""
     folder = as_path(path)
     if not folder.exists():
         place = shlex.quote(str(folder))
         raise ProcedureError(
-            f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {place}"
+            f"{folder}: this procedure does not exist. Create it with: "
+            f"stepcut learn VIDEOS... -o {place}",
+            path=folder,
         )
     if not is_procedure(folder):
-        why = "it has no config.json written by stepcut learn. Give the folder that its -o named"
-        raise ProcedureError(f"{folder}: this is not a procedure: {why}.")
+        raise ProcedureError(
+            f"{folder}: this is not a procedure, because it has no config.json of stepcut. "
+            "Give the folder that `stepcut learn -o` wrote.",
+            path=folder,
+        )
     config: dict[str, Any] = read_json(folder / "config.json")
     if not isinstance(config["format"], int) or config["format"] > FORMAT:
         raise ProcedureError(
-            f"{folder}: it was made by stepcut {config['stepcut']} (format {config['format']}); this is {__version__}, "
-            f"which reads up to format {FORMAT}. Update with: pip install --upgrade stepcut"
+            f"{folder}: stepcut {config['stepcut']} wrote this procedure (format "
+            f"{config['format']}); stepcut {__version__} reads formats up to {FORMAT}. "
+            "Update with: pip install --upgrade stepcut",
+            path=folder,
         )
     if str(config["stepcut"]).startswith("0.1."):
         raise ProcedureError(
-            f"{folder}: it was made by stepcut {config['stepcut']}, whose procedures are no longer read. Learn it again "
-            "with: stepcut learn"
+            f"{folder}: stepcut {config['stepcut']} wrote this procedure, and this version cannot "
+            "read it. Learn it again with: stepcut learn",
+            path=folder,
         )
     return config
 
 
 def read_fingerprint(path: AnyPath) -> str:
-    """The fingerprint of the procedure at `path`; empty where it has none."""
+    """Return the fingerprint of the procedure at `path`, or ""."""
     return str(read_config(path).get("fingerprint", ""))
 
 
 def folder_here(path: AnyPath) -> Path:
-    """The folder of a procedure at `path`, which must be on this machine: there it is locked while it is corrected."""
+    """Return the folder at `path`; refuse an address, where corrections cannot be locked."""
     folder = as_path(path)
     if isinstance(folder, Address):
         raise OptionError(
-            f"{folder}: a procedure is looked at and corrected on this machine. Copy its folder here."
+            f"{folder}: viewing and correcting need a local folder. Copy the procedure here first."
         )
     return folder
 
 
 def is_procedure(folder: Path | Address) -> bool:
-    """Whether the folder was written by stepcut, whatever version it is of."""
+    """Whether any version of stepcut wrote the folder."""
     try:
         config = read_json(folder / "config.json")
     except (OSError, ValueError, RecursionError):
@@ -259,15 +270,16 @@ def is_procedure(folder: Path | Address) -> bool:
 
 @contextlib.contextmanager
 def damaged(folder: AnyPath) -> Iterator[None]:
-    """Turn whatever a damaged file of `folder` causes into one sentence."""
+    """Turn any error inside into a `ProcedureError` that names the `folder`."""
     try:
         yield
     except ExtraNeeded:
         raise
     except ProcedureError as error:
-        raise ProcedureError(f"{folder}: {error}") from error
+        raise ProcedureError(f"{folder}: {error}", path=folder) from error
     except Exception as error:
         raise ProcedureError(
             f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "
-            "Learn it again, or restore the folder."
+            "Learn it again, or restore the folder.",
+            path=folder,
         ) from error

@@ -1,5 +1,4 @@
-"""learn(): from videos to a procedure, in one call; every stage leaves its file, so a second call
-resumes."""
+"""learn(): from videos to a procedure in one call. Stages are cached, so a second call resumes."""
 
 import copy
 import os
@@ -32,7 +31,7 @@ from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lengths import check_features
 from stepcut.procedure.lesson import (
-    Given,
+    LabelSource,
     Transcripts,
     Videos,
     find_alike,
@@ -49,39 +48,38 @@ from stepcut.rate import Rate
 from stepcut.version import versions
 
 FEWEST_ROWS = 3
-"""Rows of features in all videos together, from which the number of steps can be chosen."""
+"""Feature rows in all videos together that choosing the number of steps needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """Settings of `learn` beside what is learned from what; each may be given to `learn` by its
-    name."""
+    """Further settings of `learn`, which accepts each of them as a keyword argument."""
 
     names: Sequence[str] | None = None
     """Names for the steps, in the order of their numbers."""
     namer: Namer | None = None
-    """From pictures (H, W, 3) of a step to words for it; suggestions, never written as names by
-    themselves."""
+    """Function from pictures (H, W, 3) of a step to name suggestions; they do not rename steps."""
     device: str = "auto"
     """Where the backbone runs: auto, cpu or cuda."""
     cache: AnyPath | None = None
-    """Where features are kept."""
+    """The folder for computed features."""
     strict: bool = False
-    """Stop at the first video that cannot be used, instead of leaving it out."""
+    """Stop at the first unusable video instead of skipping it."""
     false_alarms: float = 0.05
-    """The share of normal videos that `check` may report; few videos cannot vouch for a small
-    one."""
+    """The accepted false-alarm rate of `check`; a small rate needs many videos."""
     engine: str | Engine | None = None
     """Where features are computed: "local" (this machine) or "ray" (a cluster)."""
     workers: int | None = None
     address: str | None = None
-    """Of the cluster."""
+    """The address of the cluster."""
 
     def __post_init__(self) -> None:
         check_false_alarms(self.false_alarms)
         if self.namer is not None and not callable(self.namer):
             raise OptionError(
-                f"namer={self.namer!r} is not a function; give one from a list of pictures to words."
+                f"namer={self.namer!r} is not a function; give one that maps pictures to words.",
+                setting="namer",
+                value=self.namer,
             )
 
 
@@ -93,7 +91,7 @@ def learn(
     *,
     method: str | Method = "stepcut",
     backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
-    labels: Given | None = None,
+    labels: LabelSource | None = None,
     transcripts: Transcripts | str | os.PathLike[str] | None = None,
     recipe: Recipe | None = None,
     output: AnyPath | None = None,
@@ -107,43 +105,44 @@ def learn(
     source
         A folder, files or globs of videos; feature files; or arrays (T, d) as a list or by name.
     steps
-        How many steps there are; "auto" chooses the number, (8, 14) chooses it between these.
+        The number of steps; "auto" chooses it, (8, 14) chooses it from this range.
     seed
-        Same seed, same result on one machine.
+        The random seed; the result on one machine depends only on it and the input.
     rate
-        Rows per second of features that do not say it themselves.
+        Rows per second, for feature files and arrays that do not state it.
     method
-        "stepcut" (the default), "cnc" (the paper's), or a custom object.
+        "stepcut" (the default), "cnc" (the paper's), or a custom method.
     backbone
-        How features are made of videos: the name of a network, a `FeatureSpec`, or a custom object.
+        The feature extractor: the name of a network, a `FeatureSpec`, or a custom object.
     labels
-        Annotations of some of the videos: a folder or file of labels in any format, timelines by
-        video, or arrays (T,) by video with a step number, -1 for background and -2 for open. The
-        names in labels become the steps. `Segment(t, t, name)` is a click.
+        Annotations of some videos: a folder or file of labels in any format, timelines by video,
+        or arrays (T,) of step numbers by video (-1 background, -2 open). The names in labels
+        become the steps. `Segment(t, t, name)` is a click.
     transcripts
-        The steps of some of the videos in order, without times: by video, or a text file with a
-        line for each.
+        The steps of some videos in order, without times: a dict by video, or a text file with one
+        line per video.
     recipe
         The steps of all videos in order: a text file or lines such as "stir; 40 s", "toast;
         optional" or "wipe; any time".
     output
-        Where to keep the procedure; when the same one is there already, it is read and nothing is
-        done again.
+        The folder to save the procedure to. If it already contains the result of these inputs and
+        settings, `learn` loads it.
     progress
-        Hears how far the work is; left out, a notebook shows a bar.
+        Called with an `Event` as work advances; by default a notebook shows a bar.
     **options
         The fields of `LearnOptions` (names, device, cache, engine ...), and settings of the method.
 
     Returns
     -------
     Procedure
+        The learned procedure.
 
     Raises
     ------
     OptionError
         A setting is wrong, or there are too few videos.
     AnnotationError
-        The annotations contradict one another, the videos or the steps.
+        The annotations contradict each other, the videos or the steps.
 
     Examples
     --------
@@ -158,8 +157,10 @@ def learn(
     run = LearnOptions(**{name: options.pop(name) for name in chosen})
     if moved := [name for name in ("fps", "weights", "layer", "family") if name in options]:
         raise OptionError(
-            f"{moved[0]}={options[moved[0]]!r} says how features are made; give it in the backbone: "
-            f"backbone=stepcut.FeatureSpec({moved[0]}=...)."
+            f"{moved[0]}={options[moved[0]]!r} is a setting of the features; "
+            f"use backbone=stepcut.FeatureSpec({moved[0]}=...).",
+            setting=moved[0],
+            value=options[moved[0]],
         )
     if output is not None:
         check_output(output)
@@ -173,14 +174,14 @@ def learn(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
     read = None if labels is None else read_labels(labels)
-    told = (
+    orders = (
         read_transcripts(transcripts) if isinstance(transcripts, str | os.PathLike) else transcripts
     )
-    cooked = [] if recipe is None else read_recipe(recipe)
+    recipe_steps = [] if recipe is None else read_recipe(recipe)
     check_settings(part, seed, options)
-    if cooked and run.names is not None:
-        raise OptionError("a recipe was given beside names; give one of the two.")
-    own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
+    if recipe_steps and run.names is not None:
+        raise OptionError("recipe and names are both set; give one of the two.", setting="names")
+    custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
     with open_engine(run.engine, run.workers, run.address) as where:
         features, failures = read_inputs(
@@ -192,22 +193,24 @@ def learn(
             progress,
             where,
             device=run.device,
-            backbone=own,
+            backbone=custom,
         )
     check_features(features, inputs.places)
     check_amount(features, steps)
-    # A method that learns from labels alone gets the recipe's names for what it has found.
-    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else cooked
-    if by_name and (read is not None or told):
+    # A method that cannot learn from a recipe uses it only to name the discovered steps.
+    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else recipe_steps
+    if by_name and (read is not None or orders):
         raise OptionError(
-            f"a recipe was given beside labels, and method {method} takes one of them."
+            f"method {method} cannot use a recipe and labels together; give one of the two.",
+            setting="recipe",
         )
     lesson = None
-    if read is not None or told or (cooked and not by_name):
+    if read is not None or orders or (recipe_steps and not by_name):
         count = steps if isinstance(steps, int) else None
         origin = origin_of(next((one for one in (labels, transcripts, recipe) if one), None))
+        learnable = [] if by_name else recipe_steps
         lesson = first_lesson(
-            Videos.of(features), read, told, [] if by_name else cooked, count, run.names, origin
+            Videos.of(features), read, orders, learnable, count, run.names, origin
         )
         steps = len(lesson.names)
     elif by_name and steps == "auto":
@@ -228,15 +231,14 @@ def learn(
     named = [str(line) for line in by_name] if by_name else run.names
     config["fingerprint"] = fingerprint(features, config, named, lesson)
     if output is not None and already_there(output, config["fingerprint"]):
-        # Whoever asks for it with a custom method or backbone trusts that one.
-        found = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
-        found.at_hand = list(features)
-        return found
+        # The caller passed any custom method or backbone, so it is trusted.
+        saved = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
+        saved.at_hand = list(features)
+        return saved
 
-    # Beside the features; where those are at an address, on this machine: it is read and written
-    # again and again.
-    kept = None if run.cache is None else as_path(run.cache)
-    folder = kept if isinstance(kept, Path) else cache_dir()
+    # Checkpoints are written often, so they are always on this machine.
+    cache = None if run.cache is None else as_path(run.cache)
+    folder = cache if isinstance(cache, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
     procedure = Procedure(
         **fit(
@@ -265,35 +267,36 @@ def make_method(
     seed: int,
     options: Mapping[str, Any],
 ) -> Method:
-    """The method of a class, with this `seed` and these `options`, or a copy of an object, of so
-    many `steps`."""
+    """Create a method from its class, or copy a method object and set its `steps`."""
     if isinstance(part, type):
         return build(part, {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:
         raise OptionError(
-            f"settings {', '.join(options)} were given beside a method object; set them on the object."
+            f"set {', '.join(options)} on the method object, not in learn().",
+            setting=next(iter(options)),
         )
     made = copy.copy(part)
     made.rate = rate
     if steps != "auto":
         if made.settings().get("steps") is None:
             raise OptionError(
-                f"steps={steps}: method {type(part).__name__} has no such setting; leave steps out."
+                f"steps={steps}: method {type(part).__name__} does not have this setting; omit it.",
+                setting="steps",
+                value=steps,
             )
         vars(made)["steps"] = steps
     return made
 
 
 def check_settings(part: Method | type[Method], seed: int, options: Mapping[str, Any]) -> None:
-    """Refuse wrong settings of a method before hours of extraction; `part`, `seed`, `options`: as
-    for `make_method`."""
+    """Refuse wrong settings of a method before features are computed."""
     tried: Any = make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
     if is_dataclass(tried):
         check_limits(tried)
 
 
 def _keep(procedure: Procedure, output: AnyPath) -> None:
-    """Save what was learned; where somebody has corrected what lies there meanwhile, beside it."""
+    """Save to `output`, or to a new folder beside it if `output` changed in the meantime."""
     try:
         procedure.save(output)
     except OutputError as error:
@@ -302,52 +305,64 @@ def _keep(procedure: Procedure, output: AnyPath) -> None:
         if not wanted.exists() or beside.exists():
             raise
         procedure.save(beside)
-        raise OutputError(f"{error} What was learned now is in {beside}.") from error
+        raise OutputError(f"{error} The new procedure is in {beside}.", path=beside) from error
 
 
 def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
-    """The number of `steps` in plain numbers; it must make sense, and so must the `names`.
+    """Return the number of `steps` as plain numbers; refuse `names` that do not fit it.
 
-    `own`: the number of steps that a method object is set to, which holds where none is given.
+    `own` is the number of steps of a method object; it applies if `steps` is "auto".
     """
     count = as_step_count(steps)
     if names is not None:
-        as_items("names", names, str, "one name for each step, as a list of words")
+        as_items("names", names, str, "a list with one name per step")
         wanted = count if own is None or count != "auto" else as_step_count(own)
         if not isinstance(wanted, int):
             raise OptionError(
-                f"{len(names)} names, but steps={wanted}; say how many steps there are, as one number."
+                f"{len(names)} names, but steps={wanted}; give steps={len(names)}.",
+                setting="steps",
+                value=wanted,
             )
         if len(names) != wanted or "" in map(plain, names) or find_alike(names):
             raise OptionError(
-                f"{len(names)} names for steps={wanted}, {', '.join(map(repr, names))}; give one name for each, all "
-                "different."
+                f"{len(names)} names for steps={wanted} ({', '.join(map(repr, names))}); "
+                "give one name per step, all different.",
+                setting="names",
+                value=names,
             )
     return count
 
 
 def check_amount(features: Sequence[Features], steps: StepCount) -> None:
-    """There must be `features` of two videos, and more rows than `steps`."""
+    """Refuse fewer than two videos, and more `steps` than rows."""
     if len(features) < 2:
         raise OptionError(
-            f"only {len(features)} video ({features[0].name}); steps are found by what videos share. Give at least two."
+            f"only {len(features)} video ({features[0].name}); stepcut compares videos of the "
+            "same task. Give at least two."
         )
     rows = sum(len(one.rows) for one in features)
     if steps == "auto" and rows < FEWEST_ROWS:
         raise OptionError(
-            f"all videos together have {rows} rows of features, which is too few to choose the number of steps. Give "
-            "longer videos or a higher --fps, or say how many steps there are."
+            f"all videos together have {rows} rows of features, too few to choose the number of "
+            "steps. Use longer videos or a higher --fps, or set the number with --steps.",
+            setting="steps",
+            value=steps,
         )
     most = steps[1] if isinstance(steps, tuple) else steps
     if isinstance(most, int) and most > rows:
         raise OptionError(
-            f"steps={steps}, but all videos together have {rows} sampled frames. Use fewer steps or a higher --fps."
+            f"steps={steps}, but all videos together have {rows} sampled frames. "
+            "Use fewer steps or a higher --fps.",
+            setting="steps",
+            value=steps,
         )
 
 
 def already_there(output: AnyPath, wanted: str) -> bool:
-    """Whether the procedure of fingerprint `wanted` is at `output`; one with a person's work in it
-    is not replaced."""
+    """Whether `output` is the procedure of fingerprint `wanted`.
+
+    Refuse another procedure that contains corrections, annotations or severities.
+    """
     folder = as_path(output)
     if not folder.exists():
         return False
@@ -356,12 +371,15 @@ def already_there(output: AnyPath, wanted: str) -> bool:
         return True
     if (folder / "edits.json").exists():
         raise OutputError(
-            f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another name with "
-            f"-o, or let it learn from them with: stepcut teach {shlex.quote(str(folder))}"
+            f"{folder}: a new procedure would lose the corrections in this folder. Choose another "
+            f"name with -o, or learn from them: stepcut teach {shlex.quote(str(folder))}",
+            path=folder,
         )
     if "absorbed" in config or (folder / "severity.json").exists():
-        work = "was taught" if "absorbed" in config else "holds severity.json"
+        work = "annotations" if "absorbed" in config else "severity.json"
         raise OutputError(
-            f"{folder}: it {work}, which a new procedure would lose. Choose another name with -o."
+            f"{folder}: a new procedure would lose the {work} of this one. "
+            "Choose another name with -o.",
+            path=folder,
         )
     return False

@@ -16,34 +16,34 @@ from stepcut.formats.common import read_text, seconds
 from stepcut.timeline import Timeline
 
 TOLERANCE = 0.1
-"""Share by which two lengths of one video may differ; more than this is refused."""
+"""The largest accepted relative difference between two lengths of one video."""
 SLACK = 1.0
-"""Seconds by which lengths may always differ: the last row, frame or label is rounded."""
+"""Seconds by which lengths may always differ, because of rounding."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A video whose length differs between the features, or a prediction, and something else."""
+    """Two different lengths of one video."""
 
     video: str
     seconds: float
-    """By the features or the prediction."""
+    """The length of the features or the prediction."""
     other: float
-    """By the labels, `durations.csv` or the video file."""
+    """The length in the labels, `durations.csv` or the video file."""
 
     @property
     def share(self) -> float:
-        """By which share of the longer one they differ."""
+        """The difference as a share of the longer one."""
         return abs(self.seconds - self.other) / max(self.seconds, self.other)
 
 
 def differ(video: str, seconds: float, other: float) -> Mismatch | None:
-    """The mismatch of two lengths of a video, or None where they agree within the rounding."""
+    """Return the mismatch of two lengths of a video, or None if they agree within `SLACK`."""
     return Mismatch(video, seconds, other) if abs(seconds - other) > SLACK else None
 
 
 def fitting_rate(rate: Fraction, mismatches: Iterable[Mismatch]) -> float:
-    """The rate at which features last as long as they should, rounded as people give rates.
+    """Return the rate that corrects the `mismatches`, rounded to a common value.
 
     >>> fitting_rate(Fraction(1), [Mismatch("a", 244, 122.3), Mismatch("b", 120, 60)])
     2.0
@@ -54,27 +54,25 @@ def fitting_rate(rate: Fraction, mismatches: Iterable[Mismatch]) -> float:
 
 
 def check_features(features: Sequence[Features], places: Sequence[AnyPath] | None) -> None:
-    """Refuse features whose length contradicts `durations.csv` or the videos beside them.
+    """Refuse feature files whose length contradicts `durations.csv` or the videos beside them.
 
-    Features of a video that this program decoded are always right; only given ones are compared.
-    Looked at are `durations.csv` and videos of the same name in the folder of the features, the
-    folder above it and `videos/` beside it.
+    Searches the folder of the features, its parent and `videos/` beside it.
     """
     if places is None or any(one.path is not None for one in features):
         return
-    known = known_lengths([one.name for one in features], places)
+    stated = known_lengths([one.name for one in features], places)
     rate = features[0].rate
     lengths = {one.name: len(one.rows) / float(rate) for one in features}
     compared = [
-        differ(name, lengths[name], other) for name, (other, _) in known.items() if other > 0
+        differ(name, lengths[name], other) for name, (other, _) in stated.items() if other > 0
     ]
     wrong = [one for one in compared if one is not None and one.share > TOLERANCE]
     if wrong:
         first, fit = wrong[0], fitting_rate(rate, wrong)
         raise FeatureError(
-            f"{first.video}: its features last {first.seconds:.1f} s at {float(rate):g} rows a second, "
-            f"but {known[first.video][1]} lasts {first.other:.1f} s ({len(wrong)} of {len(compared)} "
-            f"videos differ by more than 10 %). Give the rate that fits: --rate {fit:g}",
+            f"{first.video}: the features last {first.seconds:.1f} s at {float(rate):g} rows per "
+            f"second, but {stated[first.video][1]} lasts {first.other:.1f} s ({len(wrong)} of "
+            f"{len(compared)} videos differ by more than 10 %). Set the rate: --rate {fit:g}",
             setting="rate",
             value=rate,
             allowed=fit,
@@ -83,8 +81,7 @@ def check_features(features: Sequence[Features], places: Sequence[AnyPath] | Non
 
 
 def known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, tuple[float, str]]:
-    """Seconds of the videos of these `names`, and where that is said, as far as files beside
-    `places` say it."""
+    """Return (seconds, source file) of each video, from files beside `places`."""
     local = [path for path in map(as_path, places) if isinstance(path, Path)]
     folders = [path if path.is_dir() else path.parent for path in local]
     near = dict.fromkeys(
@@ -99,12 +96,11 @@ def known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, 
             listed = read_durations(folder)
             for name, written in match_videos(names, listed, DataError).items():
                 found.setdefault(name, (listed[written], f"{table}"))
-        films = {str(path): path for path in _videos_in(folder)}
-        for name, film in match_videos(
-            [name for name in names if name not in found], films, VideoError
-        ).items():
-            if (length := video_duration(films[film])) is not None:
-                found[name] = (length, film)
+        videos = {str(path): path for path in _videos_in(folder)}
+        missing = [name for name in names if name not in found]
+        for name, video in match_videos(missing, videos, VideoError).items():
+            if (length := video_duration(videos[video])) is not None:
+                found[name] = (length, video)
     return found
 
 
@@ -122,27 +118,31 @@ def check_labels(
     rate: Fraction | None = None,
     ignore: bool = False,
 ) -> list[str]:
-    """Compare labels with the videos they are about; gives a warning for each small mismatch.
+    """Compare the lengths of labels and predictions, and return a warning for each small mismatch.
 
-    Labels that end more than 10 % after their video, or that say another length of the video than
-    it has, are refused. So are labels of features (`rate`: the rows a second they were said to
-    have) that all end early by the same factor: a wrong rate looks like this.
+    Refuse labels that end more than 10 % after the video, or that state another length. With a
+    `rate`, also refuse labels that all end early by the same factor: the rate is wrong.
 
     Parameters
     ----------
     found
-        The predicted timelines, by video; their length is that of the video.
+        The predicted timelines, by video, with the length of the video.
     true
         The labels of the same videos.
     rate
-        Rows a second, where a person gave it; None where the program read the video itself.
+        Rows per second of feature files; None for decoded videos.
     ignore
         Warn only.
+
+    Returns
+    -------
+    list of str
+        The warnings.
 
     Raises
     ------
     AnnotationError
-        A mismatch above 10 %; with the `rate`, the message has the one that would fit.
+        A mismatch above 10 %; with a `rate`, `allowed` is the rate that fits.
     """
     notes = []
     wrong: list[tuple[Mismatch, str]] = []
@@ -159,30 +159,33 @@ def check_labels(
         if not (mismatch := beyond or stated or None):
             continue
         what = (
-            f"{video}: its labels end at {last:.1f} s, but the video ends at {end:.1f} s"
+            f"{video}: the labels end at {last:.1f} s, but the video ends at {end:.1f} s"
             if beyond
-            else f"{video}: it lasts {mismatch.other:.1f} s in the labels and {end:.1f} s in the prediction"
+            else f"{video}: the length is {mismatch.other:.1f} s in the labels, but {end:.1f} s in "
+            "the prediction"
         )
         if mismatch.share > TOLERANCE:
             wrong.append((mismatch, what))
         notes.append(f"{what}; labels beyond the end count as missed." if beyond else f"{what}.")
     if rate is not None and not wrong and _all_short(shares):
-        what = "{0.video}: its labels end at {0.other:.1f} s, but the prediction lasts {0.seconds:.1f} s"
+        what = (
+            "{0.video}: the labels end at {0.other:.1f} s, but the prediction at {0.seconds:.1f} s"
+        )
         wrong = [(one, what.format(one)) for one in shares]
-        notes.append(f"{wrong[0][1]}; all {len(shares)} videos are like this.")
+        notes.append(f"{wrong[0][1]}; all {len(shares)} videos differ in this way.")
     if not wrong or ignore:
         return notes
     first, what = wrong[0]
     fit = None if rate is None else fitting_rate(rate, [one for one, _ in wrong])
     advice = (
-        "Check that the labels are of this video and in seconds"
+        "Check that the labels belong to this video and are in seconds"
         if fit is None
-        else f"The features were read at {float(rate or 0):g} rows a second; {fit:g} would fit. "
+        else f"The features were read at {float(rate or 0):g} rows per second, but {fit:g} fits. "
         f"Learn again with --rate {fit:g}"
     )
     raise AnnotationError(
         f"{what} ({len(wrong)} of {len(true)} videos differ by more than 10 %). {advice}, "
-        "or give --ignore-lengths to score them as they are.",
+        "or use --ignore-lengths to score them anyway.",
         setting=None if fit is None else "rate",
         value=rate,
         allowed=fit,
@@ -197,12 +200,12 @@ def _all_short(shares: Sequence[Mismatch]) -> bool:
 
 
 def read_durations(root: Path) -> dict[str, float]:
-    """Video name -> seconds, from `durations.csv` or the column `seconds` of `index.csv` in `root`.
+    """Return the seconds of each video from `durations.csv`, or from `seconds` in `index.csv`.
 
     Raises
     ------
     DataError
-        A line that is not a name and a length (`path`, `line`).
+        A line is not a name and a length (`path`, `line`).
     """
     path = next(
         (file for file in (root / "durations.csv", root / "index.csv") if file.exists()), None
@@ -211,10 +214,10 @@ def read_durations(root: Path) -> dict[str, float]:
         rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
     except csv.Error as error:
         raise DataError(
-            f"{path}: it is not a table ({error}). Correct or remove it.", path=path
+            f"{path}: this is not a table ({error}). Correct or remove it.", path=path
         ) from error
     named = bool(rows) and "seconds" in rows[0]
-    if path is None or (path.name == "index.csv" and not named):  # it is about something else
+    if path is None or (path.name == "index.csv" and not named):
         return {}
     lengths = {}
     column = rows[0].index("seconds") if named else 1
@@ -225,7 +228,7 @@ def read_durations(root: Path) -> dict[str, float]:
                 lengths[cells[0].strip()] = length
             elif line > 1 or length is not None:  # the first line may be a header
                 raise DataError(
-                    f"{path}, line {line}: {cells[column]!r} is not a length in seconds. Correct it.",
+                    f"{path}, line {line}: {cells[column]!r} is not a length in seconds; fix it.",
                     path=path,
                     line=line,
                     value=cells[column],
@@ -234,7 +237,7 @@ def read_durations(root: Path) -> dict[str, float]:
 
 
 def video_duration(path: Path) -> float | None:
-    """The length of a video by its header, without decoding; None where it does not say."""
+    """Return the length in the header of a video, without decoding; None if it has none."""
     from stepcut.features.video.container import open_video, stated_duration
 
     try:

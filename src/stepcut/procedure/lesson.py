@@ -1,5 +1,4 @@
-"""A lesson: annotations from files, Python, the viewer and earlier lessons together, and the names
-of the steps."""
+"""Lesson: all annotations to learn from, merged, and the names of the steps."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,38 +31,37 @@ from stepcut.timeline import Timeline, is_unnamed, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
-Given = str | os.PathLike[str] | Read
-"""What a user may hand over: the same, or label files."""
+LabelSource = str | os.PathLike[str] | Read
+"""Labels as users pass them: the same, or label files."""
 Transcripts = Mapping[str, Sequence[str | int]]
 """The steps of some videos in order, by name or number."""
 
 LITTLE = 1.0
-"""Seconds of labels of a step, in all videos together, that are little evidence."""
+"""A step with fewer seconds of labels in all videos is reported as weakly annotated."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a method learns from people."""
+    """The annotations that a method learns from."""
 
     annotations: Annotations
     names: list[str]
-    """The names of all steps, in the order of their numbers; '' for one that has none yet."""
+    """The names of all steps by number; '' for an unnamed one."""
     constraints: list[Constraint | None]
-    """The annotations per row of features, for every video."""
+    """The constraints on the feature rows of every video."""
     labels: list[Labels | None]
-    """The labels alone, (T,) for every video; a click is a label of one row."""
+    """Labels (T,) of every video; a click is a label of one row."""
 
     @property
     def used(self) -> set[int]:
-        """The numbers of the steps that are annotated somewhere."""
+        """The numbers of the annotated steps."""
         named = self.annotations.steps
         return {number for number, name in enumerate(self.names) if name in named}
 
 
 @dataclass(frozen=True)
 class Videos:
-    """The videos that can be annotated, by name: their rows of features, and their length in
-    seconds."""
+    """The videos that can be annotated: their number of feature rows and length in seconds."""
 
     samples: Mapping[str, int]
     ends: Mapping[str, float]
@@ -71,30 +69,33 @@ class Videos:
 
     @classmethod
     def of(cls, features: Sequence[Features]) -> "Videos":
-        """The videos of these `features`."""
         samples = {one.name: len(one.rows) for one in features}
         return cls(samples, {one.name: one.end for one in features}, features[0].rate)
 
 
-def read_labels(given: Given) -> Read:
-    """The labels that were `given`, timelines or arrays by video; files are read in any format of
-    `stepcut.formats`."""
-    if isinstance(given, str | os.PathLike):
-        return read_folder(given, confirmed=True)
-    if not isinstance(given, Mapping) or not given:
+def read_labels(labels: LabelSource) -> Read:
+    """Return labels as timelines or arrays by video; read files in any supported format."""
+    if isinstance(labels, str | os.PathLike):
+        return read_folder(labels, confirmed=True)
+    if not isinstance(labels, Mapping) or not labels:
         raise OptionError(
-            f"labels={given!r} is not allowed; give a folder of label files, or timelines or arrays by video."
+            f"labels={labels!r} is not allowed; give a folder of label files, or a dict of "
+            "timelines or arrays by video.",
+            setting="labels",
+            value=labels,
         )
-    kinds = {isinstance(one, Timeline) for one in given.values()}
+    kinds = {isinstance(one, Timeline) for one in labels.values()}
     if len(kinds) > 1:
-        raise OptionError("labels mix timelines and arrays; give all of one kind.")
-    return {str(name): one for name, one in given.items()}
+        raise OptionError(
+            "labels mix timelines and arrays; give all of one kind.", setting="labels"
+        )
+    return {str(name): one for name, one in labels.items()}
 
 
-def origin_of(given: object, annotator: str | None = None) -> Origin:
-    """Where annotations come from that were `given`: a file, or Python."""
-    source = os.fspath(given) if isinstance(given, str | os.PathLike) else PYTHON
-    return Origin(str(source), annotator or "")
+def origin_of(source: object, annotator: str | None = None) -> Origin:
+    """Return the origin of annotations: a file, or Python."""
+    place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
+    return Origin(str(place), annotator or "")
 
 
 def collect(
@@ -105,10 +106,9 @@ def collect(
     steps: Sequence[str] = (),
     origin: Origin | None = None,
 ) -> Annotations:
-    """What was handed over for `videos`, checked: `labels`, `transcripts` and a `recipe`.
+    """Check `labels`, `transcripts` and a `recipe`, and combine them for `videos`.
 
-    steps   names for the numbers in labels and transcripts; a further one has none yet
-    origin  where all of it comes from; left out, from Python
+    `steps` are the names for numbers in labels and transcripts. The default `origin` is Python.
     """
 
     def name_of(number: int) -> str:
@@ -138,41 +138,41 @@ def collect(
 def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
     if not transcript:
         raise AnnotationError(
-            f"{video}: the transcript names no step. Give the steps in order.", video=video
+            f"{video}: the transcript is empty. Give the steps in order.", video=video
         )
     if len(transcript) > rows:
         raise AnnotationError(
-            f"{video}: the transcript names {len(transcript)} steps, but the video has {rows} rows of features. "
-            "Shorten it, or use a higher --fps.",
+            f"{video}: the transcript has {len(transcript)} steps, but the video only {rows} rows "
+            "of features. Shorten it, or use a higher --fps.",
             video=video,
         )
 
 
 def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
-    """Which of the videos in `samples` each of `names` means; one that means none is an error."""
+    """Match `names` to the videos in `samples`; refuse a name without a match."""
     wanted = list(names)
     found = match_videos(wanted, samples)
     if lost := [name for name in wanted if name not in found]:
-        known = unknown("video", lost[0], samples)
-        raise AnnotationError(
-            f"a video that is not here: {known} Is it one of another task?", video=lost[0]
-        )
+        error = unknown("video", lost[0], samples)
+        raise AnnotationError(f"{error} Does it belong to another task?", video=lost[0])
     return found
 
 
-def _numbers(name: str, given: Any, rows: int) -> Labels:
-    numbers = np.asarray(given)
+def _numbers(name: str, labels: Any, rows: int) -> Labels:
+    numbers = np.asarray(labels)
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
         raise OptionError(
-            f"{name}: {numbers.dtype} labels of shape {numbers.shape} ({np.ravel(numbers)[:3]} ...) for {rows} rows of "
-            "features; give a whole number for each: steps are counted from 0, -1 is background and -2 is open."
+            f"{name}: {numbers.dtype} labels of shape {numbers.shape} "
+            f"({np.ravel(numbers)[:3]} ...) for {rows} rows of features; give one whole number per "
+            "row: a step counted from 0, -1 for background or -2 for open.",
+            setting="labels",
+            video=name,
         )
     return numbers.astype(np.int64)
 
 
 def usual_order(annotations: Annotations) -> list[str]:
-    """The steps by when they usually come: as in the recipe, else by the median of their middles,
-    as a share of the video.
+    """Return the steps in the order of the recipe, then by the median of their relative middles.
 
     >>> from stepcut.timeline import Segment
     >>> one = Annotation(end=9.0, segments=(Segment(0, 2, "pour"), Segment(2, 9, "stir")))
@@ -195,7 +195,7 @@ def usual_order(annotations: Annotations) -> list[str]:
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
-    """Two names that differ by spaces, underscores and capitals at most, if there are such.
+    """Return two names that differ only by spaces, underscores and capitals, or None.
 
     >>> find_alike(["stir", "pour", "Stir "])
     ('stir', 'Stir ')
@@ -209,17 +209,16 @@ def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _spell(new: Annotations, known: Sequence[str]) -> Annotations:
-    """The `new` annotations with steps spelled as those that are `known`; transcripts as the labels
-    beside them."""
+    """Spell the steps of `new` as in `known`, and those of its transcripts as in its labels."""
     new = new.renamed(spell(new.steps, known))
     labelled = [one.step for video in new.videos.values() for one in video.segments]
     vocabulary = list(dict.fromkeys((*known, *labelled)))
-    spoken = [step for one in new.videos.values() for step in one.transcript]
-    return new.renamed(spell(spoken, vocabulary))
+    listed = [step for one in new.videos.values() for step in one.transcript]
+    return new.renamed(spell(listed, vocabulary))
 
 
 def nameless(number: int) -> str:
-    """Name step `number` that was taught together with named ones.
+    """Return the placeholder name of an unnamed step beside named ones.
 
     >>> nameless(4)
     'step 5 (no name yet)'
@@ -236,14 +235,13 @@ def first_lesson(
     names: Sequence[str] | None,
     origin: Origin | None = None,
 ) -> Lesson:
-    """What `learn` is asked for by annotations: their names are steps, or `names` where they are
-    numbers.
+    """Create the lesson of `learn`: the steps are the names in the annotations.
 
-    Where there are to be more steps (`count`) than are annotated, the others have no name yet.
+    `names` applies to numbered labels. Steps beyond the annotated ones, up to `count`, are unnamed.
     """
     numbers = count_numbers(videos, labels, transcripts)
     if labels is not None and numbers is None and names is not None:
-        raise OptionError("names were given beside labels that name the steps; leave names out.")
+        raise OptionError("the labels already name the steps; omit names.", setting="names")
     steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
     new = collect(videos, labels, transcripts, recipe, steps, origin)
     return lesson(videos, {}, steps, Annotations(), new, count, names is not None or bool(numbers))
@@ -252,18 +250,19 @@ def first_lesson(
 def count_numbers(
     videos: Videos, labels: Read | None, transcripts: Transcripts | None
 ) -> int | None:
-    """One more than the highest step number in `labels` and `transcripts`; None where they name the
-    steps."""
+    """Return the number of steps in numbered `labels` and `transcripts`; None if they use names."""
     arrays = [np.asarray(one) for one in (labels or {}).values() if not isinstance(one, Timeline)]
-    spoken = [step for one in (transcripts or {}).values() for step in one]
-    numbers = [int(step) for step in spoken if not isinstance(step, str)]
+    listed = [step for one in (transcripts or {}).values() for step in one]
+    numbers = [int(step) for step in listed if not isinstance(step, str)]
     numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
-    if not arrays and (labels or len(numbers) < len(spoken) or not spoken):
+    if not arrays and (labels or len(numbers) < len(listed) or not listed):
         return None
     if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
-        raise OptionError(  # a mark of something else, such as 65535
-            f"a label is {highest}, but all videos together have {most} rows of features; steps are counted "
-            "from 0, -1 is background and -2 is open."
+        raise OptionError(
+            f"a label is {highest}, but all videos together have {most} rows of features; count "
+            "steps from 0, with -1 for background and -2 for open.",
+            setting="labels",
+            value=highest,
         )
     return 1 + highest
 
@@ -278,14 +277,13 @@ def lesson(
     fixed: bool = False,
     taught: bool = False,
 ) -> Lesson:
-    """What a procedure is taught: `new` annotations over those `before`.
+    """Merge `new` annotations with those `before` into a lesson.
 
-    shown   the steps of every row of every video as they are shown, (T,)
-    steps   their names
-    count   how many steps there are to be, where not those that are named
-    fixed   whether the new annotations are of these steps, such as their numbers, and name no
-            others
-    taught  whether the procedure has learned from annotations already
+    shown   the current step numbers of every video, (T,)
+    steps   the names of these steps
+    count   the number of steps; by default the number of names
+    fixed   whether the new annotations can only refer to `steps`, by number for example
+    taught  whether the procedure was learned from annotations
     """
     named = [name for name in steps if fixed or not is_unnamed(name)]
     old = [name for name in steps if name in before.steps]
@@ -298,15 +296,15 @@ def lesson(
     if new is None or fixed:
         if not (together.annotated or together.recipe):
             raise OptionError(
-                "there is nothing to learn from: all labels are open (-2), or no stretch of a video was corrected or "
-                "confirmed. Correct some in stepcut view, or give labels."
+                "there is nothing to learn from: all labels are open (-2), or no part of a video "
+                "is corrected or confirmed. Correct some in stepcut view, or give labels."
             )
         return _whole(together, steps, videos, count, quiet=new is None)
-    spoken = set(new.steps)
-    if taught and spoken and not spoken & set(old):
+    labelled_now = set(new.steps)
+    if taught and labelled_now and not labelled_now & set(old):
         raise AnnotationError(
-            f"none of the labelled steps ({', '.join(sorted(spoken)[:5])}) is one that this procedure was taught "
-            f"({', '.join(old[:5])}). Are these the labels of another task?"
+            f"the labelled steps ({', '.join(sorted(labelled_now)[:5])}) are not steps of this "
+            f"procedure ({', '.join(old[:5])}). Do the labels belong to another task?"
         )
     names = usual_order(together)
     room = None if count is None else max(count - len(names), 0)
@@ -315,13 +313,12 @@ def lesson(
         for name in _shown_elsewhere(shown, steps, together, videos)
         if name in named and name not in names
     ]
-    names += stay[:room] if spoken & set(steps) else []
+    names += stay[:room] if labelled_now & set(steps) else []
     return _whole(together, names, videos, count)
 
 
 def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
-    """Other names for steps that are called by their number, where a person gives such a name to
-    another step."""
+    """New placeholder names for unnamed steps, if `new` uses theirs for another step."""
     taken = {plain(name) for name in new}
     return {
         name: unnamed(number)
@@ -331,25 +328,24 @@ def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
-    """Refuse a transcript that names a step that is not `known`, or is nearly one of those
-    `labelled` beside it."""
+    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one."""
     choices = known or labelled
     for video, one in new.videos.items():
         for step in one.transcript:
             if step not in choices:
-                told = unknown("step", step, choices)
-                if known or "did you mean" in str(told):
-                    raise AnnotationError(f"{video}: the transcript: {told}", video=video)
+                error = unknown("step", step, choices)
+                if known or "did you mean" in str(error):
+                    raise AnnotationError(f"{video}: the transcript: {error}", video=video)
 
 
 def _shown_elsewhere(
     shown: Mapping[str, Labels], steps: Sequence[str], together: Annotations, videos: Videos
 ) -> list[str]:
-    """The steps that are shown for longer than `LITTLE` where nothing is labelled."""
+    """The steps that last longer than `LITTLE` in the unlabelled part."""
     count = np.zeros(len(steps) + 1, dtype=np.int64)  # the last is background
     for name, labels in shown.items():
-        said = together.videos.get(name, Annotation(end=0.0))
-        np.add.at(count, labels[said.is_open(len(labels), videos.rate)], 1)
+        annotation = together.videos.get(name, Annotation(end=0.0))
+        np.add.at(count, labels[annotation.is_open(len(labels), videos.rate)], 1)
     return [name for name, n in zip(steps, count, strict=False) if n / float(videos.rate) > LITTLE]
 
 
@@ -360,13 +356,15 @@ def _whole(
     count: int | None,
     quiet: bool = False,
 ) -> Lesson:
-    """The lesson of `annotations`, if it can be one; what is little evidence is reported, unless it
-    is `quiet`."""
+    """Check `annotations` and make a lesson of them; unless `quiet`, warn about weak ones."""
     total = len(names) if count is None else count
     if len(names) > total:
         named = ", ".join([*names[:5], *["..."] * (len(names) > 5)])
         raise OptionError(
-            f"the labels name {len(names)} steps ({named}), but steps={total}; give at least as many."
+            f"the labels name {len(names)} steps ({named}), but steps={total}; "
+            f"give steps={len(names)} or more.",
+            setting="steps",
+            value=total,
         )
     if alike := find_alike(names):
         where = [
@@ -374,17 +372,15 @@ def _whole(
             for name in alike
         ]
         raise AnnotationError(
-            f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces, "
-            "underscores or capitals. Write them alike where they are one step, or give them names that differ."
+            f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ only "
+            "by spaces, underscores or capitals. Use one spelling for one step."
         )
     if not annotations.annotated and not annotations.recipe:
         raise OptionError(
-            "labels were given, but all of them are open (-2); label a video, or leave labels out."
+            "all labels are open (-2); label a part of a video, or omit labels.", setting="labels"
         )
     if not total:
-        raise OptionError(
-            "no step is labelled in these labels, and steps are learned from them; label one at least."
-        )
+        raise OptionError("the labels contain no step; label at least one.", setting="labels")
     for video, one in annotations.videos.items():
         one.check(video)
     constraints = annotations.constraints(videos.samples, videos.rate, names)
@@ -399,8 +395,7 @@ def _whole(
 
 
 def _labels_of(constraint: Constraint, rows: int) -> Labels | None:
-    """The labels of a `constraint` of so many `rows`, with its clicks as labels of one row; None
-    where it has none."""
+    """The labels of a `constraint` with clicks as one-row labels, or None."""
     if constraint.labels is None and not constraint.clicks:
         return None
     labels = np.full(rows, OPEN) if constraint.labels is None else constraint.labels.copy()
@@ -410,8 +405,7 @@ def _labels_of(constraint: Constraint, rows: int) -> Labels | None:
 
 
 def _report_little(annotations: Annotations, rate: Fraction) -> None:
-    """Report the steps that are annotated by one click or by a second of labels, and in no
-    transcript."""
+    """Warn about steps that have one click or a second of labels, and no transcript."""
     seconds: dict[str, float] = {}
     clicks: dict[str, int] = {}
     for video in annotations.videos.values():
@@ -424,6 +418,6 @@ def _report_little(annotations: Annotations, rate: Fraction) -> None:
         if seconds[step] <= max(LITTLE, 1 / float(rate)) and clicks[step] < 2:
             how = f"for {seconds[step]:g} s" if seconds[step] else "by one click"
             warn_once(
-                f"step {step!r} is annotated {how} in all videos together, which is little evidence. Annotate it in "
-                "another video, too."
+                f"step {step!r} is annotated only {how} in all videos together, which is little "
+                "evidence. Annotate it in another video, too."
             )

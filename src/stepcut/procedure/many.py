@@ -1,5 +1,4 @@
-"""Many videos or many tasks by one call, here or by workers; one that fails does not stop the
-others."""
+"""Process many videos or tasks in one call, on this machine or on workers."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -30,14 +29,16 @@ def ask(
     progress: Hook = silent,
     **options: Any,
 ) -> Any:
-    """What a worker does: `procedure.VERB(video, **options)`, segment or check, with a procedure
-    opened once for every `word`."""
+    """Run `procedure.VERB(video, **options)` on a worker, with VERB segment or check.
+
+    A worker loads the procedure once per `word`.
+    """
     return getattr(open_once(procedure, word, trust), verb)(video, device, progress, **options)
 
 
 @lru_cache(maxsize=1)
 def open_once(path: str, _word: str, trust: bool) -> Procedure:
-    """The procedure at `path`, kept for whoever asks with the same word and `trust`."""
+    """Load the procedure at `path`, cached."""
     return load(path, trust=trust)
 
 
@@ -53,24 +54,39 @@ def learn_tasks(
     progress: Hook = silent,
     **settings: Any,
 ) -> Table:
-    """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`; gives a
-    row for each task and a note for everything that was left out or went wrong.
+    """Learn a procedure from each sub-folder of `root` and save it as `output/NAME.proc`.
 
-    First the workers of the `engine` see all videos of all tasks, long ones in pieces; then each
-    learns a task. Tasks that are finished already are found again and not learned anew. `backbone`,
-    `device`, `cache`, `strict`, `progress` and the other `settings` are those of `learn`.
+    The workers first compute the features of all videos, long ones in pieces. Then each worker
+    learns one task at a time. Finished tasks are loaded, and a task that fails does not stop the
+    others.
+
+    Parameters
+    ----------
+    root
+        A folder with one sub-folder of videos per task.
+    output
+        The folder for the procedures.
+    engine
+        Where the work runs.
+    backbone, device, cache, strict, progress, **settings
+        As for `learn`.
+
+    Returns
+    -------
+    Table
+        One row per task, and one note per skipped video or failed task.
     """
     cache = None if cache is None else as_path(cache).absolute()
     folders = find_tasks(as_path(root))
     videos: list[Path | Address] = []
     for folder in folders:
-        with suppress(VideoError):  # a task without videos says so itself when it is learned
+        with suppress(VideoError):  # learning the task reports this
             found = find_inputs(folder)
             videos += found.files if found.kind == "video" else []
     try:
         if videos:
             read_source(videos, 1, backbone, cache, strict, progress, engine, device=device)
-    except VideoError:  # nor does one whose videos are all bad stop the others
+    except VideoError:  # a task without usable videos does not stop the others
         if strict:
             raise
     chosen = {**settings, "backbone": backbone, "device": device, "cache": cache, "strict": strict}
@@ -93,22 +109,21 @@ def learn_tasks(
 
 
 def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
-    """The sub-folders of `root`, in natural order."""
-    wanted = "Give the folder that holds a sub-folder of videos for each task."
+    """Return the sub-folders of `root`, in natural order."""
+    wanted = "Give a folder with one sub-folder of videos per task."
     if not isinstance(root, Address) and not root.is_dir():
-        raise DataError(f"{root}: no such folder. {wanted}")
+        raise DataError(f"{root}: this folder does not exist. {wanted}", path=root)
     folders = [path.absolute() for path in root.iterdir() if path.is_dir()]
     named = [path for path in folders if not path.name.startswith(".") and path.suffix != ".proc"]
     if not named:
-        raise DataError(f"{root}: it holds no sub-folder. {wanted}")
+        raise DataError(f"{root}: it has no sub-folder. {wanted}", path=root)
     return sorted(named, key=natural)
 
 
 def learn_task(
     folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]
 ) -> tuple[list[Cell], list[str]]:
-    """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`;
-    a row and notes."""
+    """Learn the task in `folder` on a worker, save it in `output`, return its row and notes."""
     start, kept = time.perf_counter(), output / f"{folder.name}.proc"
     made = learn(folder, output=kept, progress=silent, **settings)
     row: list[Cell] = [
@@ -119,6 +134,6 @@ def learn_task(
         str(kept),
     ]
     return row, [
-        f"{folder.name}: left out {name}: {reason}"
+        f"{folder.name}: skipped {name}: {reason}"
         for name, reason in made.config["skipped"].items()
     ]

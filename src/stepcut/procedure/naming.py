@@ -1,5 +1,4 @@
-"""Names of steps: those that a recipe or earlier labels decide, and words that a user's own model
-suggests."""
+"""Names of steps: from a recipe, from earlier labels, or suggested by a custom model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -16,31 +15,31 @@ from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.lesson import Lesson, nameless
 
 NOTHING = 1e6
-"""What it costs to pair a step with no name, or a name with no step: more than any real pair."""
+"""The cost of a forbidden pair, higher than any real one."""
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
-"""From pictures (H, W, 3) of one step to words for it, the best first: a user's own image-text
-model."""
+"""Function from pictures (H, W, 3) of one step to names, best first; a custom image-text model."""
 WORDS, PICTURES = 2, 3
-"""How many words are offered for a step, and how many pictures of it a namer is shown."""
+"""The number of suggestions per step, and of pictures that a namer gets."""
 
 
 def fit_recipe(
     steps: Sequence[RecipeStep], labels: Mapping[str, Labels], count: int, rate: float
 ) -> tuple[dict[int, str], dict[int, list[str]]]:
-    """Which name is which step: those that order and durations decide, and for the other steps the
-    likeliest names.
+    """Match recipe names to steps by order and duration.
 
-    Steps and names are paired for the least cost; a name's place is its rank in the recipe, before
-    all steps that may come at any time, after them, or between; a step's the median of its ranks
-    (as shares of the video), and a duration counts by the logarithm of the ratio. A pair is sure
-    when the best pairing without it costs more by the spread of the step's place between videos.
+    Returns the certain names, and the likeliest names of the other steps, by step number.
+
+    The matching has the least total cost. The cost of a pair is |rank of the step - rank in the
+    recipe|, both as shares, plus |log(duration / recipe duration)| / number of names. The rank of a
+    step is its median over videos; "any time" steps widen the rank in the recipe to an interval.
+    A pair is certain if the best matching without it costs more than the spread of the step's rank.
     """
     places, spread, seconds = _measure(list(labels.values()), count, rate)
     fixed = [step for step in steps if not step.any_time]
     cost = np.zeros((count, len(steps)))
     for column, step in enumerate(steps):
         if not step.any_time:
-            # Each step that may come at any time may come before it, and moves it by one place.
+            # Each "any time" step may come before this one and shift it by one rank.
             rank, free = fixed.index(step) + 0.5, len(steps) - len(fixed)
             cost[:, column] += np.abs(
                 places - np.clip(places, rank / len(steps), (rank + free) / len(steps))
@@ -49,27 +48,26 @@ def fit_recipe(
             cost[:, column] += np.abs(np.log(np.maximum(seconds, 1e-3) / step.seconds)) / len(steps)
     rows, columns = pair_steps(-cost)
     best = cost[rows, columns].sum()
-    sure: dict[int, str] = {}
+    certain: dict[int, str] = {}
     likely: dict[int, list[str]] = {}
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         without = cost.copy()
         without[row, column] = NOTHING
         other = without[pair_steps(-without)].sum()
         if other - best > spread[row] + 1e-9:  # not by rounding alone
-            sure[row] = steps[column].name
+            certain[row] = steps[column].name
         else:
             likely[row] = [steps[k].name for k in np.argsort(cost[row], kind="stable")[:3]]
-    left = [step.name for step in steps if step.name not in sure.values()]
+    left = [step.name for step in steps if step.name not in certain.values()]
     for row in range(count):
-        if row not in sure:
+        if row not in certain:
             mine = [name for name in likely.get(row, []) if name in left]
             likely[row] = mine or left[:3]
-    return sure, {row: names for row, names in likely.items() if names}
+    return certain, {row: names for row, names in likely.items() if names}
 
 
 def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats, Floats, Floats]:
-    """For every step: its place in a video (the median of its ranks among the steps), how much that
-    varies between videos, and how many seconds it takes."""
+    """For every step: the median and spread of its rank in a video, and its median seconds."""
     ranks, lengths = np.full((2, len(labels), count), np.nan)
     for video, numbers in enumerate(labels):
         seen = np.unique(numbers[numbers >= 0])
@@ -86,26 +84,28 @@ def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats,
 def carry_names(
     lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]
 ) -> list[str]:
-    """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps
-    that now lie where those lay `before`, in the numbers of `lesson.names`, and what is left has no
-    name yet."""
-    given, used = lesson.names, lesson.used
-    free = [number for number in range(len(given)) if number not in used]
-    old = [number for number in free if given[number]]
-    names = [name if number in used else "" for number, name in enumerate(given)]
-    alike = shared_rows(before, after, len(given), len(given))[:-1, :-1] + 0.5 * np.eye(len(given))
+    """Name the steps after teaching.
+
+    Labelled steps keep their name. The other names go to the steps that share most rows with the
+    steps of that name `before`; the rest get placeholders.
+    """
+    old_names, used = lesson.names, lesson.used
+    count = len(old_names)
+    free = [number for number in range(count) if number not in used]
+    old = [number for number in free if old_names[number]]
+    names = [name if number in used else "" for number, name in enumerate(old_names)]
+    alike = shared_rows(before, after, count, count)[:-1, :-1] + 0.5 * np.eye(count)
     shared = alike[np.ix_(old, free)]
     for i, j in zip(*pair_steps(shared), strict=True):
         if before:
-            names[free[j]] = given[old[i]]
+            names[free[j]] = old_names[old[i]]
     return [name or nameless(number) for number, name in enumerate(names)]
 
 
 def shared_rows(
     before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
 ) -> Labels:
-    """How many rows of all videos were a step `before` and are another `after`, (rows + 1, columns
-    + 1), none last."""
+    """Count rows by step `before` and `after`, (rows + 1, columns + 1); background is last."""
     shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
     for name in after:
         if name in before:
@@ -120,8 +120,7 @@ def words_of_namer(
     count: int,
     rate: float,
 ) -> dict[int, list[str]]:
-    """Words from a user's own model, which sees some pictures of each step; words that most share
-    are left out."""
+    """Suggest names with a `namer`; names that it gives to most steps are dropped."""
     found: dict[int, list[str]] = {}
     for step in range(count):
         places = [
@@ -134,8 +133,8 @@ def words_of_namer(
         )
         pictures = list(islice((frame for frame in frames if frame is not None), PICTURES))
         if pictures:
-            said = namer(pictures)
-            found[step] = [said] if isinstance(said, str) else [str(word) for word in said]
+            names = namer(pictures)
+            found[step] = [names] if isinstance(names, str) else [str(name) for name in names]
     words = [word for mine in found.values() for word in set(mine)]
     common = {word for word in words if words.count(word) > max(1, len(found) / 2)}
     return {

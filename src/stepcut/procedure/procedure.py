@@ -1,4 +1,4 @@
-"""Procedure: what was learned from the videos of one task, and what can be done with it."""
+"""Procedure: the model of one task, its timelines, and the operations on them."""
 
 import json
 import os
@@ -52,7 +52,7 @@ from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.lesson import (
-    Given,
+    LabelSource,
     Lesson,
     Transcripts,
     Videos,
@@ -76,15 +76,15 @@ SAME_STEPS = (
     "rename", "colour", "confirm", "cut", "severity", "mistake", "click", "move_click",
     "remove_click", "clicks_complete", "fine",
 )  # fmt: skip
-"""Corrections after which the same steps are done in the same order."""
+"""Corrections that change neither the set of steps nor their order."""
 
 
 class _Unread:
-    """Stands for a model that was not read: looking at timelines does not need it."""
+    """Placeholder for a model that was not read; viewing timelines does not need one."""
 
     def __getattr__(self, name: str) -> Any:
         raise ProcedureError(
-            "the model was not read, or there is none: these are labels to look at. See: stepcut learn"
+            "this procedure has timelines but no model; learn one with: stepcut learn"
         )
 
 
@@ -93,37 +93,37 @@ UNREAD: Any = _Unread()
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class Procedure:
-    """The steps of a task, where they lie in every video, and the model that finds them in a new one.
+    """The steps of a task, their timeline in every video, and the model that segments new videos.
 
-    `learn` makes it, `save` keeps it as a folder, `stepcut.load` brings it back.
+    `stepcut.learn` creates a procedure, `save` writes it to a folder and `stepcut.load` reads it.
     """
 
     learned_steps: list[str]
-    """The names of the learned steps; a step's number in the model is its place in this list."""
+    """Names of the learned steps; the index in this list is the model's step number."""
     learned_timelines: dict[str, Timeline]
-    """Which step is done when, in seconds, for every video that was learned from, before anybody corrected it."""
+    """The timeline of every training video, in seconds, before corrections."""
     samples: dict[str, int]
-    """How many rows of features each of those videos has."""
+    """The number of feature rows of each training video."""
     videos: dict[str, str | None]
-    """Where each video lies; None where only features were given."""
+    """The path of each video; None if the procedure was learned from features only."""
     rate: Fraction
     """Rows of features per second."""
     config: dict[str, Any] = field(default_factory=dict)
-    """Every setting, seed and version that made this procedure."""
+    """Every setting, seed and version that produced this procedure."""
     corrections: Corrections = field(default_factory=Corrections)
-    """What a person changed since it was learned."""
+    """Corrections made since learning."""
     learned_annotations: Annotations = field(default_factory=Annotations)
-    """What people had said when it was learned."""
+    """The annotations used for learning."""
     digests: dict[str, Digest] = field(default_factory=dict)
-    """The content of each video when it was learned from; older versions kept none."""
+    """Content hash of each training video; older versions stored none."""
     method: Method = UNREAD
     """The fitted method, from features to steps."""
     learned_expectations: Expectations = UNREAD
-    """What a normal video looks like where all of them count as normal."""
+    """The reference statistics with every training video counted as normal."""
     at_hand: list[Features] | None = None
-    """The features that it was learned from, where this program has them."""
+    """The training features, if they are in memory."""
     trusted: bool = True
-    """Whether code that its config names, such as a custom backbone, may run, and its addresses be asked."""
+    """Whether code and addresses named in the config may be used, such as a custom backbone."""
 
     def __post_init__(self) -> None:
         if not self.corrections.of:
@@ -131,52 +131,55 @@ class Procedure:
         self._shown: tuple[Corrections, Document] | None = None
         self._expected: tuple[Expectations, Document, Expectations] | None = None
 
-    # ------------------------------------------------------------------ what was learned and corrected
+    # ------------------------------------------------------------------ learned and corrected state
 
     @cached_property
     def learned(self) -> Document:
-        """What was learned, before anybody corrected it."""
+        """The learned steps and timelines, before corrections."""
         return document_of(self.learned_steps, self.learned_timelines, self.learned_annotations)
 
     @property
     def document(self) -> Document:
-        """What was learned with the corrections in it: what a person sees."""
+        """The learned steps and timelines with corrections applied, as the viewer shows them."""
         if self._shown is None or self._shown[0] is not self.corrections:
             self._shown = (self.corrections, self.corrections.apply(self.learned))
         return self._shown[1]
 
     @property
     def annotations(self) -> Annotations:
-        """Everything that people have said about the videos by now: labels, clicks, transcripts, names, mistakes."""
-        said = self.document.annotations(self.learned_annotations, self.model_steps)
+        """All current annotations: labels, clicks, transcripts, names and mistakes."""
+        current = self.document.annotations(self.learned_annotations, self.model_steps)
         if self.learned_expectations is UNREAD:
-            return said
+            return current
         kinds = self.expectations.severity.to_json()
         severities = {
             name: tuple(kind for kind in KINDS if number in kinds[kind])
             for number, name in enumerate(self.model_steps)
             if any(number in numbers for numbers in kinds.values())
         }
-        return msgspec.structs.replace(said, severities=severities)
+        return msgspec.structs.replace(current, severities=severities)
 
     @property
     def steps(self) -> list[str]:
-        """The names of the steps as a person sees them; a step's number in `labels` is its place in this list."""
+        """The current step names; the index in this list is the step number in `labels`."""
         return [step.name for step in self.document.steps]
 
     @property
     def colours(self) -> dict[str, str]:
-        """The colour of each step by its name, #rrggbb, as a person chose it: in the viewer, the report and plots."""
+        """The colour of each step by name, #rrggbb; the viewer, the report and plots use it."""
         return {step.name: step.colour for step in self.document.steps}
 
     @property
     def timelines(self) -> dict[str, Timeline]:
-        """Which step is done when, in seconds, for every video that was learned from, as a person corrected it."""
+        """The timeline of every training video, in seconds, with corrections applied."""
         return self.document.timelines() if self.corrections.done else self.learned_timelines
 
     @property
     def labels(self) -> dict[str, Labels]:
-        """The step number of each row of features of each video, (T,), -1 for none: what its middle shows."""
+        """The step number of each feature row of each video, (T,); -1 is background.
+
+        A row takes the label at the middle of its interval.
+        """
         return {
             name: timeline.labels(middles(self.samples[name], self.rate, timeline.end))
             for name, timeline in self.timelines.items()
@@ -184,69 +187,83 @@ class Procedure:
 
     @property
     def model_steps(self) -> list[str]:
-        """The names of the model's steps: the one that a person gave where the step still stands."""
-        given = [self.document.step(number) for number in range(len(self.learned_steps))]
-        gone = [
+        """The names of the model's steps; a step that still exists has its current name."""
+        current = [self.document.step(number) for number in range(len(self.learned_steps))]
+        merged = [
             name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps
         ]
-        return [step.name if step else name for step, name in zip(given, gone, strict=True)]
+        return [step.name if step else name for step, name in zip(current, merged, strict=True)]
 
     @property
     def shown_steps(self) -> Labels:
-        """For each step of the model its place in `steps`, -1 where it is background by now; at the end -1 again."""
+        """The index in `steps` of each model step, -1 for background; the last entry is -1."""
         place = {step.number: number for number, step in enumerate(self.document.steps)}
         now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
         return np.array([*(-1 if number is None else place[number] for number in now), -1])
 
     @property
     def untaught(self) -> str:
-        """What `check` and `guide` do not know of the corrections, in words: they find the steps that were learned."""
-        names = [
-            step.name for step in self.document.steps if step.number >= len(self.learned_steps)
-        ]
-        gone = [
+        """A warning about corrected steps that `check` and `guide` ignore until `teach`, or ""."""
+        new = [step.name for step in self.document.steps if step.number >= len(self.learned_steps)]
+        merged = [
             self.learned_steps[number]
             for number in self.document.merged
             if number < len(self.learned_steps)
         ]
-        said = [
-            f"{what} ({', '.join(some)})"
-            for what, some in (("merged", gone), ("new", names))
-            if some
+        changes = [
+            f"{what} ({', '.join(names)})"
+            for what, names in (("merged", merged), ("new", new))
+            if names
         ]
-        if not said:
+        if not changes:
             return ""
-        return f"steps were corrected since it was learned, {' and '.join(said)}: check and guide know them after teach."
+        listed = " and ".join(changes)
+        return f"steps changed since learning, {listed}: run teach to update check and guide."
 
     @property
     def quality(self) -> Quality:
-        """How much of the time the steps are expected to be right: `.right`, `.now`, `.after`; `str` is a sentence."""
+        """The expected share of correct time: `.right`, `.now`, `.after`; `str` is a sentence."""
         kept = self.config.get("quality")
         return not_measured() if kept is None else Quality.from_json(kept)
 
     def hierarchy(self) -> Hierarchy:
-        """Which steps join when fewer are wanted, and which parts with one more: one tree for all videos."""
+        """Return the tree of steps over all videos: which steps merge or split for another count.
+
+        Returns
+        -------
+        Hierarchy
+            One tree for all videos, with the current step names.
+
+        Raises
+        ------
+        ProcedureError
+            The version that learned the procedure did not store a hierarchy.
+        """
         kept = self.config.get("hierarchy")
         if kept is None:
             raise ProcedureError(
-                "this procedure was learned by a version that kept no hierarchy; learn it again."
+                "the version that learned this procedure did not store a hierarchy; learn it again."
             )
         return Hierarchy.from_json(kept, self.model_steps)
 
     def changed_videos(self, videos: Mapping[str, str | None] | None = None) -> list[str]:
-        """The videos whose file is not the one that was learned from: the stored labels belong to another recording.
+        """Return the videos whose file has changed since learning.
 
-        `videos`: where they lie now, by name, where not as in `self.videos`.
+        The stored labels of such a video belong to another recording.
+
+        Parameters
+        ----------
+        videos
+            Current paths by name; by default `self.videos`.
         """
         places = self.videos if videos is None else videos
-        known = {name: digest.video for name, digest in self.digests.items() if digest.video}
-        now = {name: video_digest(places.get(name)) for name in known}
-        return [name for name in known if now[name] not in (None, known[name])]
+        learned = {name: digest.video for name, digest in self.digests.items() if digest.video}
+        now = {name: video_digest(places.get(name)) for name in learned}
+        return [name for name in learned if now[name] not in (None, learned[name])]
 
     @property
     def suggestions(self) -> dict[int, list[str]]:
-        """Words for steps that nobody has named, by number: what they look like, or what the recipe may call them.
-        They become names only when a person says so."""
+        """Suggested names for unnamed steps, by step number; they apply only after `rename`."""
         offered = self.config.get("suggestions", {})
         return {
             place: list(offered[str(step.number)])
@@ -256,9 +273,9 @@ class Procedure:
 
     @property
     def expectations(self) -> Expectations:
-        """What a normal video looks like, by those that contain no mistake: the thresholds of `check`."""
+        """The reference statistics of `check`, from the videos without a marked mistake."""
         learned, document = self.learned_expectations, self.document
-        # The document is another one whenever the corrections are.
+        # Every correction creates a new document, so identity is enough as a cache key.
         if (
             self._expected is None
             or self._expected[0] is not learned
@@ -271,8 +288,11 @@ class Procedure:
 
     @property
     def orders(self) -> Orders:
-        """The orders in which people do the steps: distinct ones, the most followed first. By mean times; where steps
-        come again, by when each is first done, but for the paper's method."""
+        """The distinct orders of the steps, most frequent first.
+
+        Steps are ordered by their mean time, repeated steps by their first start. The paper's
+        method always uses the mean time.
+        """
         if self.method.orders_by_mean:
             return rank_orders(
                 {name: video_order(labels) for name, labels in self.labels.items()},
@@ -282,7 +302,7 @@ class Procedure:
 
     @property
     def graph(self) -> ProcedureGraph:
-        """What must precede what, what is optional, what repeats, and what comes next."""
+        """The graph of steps: prerequisites, optional steps, repetitions and successors."""
         if any(edit["do"] not in SAME_STEPS for edit in self.corrections.done):
             graph = graph_of_labels(self.labels, float(self.rate), self.steps)
         else:
@@ -290,7 +310,7 @@ class Procedure:
         return replace(graph, colours=tuple(self.colours.values()))
 
     def card(self) -> str:
-        """README.md: what this is, in the form of a model card."""
+        """Return the model card that `save` writes as README.md."""
         config, labelled = self.config, len(self.learned_annotations.annotated)
         template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
         return Template(template).substitute(
@@ -301,12 +321,10 @@ class Procedure:
             videos="\n".join(
                 f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
             ),
-            labels=f"{labelled} of them with labels from a person"
+            labels=f"{labelled} of them annotated by a person" if labelled else "without labels",
+            found="A person defined the steps on the annotated videos; the others are unchecked."
             if labelled
-            else "without labels",
-            found="The steps are those that a person labelled; the other videos were not looked at by anybody."
-            if labelled
-            else "The steps were found by what the videos share; nobody has named or confirmed them.",
+            else "The steps were discovered without labels; no person has confirmed them.",
             method=config["method"],
             seed=config["seed"],
             backbone=config["backbone"]["name"],
@@ -314,17 +332,26 @@ class Procedure:
             settings=json.dumps(config["settings"], indent=1),
         )
 
-    # ------------------------------------------------------------------ what a person says
+    # ------------------------------------------------------------------ annotations and corrections
 
     def rename(self, names: Mapping[int | str, str]) -> Self:
-        """Give steps the names a person would use, by number or by present name. Changes this procedure and returns it.
+        """Rename steps, in place.
 
-        `proc.rename({0: "butter bread", "step 1": "add jam"})`
+        Parameters
+        ----------
+        names
+            New names by step number or current name:
+            `proc.rename({0: "butter bread", "step 1": "add jam"})`.
+
+        Returns
+        -------
+        Procedure
+            This procedure.
         """
         check_kind("names", names, Mapping, "a dict from steps, by number or name, to names")
         shown = self.document.steps
-        given = {shown[number_of(step, self.steps)]: name for step, name in names.items()}
-        changed = {str(step.number): name for step, name in given.items() if step.name != name}
+        wanted = {shown[number_of(step, self.steps)]: name for step, name in names.items()}
+        changed = {str(step.number): name for step, name in wanted.items() if step.name != name}
         if changed:
             edit = {"do": "rename", "names": changed}
             correct(self.document, edit)
@@ -332,16 +359,31 @@ class Procedure:
         return self
 
     def mark_mistakes(self, *videos: str, holds: bool = True) -> Self:
-        """Exclude videos that contain a mistake from what `check` takes for normal; the steps stay as they are.
+        """Exclude videos that contain a mistake from the reference set of `check`, in place.
 
-        Changes this procedure and returns it.
+        Steps and timelines do not change.
 
-        videos  their names; `proc.expectations.oddest` has those to look at first
-        holds   False takes that back
+        Parameters
+        ----------
+        *videos
+            Names of videos. `proc.expectations.oddest` lists the most unusual videos first.
+        holds
+            False puts the videos back into the reference set.
+
+        Returns
+        -------
+        Procedure
+            This procedure.
+
+        Raises
+        ------
+        OptionError
+            The version that learned the procedure did not store statistics per video.
         """
         if not self.learned_expectations.videos:
             raise OptionError(
-                "how far each of its videos strays was not kept by an earlier version; learn it again."
+                "the version that learned this procedure stored no statistics per video; "
+                "learn it again."
             )
         for video in videos:
             edit = {
@@ -355,7 +397,7 @@ class Procedure:
 
     def teach(
         self,
-        labels: Given | None = None,
+        labels: LabelSource | None = None,
         steps: int | None = None,
         source: Source | None = None,
         progress: Hook | None = None,
@@ -364,134 +406,144 @@ class Procedure:
         recipe: Recipe | None = None,
         origin: Origin | None = None,
     ) -> "Procedure":
-        """Learn again from annotations of some videos, and from the others as they are.
+        """Learn again from all videos, with annotations of some of them.
 
-        Corrections, and what it was taught before, count too.
+        Corrections and earlier annotations are used as well.
 
         Parameters
         ----------
         labels
-            A folder or file of labels in any format, timelines by video, or arrays (T,) of this procedure's step
-            numbers by video (-1 background, -2 open). `Segment(t, t, name)` in a timeline is a click.
+            A folder or file of labels in any format, timelines by video, or arrays (T,) of step
+            numbers by video (-1 background, -2 open). `Segment(t, t, name)` is a click.
         steps
-            How many steps there are to be; more than are named leaves room for steps without a name.
+            The number of steps. More than the named steps leaves room for unnamed ones.
         source
-            Where the features are (videos, feature files or arrays), when this program cannot find them.
+            The videos, feature files or arrays, if they have moved or were arrays.
         progress
-            Hears how far the work is; left out, a notebook shows a bar.
+            Called with an `Event` as work advances; by default a notebook shows a bar.
         transcripts
-            The steps of some videos in order, without times: by video, or a text file with a line for each.
+            The steps of some videos in order, without times: a dict by video, or a text file with
+            one line per video.
         recipe
             The steps of all videos in order: a text file, or its lines; see `learn`.
         origin
-            Where the annotations come from, where not from the file named by `labels`.
+            The source of the annotations, if it is not the file in `labels`.
 
         Returns
         -------
         Procedure
-            A new one; this one stays as it is.
+            A new procedure; this one does not change.
 
         Raises
         ------
         AnnotationError
-            The annotations contradict one another, the videos or the steps.
+            The annotations contradict each other, the videos or the steps.
         OptionError
-            There is nothing to learn from, or a video has changed since it was learned from.
+            There is nothing to learn from, or a video has changed since learning.
         """
         progress = default_hook() if progress is None else progress
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
         if isinstance(transcripts, str | os.PathLike):
             origin, transcripts = origin or origin_of(transcripts), read_transcripts(transcripts)
-        said = self._lesson(
-            labels, None if steps is None else int(steps), transcripts, recipe, origin
-        )
+        count = None if steps is None else int(steps)
+        task = self._lesson(labels, count, transcripts, recipe, origin)
         features = self.learned_features(source, progress)
-        settings = {**self.method.settings(), "steps": len(said.names)}
-        place = {name: number for number, name in enumerate(said.names)}
+        settings = {**self.method.settings(), "steps": len(task.names)}
+        place = {name: number for number, name in enumerate(task.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
         config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
-        config["fingerprint"] = fingerprint(features, config, None, said)
+        config["fingerprint"] = fingerprint(features, config, None, task)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
-        # Labels may be of other steps than those shown.
-        same = said.names == self.steps and not (labels or transcripts or recipe)
+        # New annotations may name other steps than the current ones.
+        same = task.names == self.steps and not (labels or transcripts or recipe)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
-        taught = Procedure(**fit(features, made, config, None, said, before, progress=progress))
+        taught = Procedure(**fit(features, made, config, None, task, before, progress=progress))
         taught.trusted = self.trusted
-        found = taught.learned_steps
+        learned = taught.learned_steps
+        severities = task.annotations.severities.items()
         kept = {
-            kind: [name for name, kinds in said.annotations.severities.items() if kind in kinds]
+            kind: [name for name, kinds in severities if kind in kinds and name in learned]
             for kind in KINDS
         }
-        severity = parse_severity({k: [n for n in v if n in found] for k, v in kept.items()}, found)
-        before_severity = self.learned_expectations.severity.moved(self.model_steps, found)
+        severity = parse_severity(kept, learned)
+        before_severity = self.learned_expectations.severity.moved(self.model_steps, learned)
         severity = replace(severity, alarm_at=before_severity.alarm_at)
         taught.learned_expectations = replace(taught.learned_expectations, severity=severity)
         for step in self.document.steps:
-            if step.colour != colour(step.number) and step.name in found:
-                edit = {"do": "colour", "step": found.index(step.name), "colour": step.colour}
+            if step.colour != colour(step.number) and step.name in learned:
+                edit = {"do": "colour", "step": learned.index(step.name), "colour": step.colour}
                 taught.corrections = taught.corrections.do(edit)
         return taught
 
     def _lesson(
         self,
-        labels: Given | None,
+        labels: LabelSource | None,
         count: int | None,
         transcripts: Transcripts | None,
         recipe: Recipe | None,
         origin: Origin | None,
     ) -> Lesson:
-        """What `teach` learns from: the annotations so far, and what it is given."""
+        """Combine the annotations so far with the arguments of `teach`."""
         ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
         videos, new = Videos(self.samples, ends, self.rate), None
         read = None if labels is None else read_labels(labels)
         numbers = None if recipe is not None else count_numbers(videos, read, transcripts)
         steps = [*self.steps, *map(nameless, range(len(self.steps), numbers or 0))]
         if read is not None or transcripts or recipe is not None:
-            cooked = () if recipe is None else read_recipe(recipe)
-            new = collect(videos, read, transcripts, cooked, steps, origin or origin_of(labels))
+            parsed = () if recipe is None else read_recipe(recipe)
+            new = collect(videos, read, transcripts, parsed, steps, origin or origin_of(labels))
         taught, fixed = bool(self.learned_annotations.annotated), numbers is not None
         return lesson(videos, self.labels, steps, self.annotations, new, count, fixed, taught)
 
     def suggest(self, n: int = 3) -> list[str]:
-        """The `n` videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
+        """Return up to `n` videos to label next, the most useful first."""
         return [name for name, _ in self.suggest_why(n)]
 
     def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
-        """Up to `n` videos to label next, each with the reason in words.
+        """Return up to `n` videos to label next, each with the reason.
 
-        n       how many to name
-        source  where the features are, when this program cannot find them; as for `teach`
+        Parameters
+        ----------
+        n
+            The number of videos.
+        source
+            The videos, feature files or arrays, as for `teach`.
+
+        Returns
+        -------
+        list of tuple
+            (video, reason), the most useful first.
         """
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
-        names, said = list(self.samples), self.annotations.videos
-        # A video that is mostly labelled, clicked, or has a transcript, needs no more annotations.
-        done = [
-            place
-            for place, name in enumerate(names)
-            if name in said
-            and (
-                (said[name].clicks and said[name].complete)
-                or said[name].transcript
-                or said[name].is_open(self.samples[name], self.rate).mean() < 0.5
+        names, videos = list(self.samples), self.annotations.videos
+
+        def is_done(name: str) -> bool:
+            """Whether a video is mostly labelled, completely clicked, or has a transcript."""
+            one = videos[name]
+            return bool(
+                (one.clicks and one.complete)
+                or one.transcript
+                or one.is_open(self.samples[name], self.rate).mean() < 0.5
             )
-        ]
+
+        done = [place for place, name in enumerate(names) if name in videos and is_done(name)]
         reasons = suggest(self.method.embed([one.rows for one in features]), done, int(n))
         return [(names[place], reason) for place, reason in reasons]
 
     def learned_features(
         self, source: Source | None = None, progress: Hook = silent
     ) -> list[Features]:
-        """Read the features that this was learned from again.
+        """Read the training features again.
 
         Parameters
         ----------
         source
-            The videos or feature files; left out, where they were.
+            The videos or feature files; by default their paths at learning time.
         progress
-            Hears how far the work is.
+            Called with an `Event` as work advances.
 
         Returns
         -------
@@ -501,31 +553,28 @@ class Procedure:
         Raises
         ------
         OptionError
-            They are not there, have changed, or were arrays.
+            The files are missing or have changed, or the training data were arrays.
         """
         if source is None and self.at_hand:
             return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]
-        given: Any = source if source is not None else self.config.get("source") or videos
-        if not given:
-            what = "this procedure was learned from arrays, which it does not keep"
-            raise OptionError(f"{what}; hand them over as source=...")
-        if (
-            source is None
-            and not self.trusted
-            and any(is_address(str(one)) for one in as_list(given))
-        ):
-            what = "it names addresses as where it was learned from, asked only where you name them as source=..."
-            raise OptionError(f"{what} (--source), or trust it with trust=True (--trust).")
-        try:
-            found = {
-                one.name: one
-                for one in read_source(given, self.rate, self.spec, progress=progress)[0]
-            }
-        except VideoError as error:
+        places: Any = source if source is not None else self.config.get("source") or videos
+        if not places:
             raise OptionError(
-                f"{error} Where it was learned from is given as source=... (--source)."
-            ) from error
+                "this procedure was learned from arrays, which are not stored; "
+                "pass them as source=..."
+            )
+        remote = any(is_address(str(one)) for one in as_list(places))
+        if source is None and not self.trusted and remote:
+            raise OptionError(
+                "this procedure was learned from network addresses. Pass them as source=... "
+                "(--source), or trust the procedure with trust=True (--trust)."
+            )
+        try:
+            read = read_source(places, self.rate, self.spec, progress=progress)[0]
+        except VideoError as error:
+            raise OptionError(f"{error} Pass the new place as source=... (--source).") from error
+        found = {one.name: one for one in read}
         lost = [name for name in self.samples if name not in found]
         if lost:
             raise OptionError(f"{self._describe_lost(lost, found)} (--source).")
@@ -538,47 +587,66 @@ class Procedure:
         ]
         if changed:
             raise OptionError(
-                f"{', '.join(changed[:5])}: the content has changed since this procedure was learned, so its labels "
-                "belong to another recording. Bring the earlier file back, give its place as source=... (--source), or "
-                "learn a new procedure from the files as they are now: stepcut learn",
+                f"{', '.join(changed[:5])}: the content has changed since learning, so the labels "
+                "belong to another recording. Restore the earlier file, pass its path as "
+                "source=... (--source), or learn a new procedure: stepcut learn",
                 video=changed[0],
             )
         return features
 
     def _describe_lost(self, lost: Sequence[str], found: Mapping[str, Features]) -> str:
-        """The videos `lost` are not among those `found`: in words, with the one that has the content of the first."""
+        """Describe the `lost` videos, with a found one that has the same content as the first."""
         same = [
             one.name
             for one in found.values()
             if has_content(one, self.digests.get(lost[0], Digest()))
             and one.name not in self.samples
         ]
-        hint = (
-            f" {same[0]} has the content of {lost[0]}: give it its old name back." if same else ""
-        )
+        hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
         return (
-            f"the features of {', '.join(lost[:5])} are not where they were.{hint} Give the videos or feature files it "
-            "was learned from as source=..."
+            f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
+            "feature files as source=..."
         )
 
-    # ------------------------------------------------------------------ a new video
+    # ------------------------------------------------------------------ new videos
 
     @property
     def spec(self) -> FeatureSpec | None:
-        """How features are made of videos; None where it was learned from features of which nothing else is known."""
+        """The feature settings; None if the procedure was learned from features without any."""
         return FeatureSpec.from_json(self.config["backbone"], self.trusted)
 
     def features(self, video: Video, device: str = "auto", progress: Hook = silent) -> Features:
-        """The features of a video, made as those that this was learned from: same backbone, same rate.
+        """Compute the features of a video with the backbone and rate of the training videos.
 
-        video     a path, a feature file, an array, or features
-        device    where the backbone runs: auto, cpu or cuda
-        progress  hears how far the work is
+        Parameters
+        ----------
+        video
+            A path, a feature file, an array, or features.
+        device
+            Where the backbone runs: auto, cpu or cuda.
+        progress
+            Called with an `Event` as work advances.
+
+        Returns
+        -------
+        Features
+            Rows (T, d) of the video.
         """
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
 
     def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
-        """Cut a new video into the steps, without learning anything anew; `device` and `progress` as for `features`."""
+        """Segment a new video into the learned steps, without learning.
+
+        Parameters
+        ----------
+        video, device, progress
+            As for `features`.
+
+        Returns
+        -------
+        Timeline
+            The segments with their confidence. For an annotated training video, its annotation.
+        """
         features = self.features(video, device, progress)
         rows = [features.rows]
         if self._is_learned(features):
@@ -589,18 +657,18 @@ class Procedure:
         )
 
     def _is_learned(self, features: Features) -> bool:
-        """Whether a person has annotated this very video: then their annotation is shown."""
+        """Whether a person has annotated this video, so that `segment` returns the annotation."""
         name = features.name
         if name not in self.document.annotated or self.samples[name] != len(features.rows):
             return False
         same = has_content(features, self.digests.get(name, Digest()))
-        if same is None:  # learned by a version that kept no digests
+        if same is None:  # learned by a version without digests
             here, path = self.videos[name], features.path
             return here is None or path is None or whole_path(path) == here
         if not same:
             warn_once(
-                f"{name}: it has the name of a video that was annotated, but other content, so it is segmented as a new "
-                "video."
+                f"{name}: an annotated video has this name but other content, so stepcut segments "
+                "this one as a new video."
             )
         return same
 
@@ -612,16 +680,22 @@ class Procedure:
         alarm_at: float | None = None,
         min_detection: float | None = None,
     ) -> Report:
-        """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step.
+        """Check a new video for missing, repeated, misplaced, fast, slow and unknown steps.
 
         Parameters
         ----------
         video, device, progress
-            Those of `features`.
+            As for `features`.
         alarm_at
             Raise an alarm for each step that is missing with at least this probability.
         min_detection
-            Call a video inconclusive, not fine, where fewer missing steps than this share would be found.
+            Report "inconclusive" instead of "fine" if the expected detection rate of a missing
+            step is below this share.
+
+        Returns
+        -------
+        Report
+            The findings, with their probabilities.
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
@@ -641,7 +715,14 @@ class Procedure:
         return without_accepted(report, self.document.fine)
 
     def guide(self) -> Guide:
-        """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""
+        """Return a guide that follows a live recording frame by frame.
+
+        Returns
+        -------
+        Guide
+            Reports the current step, the completed steps and the possible next steps. It uses only
+            past frames.
+        """
         return Guide(
             self.method.online,
             float(self.rate),
@@ -652,15 +733,34 @@ class Procedure:
         )
 
     def plan(self) -> dict[str, Any]:
-        """The procedure for planners and robots: steps, preconditions, durations, alternatives. JSON-able."""
+        """Return the procedure for planners and robots, as JSON values.
+
+        Returns
+        -------
+        dict
+            Steps, preconditions, durations and alternatives.
+        """
         return make_plan(self.graph, self.orders, self.steps)
 
-    # ------------------------------------------------------------------ keeping and comparing
+    # ------------------------------------------------------------------ saving and comparing
 
     def save(self, path: AnyPath) -> None:
-        """Keep it as a folder at `path`; a procedure that is there already is replaced, anything else is left alone.
+        """Save the procedure to a folder.
 
-        Corrections that were made there since are kept; where they belong to another learned state, it is refused.
+        An existing procedure is replaced; other files in the folder stay. Corrections made there
+        in the meantime are kept.
+
+        Parameters
+        ----------
+        path
+            The folder, or an address (s3://, gs://).
+
+        Raises
+        ------
+        ProcedureError
+            The folder contains corrections of another learned state.
+        OutputError
+            The folder cannot be written.
         """
         save(self, path)
 
@@ -671,7 +771,7 @@ class Procedure:
         same_state = mine.keys() == theirs.keys() and all(
             np.array_equal(mine[key], theirs[key]) for key in mine
         )
-        # Where the features lay is no part of what was learned from them.
+        # The path of the features does not matter for equality.
         configs = [
             {key: value for key, value in one.config.items() if key != "source"}
             for one in (self, other)
@@ -680,7 +780,7 @@ class Procedure:
         same_parts = all(getattr(self, part) == getattr(other, part) for part in parts)
         return same_state and configs[0] == configs[1] and same_parts
 
-    # ------------------------------------------------------------------ looking at it
+    # ------------------------------------------------------------------ display
 
     def __repr__(self) -> str:
         hours = sum(timeline.end for timeline in self.timelines.values()) / 3600
@@ -698,11 +798,30 @@ class Procedure:
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
-    """Read a procedure that `save` wrote, with what a person corrected since.
+    """Load a saved procedure, with its corrections.
 
-    path    the folder, or an address (s3://, gs://)
-    method  the class of a method of your own that it was learned with
-    trust   import the code that the procedure names; without it, a procedure is data and runs nothing
+    Parameters
+    ----------
+    path
+        The folder, or an address (s3://, gs://).
+    method
+        The class of a custom method that the procedure was learned with.
+    trust
+        Import the code that the procedure names. By default, loading runs no foreign code.
+
+    Returns
+    -------
+    Procedure
+        The saved procedure.
+
+    Raises
+    ------
+    ProcedureError
+        The folder is damaged, was written by a newer version, or names code that is not trusted.
+
+    Examples
+    --------
+    `procedure = stepcut.load("coffee.proc")`
     """
     procedure = Procedure(**read(path, method, trust))
     try:
@@ -719,12 +838,18 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 
 def read_outline(path: AnyPath) -> Procedure:
-    """Read the procedure at `path`, a folder or an address, without its model: enough to look at it and correct it."""
+    """Load a procedure without its model, which is enough to view and correct it.
+
+    Parameters
+    ----------
+    path
+        The folder, or an address (s3://, gs://).
+    """
     return Procedure(**read_timelines(path))
 
 
 def _try(procedure: Procedure) -> None:
-    """Put two rows of nothing through it: what does not fit together is found here, not in the middle of the work."""
+    """Run every operation on two empty rows, to detect inconsistent files on loading."""
     count, method = len(procedure.learned_steps), procedure.method
     rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
     shares = method.probabilities([rows])[0]

@@ -1,6 +1,6 @@
 """Recipes as text: the steps of a task in order, without times.
 
-A recipe has a line for each step, with what is known of it after semicolons:
+A recipe has one line per step, with optional properties after semicolons:
 
     cut bread; 40 s
     toast it; optional
@@ -22,27 +22,30 @@ Recipe = str | os.PathLike[str] | Sequence[str]
 """A text file, or its lines."""
 
 SHORTEST, LONGEST = 1e-9, 1e9
-"""Seconds that a step of a recipe may take, beside 0, which says nothing."""
+"""Allowed seconds of a step, apart from 0, which means unknown."""
 
 
-def read_recipe(given: Recipe) -> list[RecipeStep]:
-    """The steps of the recipe that was `given`: a text file, or its lines."""
-    if isinstance(given, str | os.PathLike):
+def read_recipe(recipe: Recipe) -> list[RecipeStep]:
+    """Read the steps of a recipe from a text file or from its lines."""
+    if isinstance(recipe, str | os.PathLike):
         try:
-            lines = decode(Path(given).read_bytes()).splitlines()
+            lines = decode(Path(recipe).read_bytes()).splitlines()
         except OSError as error:
             raise OptionError(
-                f"recipe={str(given)!r} cannot be read ({error.strerror}). Give a text file with a step on each line."
+                f"recipe={str(recipe)!r} cannot be read ({error.strerror}). "
+                "Give a text file with one step per line.",
+                setting="recipe",
+                value=recipe,
             ) from error
     else:
         lines = as_items(
-            "recipe", given, str, "a text file or a list of lines, each the name of a step"
+            "recipe", recipe, str, "a text file or a list of lines, each the name of a step"
         )
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not steps:
-        raise AnnotationError("the recipe has no step in it.")
+        raise AnnotationError("the recipe is empty; write one step per line.")
     if alike := find_alike([step.name for step in steps]):
-        raise AnnotationError(f"the recipe names {alike[0]!r} twice; write each step once.")
+        raise AnnotationError(f"the recipe lists {alike[0]!r} twice; list each step once.")
     return steps
 
 
@@ -64,14 +67,19 @@ def _line(number: int, line: str) -> RecipeStep:
                 seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
             if seconds and not SHORTEST <= seconds <= LONGEST:
                 raise AnnotationError(
-                    f"recipe, line {number}: no step takes {mark[:40]!r}; write 40 s, 1:30 or 2 min."
+                    f"recipe, line {number}: the duration {mark[:40]!r} is out of range; "
+                    "write 40 s, 1:30 or 2 min.",
+                    line=number,
                 )
         else:
             raise AnnotationError(
-                f"recipe, line {number}: {mark!r} is not a duration (40 s, 1:30, 2 min), 'optional' or 'any time'."
+                f"recipe, line {number}: {mark!r} is not a duration (40 s, 1:30, 2 min), "
+                "'optional' or 'any time'.",
+                line=number,
             )
     if not name:
         raise AnnotationError(
-            f"recipe, line {number}: a step has no name; write it before the semicolon."
+            f"recipe, line {number}: a step has no name; write it before the semicolon.",
+            line=number,
         )
     return RecipeStep(name, seconds, any_time, optional)

@@ -1,17 +1,17 @@
-"""A procedure as a folder `name.proc`: readable JSON beside one safetensors file; no pickle, whole or not at all.
+"""A procedure as a folder `name.proc`: JSON files and one safetensors file, written atomically.
 
 config.json        every setting, seed and version
-model.safetensors  what the method learned
+model.safetensors  the fitted method
 steps.json         number, name and colour of each learned step
-timelines.json     which learned step is done when in each video, in seconds
-annotations.json   what people had said when it was learned: labels, clicks, transcripts, mistakes
-orders.json        the ranked orders (for reading; made anew on loading, as is graph.json)
-graph.json         what must precede what
-check.json         what a normal video looks like
-loss.csv           the loss and its parts after every training iteration, where the method trains
+timelines.json     the segments of each video, in seconds, before corrections
+annotations.json   the annotations used for learning: labels, clicks, transcripts, mistakes
+orders.json        the ranked orders (for readers; computed again on loading, as is graph.json)
+graph.json         the precedence graph of the steps
+check.json         the reference statistics of `check`
+loss.csv           the loss and its parts after every training iteration, if the method trains
 README.md          a model card
-severity.json      which steps are critical, optional or free in order; a user may write it, too
-edits.json         what a person corrected since, beside what was learned and never over it
+severity.json      which steps are critical, optional or free in order; users may edit it
+edits.json         corrections made since learning; they never change the other files
 """
 
 import json
@@ -56,13 +56,13 @@ from stepcut.version import __version__
 
 EDITS, ANNOTATIONS = "edits.json", "annotations.json"
 ABOUT = ("format", "stepcut", "model", "card", "mistakes")
-"""What config.json says beside the settings."""
+"""Keys of config.json that are not settings."""
 LABELS = "labels"
-"""The method of a folder that holds labels to look at, and no model."""
+"""The method name of a folder that contains labels to view, and no model."""
 
 
 class Outline(Protocol):
-    """What is kept of a procedure without its model."""
+    """The saved fields of a procedure without its model."""
 
     learned_steps: list[str]
     learned_timelines: dict[str, Timeline]
@@ -74,7 +74,7 @@ class Outline(Protocol):
 
 
 class Record(Outline, Protocol):
-    """What is kept of a procedure."""
+    """The saved fields of a procedure."""
 
     corrections: Corrections
     method: Method
@@ -88,10 +88,10 @@ class Record(Outline, Protocol):
 
 
 def save(record: Record, path: AnyPath) -> None:
-    """Write the folder of a `record` beside `path`, then give it that name; a procedure that stood there makes way.
+    """Write a `record` to a new folder, then replace the procedure at `path` with it.
 
-    Corrections that lie there are kept, or saving is refused: see `settle`. They are looked at in the moment of
-    writing, under a lock, so that none that is made meanwhile is lost.
+    Corrections at `path` are kept, or saving is refused; see `settle`. They are read under a lock,
+    so that a correction made in the meantime is not lost.
     """
     target = as_path(path)
     check_keepable(record.method, target)
@@ -100,35 +100,35 @@ def save(record: Record, path: AnyPath) -> None:
         with locked(target):
             check_output(target)
             kept = _keep_corrections(record, target, fresh)
-            if (target / FILE).exists() and read_fingerprint(target) == record.config.get(
-                "fingerprint"
-            ):
-                write_bytes(
-                    fresh / FILE, read_bytes(target / FILE)
-                )  # what somebody says of these steps stands
+            same = target.exists() and read_fingerprint(target) == record.config.get("fingerprint")
+            if same and (target / FILE).exists():
+                write_bytes(fresh / FILE, read_bytes(target / FILE))
             put_in_place(fresh, target)
     record.corrections = kept
 
 
 def check_keepable(method: Method, target: AnyPath) -> None:
-    """Refuse to keep at `target` a `method` whose class cannot be imported, since it could not be loaded again."""
+    """Refuse a `method` that cannot be loaded again from `target`."""
     name = name_of("method", method, METHODS)
     if name not in METHODS and ":" in name and not is_own(name):
         raise OutputError(
-            f"{target}: method {type(method).__name__} is an object of your own whose class cannot be imported "
-            f"({name}), so it could not be loaded again. Put the class at the top of a module."
+            f"{target}: the class of the custom method {type(method).__name__} cannot be imported "
+            f"({name}), so the procedure could not be loaded. Move the class to the top level of "
+            "a module.",
+            path=target,
         )
     try:
         json.dumps(plain_numbers(method.settings()))
     except TypeError as error:
         raise OutputError(
-            f"{target}: a setting of method {type(method).__name__} cannot be written down and loaded again "
-            f"({error}). Give it as numbers and words."
+            f"{target}: a setting of method {type(method).__name__} cannot be saved as JSON "
+            f"({error}). Use numbers and strings.",
+            path=target,
         ) from error
 
 
 def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Corrections:
-    """Write into the folder `fresh` the corrections that are kept when a `record` is saved to `target`; gives them."""
+    """Merge the corrections of `record` and `target`, write them to `fresh` and return them."""
     kept = record.corrections
     if target.exists():
         try:
@@ -141,7 +141,7 @@ def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Co
 
 
 def write_files(record: Record, folder: Path) -> None:
-    """Write all of a `record` but its corrections into `folder`."""
+    """Write all of a `record` except its corrections into `folder`."""
     model = safetensors.numpy.save(
         {key: np.array(array, order="C") for key, array in record.method.state().items()}
     )
@@ -152,22 +152,24 @@ def write_files(record: Record, folder: Path) -> None:
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.learned_expectations.to_json())
-    wishes = record.learned_expectations.severity.to_json()
-    if any(wishes.values()):
-        write_json(folder / FILE, wishes)
+    severity = record.learned_expectations.severity.to_json()
+    if any(severity.values()):
+        write_json(folder / FILE, severity)
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
 
 
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> dict[str, Any]:
-    """The fields of a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
+    """Read the fields of a saved procedure; the arguments are those of `stepcut.load`."""
     folder = as_path(path)
     with locked(folder, shared=True):
         fields = read_timelines(folder)
         saved, config = read_config(folder).get("model"), fields["config"]
         if config["method"] == LABELS:
             raise ProcedureError(
-                f"{folder}: these are labels to look at; nothing was learned from them. See: stepcut learn"
+                f"{folder}: this folder contains labels, not a learned procedure. "
+                "Learn one with: stepcut learn",
+                path=folder,
             )
         with damaged(folder), trusting(trust):
             kind = method or find_saved("method", str(config["method"]), METHODS)
@@ -176,19 +178,19 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
             FeatureSpec.from_json(config["backbone"])
             model = read_bytes(folder / "model.safetensors")
             if saved not in (None, digest(model)):
-                raise ValueError("model.safetensors is not the one that was saved")
+                raise ValueError("model.safetensors differs from the saved one")
             arrays = safetensors.numpy.load(model)
             if not all(np.isfinite(array).all() for array in arrays.values()):
-                raise ValueError("model.safetensors holds values that are no numbers")
+                raise ValueError("model.safetensors contains NaN or infinite values")
             learned = kind.restore(config["settings"], arrays)
-            if [len(cut) for cut in learned.labels_] != list(fields["samples"].values()):
+            if [len(labels) for labels in learned.labels_] != list(fields["samples"].values()):
                 raise ValueError("the model was learned from other videos")
             expectations = Expectations.from_json(read_json(folder / "check.json"))
     return {**fields, "method": learned, "learned_expectations": expectations, "trusted": trust}
 
 
 def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None = None) -> None:
-    """Write the `outline` into `folder`: settings (and what `more` says), steps, timelines and annotations."""
+    """Write settings (and `more`), steps, timelines and annotations into `folder`."""
     number = {name: k for k, name in enumerate(outline.learned_steps)}
     about = {"format": FORMAT, "stepcut": __version__, **(more or {})}
     write_json(folder / "config.json", {**about, **outline.config})
@@ -225,7 +227,7 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
 
 
 def read_timelines(path: AnyPath) -> dict[str, Any]:
-    """The fields of the procedure at `path`, a folder or an address, but for the model."""
+    """Read the fields of the procedure at `path`, except the model."""
     folder = as_path(path)
     config = read_config(folder)
     with damaged(folder):
@@ -236,9 +238,9 @@ def read_timelines(path: AnyPath) -> dict[str, Any]:
             raise ValueError("steps.json or timelines.json lacks names or videos")
         timelines = {name: _read_timeline(name, entry, steps) for name, entry in saved.items()}
         digests = {
-            name: Digest(**{key: None if of is None else str(of) for key, of in kept.items()})
+            name: Digest(**{key: None if one is None else str(one) for key, one in both.items()})
             for name, entry in saved.items()
-            if (kept := entry.get("digest"))
+            if (both := entry.get("digest"))
         }
         fields = {
             "learned_steps": steps,
@@ -262,15 +264,15 @@ def _read_annotations(
     timelines: Mapping[str, Timeline],
     config: Mapping[str, Any],
 ) -> Annotations:
-    """What people had said when the procedure in `folder` was learned."""
+    """Read the annotations that the procedure in `folder` was learned from."""
     path = folder / ANNOTATIONS
     if path.exists():
-        found = Annotations.from_json(read_json(path))
+        annotations = Annotations.from_json(read_json(path))
         steps = {step for timeline in timelines.values() for step in timeline.steps}
-        if not found.videos.keys() <= timelines.keys() or not {*found.steps} <= steps:
-            raise ValueError("annotations.json is of other videos or steps")
-        return found
-    # Version 0.2.0 kept the stretches that are labelled beside the timelines, and the mistakes in config.json.
+        if not annotations.videos.keys() <= timelines.keys() or not {*annotations.steps} <= steps:
+            raise ValueError("annotations.json does not match the videos and steps")
+        return annotations
+    # Version 0.2.0 stored labelled intervals in timelines.json and mistakes in config.json.
     marked = config.get("mistakes", [])
     if not isinstance(marked, list) or not all(isinstance(name, str) for name in marked):
         raise ValueError(f"mistakes {marked!r}")
@@ -294,13 +296,14 @@ def _read_annotations(
 
 
 def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
-    """One timeline of timelines.json, checked: a damaged file is found here."""
+    """Parse and check one timeline of timelines.json."""
     segments = []
     for one in entry["segments"]:
         if not isinstance(one["step"], int) or one["step"] < 0:
             raise ValueError(f"step {one['step']!r}")
-        sure = None if one["confidence"] is None else float(one["confidence"])
-        segments.append(Segment(float(one["start"]), float(one["end"]), steps[one["step"]], sure))
+        confidence = None if one["confidence"] is None else float(one["confidence"])
+        start, end = float(one["start"]), float(one["end"])
+        segments.append(Segment(start, end, steps[one["step"]], confidence))
     duration = None if entry["duration"] is None else float(entry["duration"])
     timeline = Timeline(segments, duration=duration, steps=steps, video=name)
     inside = all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline)
@@ -310,7 +313,7 @@ def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Tim
 
 
 def read_corrections(folder: Path | Address) -> Corrections:
-    """What a person corrected in the procedure of `folder`; none where there is no file."""
+    """Read the corrections of the procedure in `folder`; empty without a file."""
     path, fingerprint = folder / EDITS, read_fingerprint(folder)
     if not path.exists():
         return Corrections(fingerprint)
@@ -320,11 +323,15 @@ def read_corrections(folder: Path | Address) -> Corrections:
         raise ProcedureError(f"{path}: {error}") from error
     except Exception as error:
         raise ProcedureError(
-            f"{path}: the corrections cannot be read ({error}). Restore the file, or move it away to start anew."
+            f"{path}: the corrections cannot be read ({error}). "
+            "Restore the file, or delete it to discard the corrections.",
+            path=path,
         ) from error
     if corrections.of != fingerprint:
         raise ProcedureError(
-            f"{path}: these corrections were made on another learned state ({corrections.of}; this is {fingerprint}): "
-            "the procedure was learned again since. Move the file away, or restore the procedure that it belongs to."
+            f"{path}: these corrections belong to another learned state ({corrections.of}, not "
+            f"{fingerprint}), because the procedure was learned again. Restore that procedure, or "
+            "move the file away.",
+            path=path,
         )
     return corrections

@@ -1,4 +1,4 @@
-"""Teaching a procedure in its folder: what changed by it, and how it is taken back."""
+"""Teach a procedure in its folder, compare the result, and undo the teaching."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
-from stepcut.procedure.lesson import Given
+from stepcut.procedure.lesson import LabelSource
 from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import read_corrections
@@ -31,7 +31,7 @@ from stepcut.progress import Hook, silent
 
 def teach_folder(
     path: AnyPath,
-    labels: Given | None = None,
+    labels: LabelSource | None = None,
     output: AnyPath | None = None,
     steps: int | None = None,
     source: Source | None = None,
@@ -39,71 +39,87 @@ def teach_folder(
     progress: Hook = silent,
     **more: Any,
 ) -> tuple[Procedure, Procedure]:
-    """As `Procedure.teach`, for the procedure in the folder `path`; gives it as it was and as it is now.
+    """Apply `Procedure.teach` to the procedure in a folder, and save the result.
 
-    What was taught is kept at `output`; left out, in the same folder, and `take_back` brings the old one back. `more`:
-    transcripts, recipe and origin.
+    Parameters
+    ----------
+    path
+        The folder of the procedure.
+    labels, steps, source, progress, **more
+        As for `Procedure.teach`.
+    output
+        The folder for the result; by default `path`, and `take_back` can then restore the old one.
+    trust
+        As for `stepcut.load`.
+
+    Returns
+    -------
+    tuple of Procedure
+        The procedure before and after teaching.
     """
     target = path if output is None else output
     before = load(path, trust=trust)
     check_output(target)
     after = before.teach(labels, steps, source, progress, **more)
     here, there, fingerprint = as_path(path), as_path(target), after.config["fingerprint"]
-    # The same lesson again changes nothing, and what went before it stays.
-    anew = before.config.get("fingerprint") != fingerprint
-    if (
-        anew
-        and isinstance(here, Path)
-        and isinstance(there, Path)
-        and here.resolve() == there.resolve()
-    ):
-        kept = _kept(here, fingerprint)
-        with new_folder(kept) as fresh:
+    # Teaching the same annotations again changes nothing, so the existing backup stays.
+    changed = before.config.get("fingerprint") != fingerprint
+    if changed and isinstance(here, Path) and here.resolve() == there.resolve():
+        backup = _backup(here, fingerprint)
+        with new_folder(backup) as fresh:
             _copy(here, fresh)
-            put_in_place(fresh, kept)
+            put_in_place(fresh, backup)
     after.save(target)
     return before, after
 
 
 def take_back(path: AnyPath) -> None:
-    """Bring back the procedure at `path` as it was before it was taught there, with its corrections."""
+    """Restore the procedure at `path`, with its corrections, from before the last teaching.
+
+    Raises
+    ------
+    OptionError
+        There is no backup on this machine.
+    OutputError
+        Corrections were made after teaching; undo them first.
+    """
     folder = folder_here(path)
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
-        raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
+        raise OptionError(f"{folder}: there is no teaching to undo on this machine.")
     with new_folder(folder) as fresh:
-        _copy(_kept(folder, fingerprint), fresh)
+        _copy(_backup(folder, fingerprint), fresh)
         with locked(folder):
             since = [edit for edit in read_corrections(folder).done if edit["do"] != "colour"]
             if read_fingerprint(folder) != fingerprint or since:
                 raise OutputError(
-                    f"{folder}: {len(since)} corrections were made since it was taught, which would be lost. Undo them "
-                    "first."
+                    f"{folder}: {len(since)} corrections made after teaching would be lost. "
+                    "Undo them first.",
+                    path=folder,
                 )
             put_in_place(fresh, folder)
 
 
 def can_take_back(folder: Path, fingerprint: str) -> bool:
-    """Whether what the procedure of this `fingerprint` in this `folder` was taught from is still kept."""
-    return bool(fingerprint) and _kept(folder, fingerprint).exists()
+    """Whether a backup from before the teaching exists."""
+    return bool(fingerprint) and _backup(folder, fingerprint).exists()
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy the files that stepcut wrote into a procedure's `folder` to another, `target`."""
+    """Copy the files of stepcut from `folder` to `target`."""
     for file in folder.iterdir():
         if file.name in OURS and file.is_file():
             write_bytes(target / file.name, read_bytes(file))
 
 
-def _kept(folder: Path, fingerprint: str) -> Path:
-    """Where the copy is; of two folders that were taught the same, each has its own."""
+def _backup(folder: Path, fingerprint: str) -> Path:
+    """The path of the backup; it is different for each folder."""
     where = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
     return cache_dir() / "before" / f"{fingerprint}-{where}.proc"
 
 
 def changes(before: Procedure, after: Procedure) -> dict[str, float]:
-    """The share of each video that belongs to another step in `after` than in `before`; steps are matched by the time
-    they share, so that a step with a new name is the same one."""
+    """Return the share of each video that changed its step; steps are matched by shared time."""
     was, now, rows = before.labels, after.labels, len(before.steps)
     shared = shared_rows(was, now, rows, len(after.steps))
     match = np.full(rows + 1, -1)

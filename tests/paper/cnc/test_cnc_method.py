@@ -62,7 +62,7 @@ def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(
         output=tmp_path / "p.proc",
     )
     with pytest.raises(
-        ProcedureError, match=r"its segmenter is .*:Halves, code that is not stepcut's.*trust=True"
+        ProcedureError, match=r"segmenter .*:Halves is not part of stepcut.*trust=True"
     ):
         sc.load(tmp_path / "p.proc")
     loaded = sc.load(tmp_path / "p.proc", trust=True)

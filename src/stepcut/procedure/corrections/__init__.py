@@ -1,2 +1,1 @@
-"""Corrections: what a person changed in a procedure, kept beside what was learned and never over
-it."""
+"""Corrections of a procedure, stored separately from the learned files."""

@@ -1,5 +1,4 @@
-"""The document that a person sees and corrects: steps by number, the parts of every video in
-seconds; immutable."""
+"""Document: the steps and segments that a person views and corrects; immutable."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,12 +10,11 @@ from stepcut.annotations import VIEWER, Accepted, Annotation, Annotations, Origi
 from stepcut.colours import colour
 from stepcut.timeline import Segment, Timeline, is_unnamed
 
-NOTHING_SAID = Annotations()
+NO_ANNOTATIONS = Annotations()
 
 
 class Part(NamedTuple):
-    """A segment that knows its step by number, so that a step is renamed in one place; the page
-    takes it as a list."""
+    """A segment with the number of its step."""
 
     start: float
     end: float
@@ -25,7 +23,7 @@ class Part(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step's number stays for ever; its name and colour may change."""
+    """A step; its number never changes, its name and colour may."""
 
     number: int
     name: str
@@ -40,8 +38,7 @@ class Click(NamedTuple):
 
 
 class Fine(NamedTuple):
-    """A finding of a check that a person accepts: of this kind, about this step; without a step, in
-    this video."""
+    """An accepted kind of finding of `check`: about a step or, without one, in a video."""
 
     kind: str
     step: int | None
@@ -56,35 +53,33 @@ class Document:
     parts: Mapping[str, tuple[Part, ...]]
     durations: Mapping[str, float]
     fresh: int
-    """The number that the next new step gets."""
+    """The number of the next new step."""
     annotated: Mapping[str, Stretches] = field(default_factory=dict)
-    """The stretches of each video that a person has labelled, set or confirmed."""
+    """The intervals of each video that a person has labelled, corrected or confirmed."""
     merged: Mapping[int, int | None] = field(default_factory=dict)
-    """What became of each step that was merged away: the number of another step, or None for
-    background."""
+    """The target of each merged step: another step, or None for background."""
     mistakes: frozenset[str] = frozenset()
-    """The videos that contain a mistake: `check` does not take them for normal ones."""
+    """The videos with a mistake, which are excluded from the reference set of `check`."""
     clicks: Mapping[str, tuple[Click, ...]] = field(default_factory=dict)
-    """Instants inside steps that a person has clicked, by video, in the order of time."""
+    """The clicks of each video, sorted by time."""
     complete: frozenset[str] = frozenset()
-    """The videos in which every occurrence of a step was clicked."""
+    """The videos in which every occurrence of a step is clicked."""
     fine: frozenset[Fine] = frozenset()
-    """Findings of a check that a person accepts from now on."""
+    """The accepted kinds of findings."""
 
     def step(self, number: int) -> Step | None:
-        """The step of this number, unless it was merged away."""
+        """Return the step `number`, or None if it is merged."""
         return next((step for step in self.steps if step.number == number), None)
 
     def stands_for(self, number: int) -> int | None:
-        """The step that learned step `number` is now: itself, one that it was merged into, or None
-        for background."""
+        """Return the current step of learned step `number`; None for background."""
         now: int | None = number
         while now is not None and now in self.merged:
             now = self.merged[now]
         return now
 
     def timelines(self) -> dict[str, Timeline]:
-        """The parts as timelines, by the name of the video."""
+        """Return the timelines by video."""
         names = {step.number: step.name for step in self.steps}
         return {
             video: Timeline(
@@ -100,10 +95,9 @@ class Document:
         }
 
     def annotations(self, before: Annotations, models: Sequence[str]) -> Annotations:
-        """What people have said by now; `before`: what they had said when the procedure was
-        learned.
+        """Return the current annotations.
 
-        models  the names of the model's steps
+        `before` are the annotations at learning time, `models` the names of the model's steps.
         """
         timelines = self.timelines()
         videos = {}
@@ -130,7 +124,7 @@ class Document:
                 complete=video in self.complete if clicks else old.complete,
                 mistake=video in self.mistakes,
             )
-            if _said(now) != _said(old):
+            if _content(now) != _content(old):
                 origins = tuple(dict.fromkeys((*old.origins, Origin(VIEWER))))
                 now = msgspec.structs.replace(now, origins=origins)
             if now.says_steps or now.mistake:
@@ -147,18 +141,19 @@ class Document:
         )
 
 
-def _said(one: Annotation) -> tuple[object, ...]:
-    """What an annotation says, wherever it comes from."""
+def _content(one: Annotation) -> tuple[object, ...]:
+    """An annotation without its origins, for comparison."""
     return one.labelled, one.annotated, one.clicks, one.complete, one.transcript, one.mistake
 
 
 def document_of(
-    steps: Sequence[str], timelines: Mapping[str, Timeline], annotations: Annotations = NOTHING_SAID
+    steps: Sequence[str],
+    timelines: Mapping[str, Timeline],
+    annotations: Annotations = NO_ANNOTATIONS,
 ) -> Document:
-    """The document of learned `steps` and `timelines`, and of the `annotations` they were learned
-    from."""
+    """Create the document of learned `steps` and `timelines`, and of their `annotations`."""
     number = {name: k for k, name in enumerate(steps)}
-    said = {name: one for name, one in annotations.videos.items() if name in timelines}
+    videos = {name: one for name, one in annotations.videos.items() if name in timelines}
     return Document(
         steps=tuple(Step(k, name, colour(k)) for k, name in enumerate(steps)),
         parts={
@@ -167,14 +162,14 @@ def document_of(
         },
         durations={video: timeline.end for video, timeline in timelines.items()},
         fresh=len(steps),
-        annotated={name: one.annotated for name, one in said.items() if one.annotated},
+        annotated={name: one.annotated for name, one in videos.items() if one.annotated},
         mistakes=annotations.mistakes & timelines.keys(),
         clicks={
             name: tuple(Click(click.start, number[click.step]) for click in one.clicks)
-            for name, one in said.items()
+            for name, one in videos.items()
             if one.clicks
         },
-        complete=frozenset(name for name, one in said.items() if one.clicks and one.complete),
+        complete=frozenset(name for name, one in videos.items() if one.clicks and one.complete),
         fine=frozenset(
             Fine(one.kind, None if one.step is None else number[one.step], one.video)
             for one in annotations.accepted
@@ -184,8 +179,7 @@ def document_of(
 
 
 def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
-    """The `parts`, where neighbours that are the same step and touch at one of `edges` become one;
-    other cuts stay."""
+    """Merge neighbouring `parts` of one step that touch at one of `edges`."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -198,7 +192,7 @@ def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
 
 
 def _mean(one: Part, other: Part) -> float | None:
-    """The confidence of two parts together: their mean by time, unless a person set one of them."""
+    """The confidence of two parts weighted by time; None if a person set one of them."""
     if one.confidence is None or other.confidence is None:
         return None
     first, second = one.end - one.start, other.end - other.start

@@ -1,8 +1,6 @@
-"""What a person may change, one pure function each: rename, colour, add, merge, cut, split, move,
-mark, confirm ...
+"""Edits of a document, one pure function each: rename, merge, cut, split, move, mark, confirm ...
 
-An edit is a JSON object with the verb under "do". `apply` checks every value before it changes
-anything.
+An edit is a JSON object with the verb under "do". `apply` checks every value first.
 """
 
 import json
@@ -21,69 +19,65 @@ from stepcut.procedure.corrections.document import Click, Document, Fine, Part, 
 Edit = Mapping[str, Any]
 
 LEAST = 0.04
-"""The shortest segment that an edit leaves behind, in seconds: one frame at 25 a second."""
+"""The shortest segment that an edit creates, in seconds: one frame at 25 frames per second."""
 LONGEST_NAME = 200
 FEWEST_NORMAL = 2
-"""Videos that must be left where others are said to hold mistakes."""
+"""The smallest reference set of videos without a mistake."""
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
-"""Not seen, but part of words: what joins or parts letters and emoji (Persian, 👩‍🍳), and marks of
-direction."""
+"""Invisible characters that are allowed in names: joiners (Persian, 👩‍🍳) and direction marks."""
 
 
 def apply(document: Document, edit: Edit) -> Document:
-    """The document after one edit, or an OptionError that says what is wrong with it."""
+    """Return the document after one edit; refuse an edit that does not fit."""
     if not isinstance(edit, Mapping):
-        raise OptionError(f"an edit must be an object with a verb under 'do'; got {edit!r}.")
+        raise OptionError(f"an edit must be an object with a verb under 'do', not {edit!r}.")
     after = choose("do", str(edit.get("do")), VERBS)[0](document, edit)
     names = [step.name for step in after.steps]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise OptionError(
-            f"name={twice!r} is a step already; names must differ. Merge the two instead."
+            f"name={twice!r} is already a step. Merge the two instead.",
+            setting="name",
+            value=twice,
         )
     return after
 
 
 def correct(document: Document, edit: Edit) -> Document:
-    """The document after one new edit: as `apply`, and a name that is given must differ by more
-    than capitals.
+    """Apply a new edit; refuse a name that differs from another one only by capitals or spaces.
 
-    Edits that were made before are applied as they are: nothing that a person did is lost.
+    Stored edits skip this check, so that old corrections still load.
     """
     after = apply(document, edit)
-    given = [
-        step
-        for step in after.steps
-        if edit["do"] in ("rename", "add") and step not in document.steps
-    ]
-    for step in given:
-        if other := next(
-            (o for o in after.steps if o != step and plain(o.name) == plain(step.name)), None
-        ):
+    if edit["do"] not in ("rename", "add"):
+        return after
+    for step in (step for step in after.steps if step not in document.steps):
+        same = (o for o in after.steps if o != step and plain(o.name) == plain(step.name))
+        if other := next(same, None):
             raise OptionError(
-                f"name={step.name!r} is a step already, {other.name!r}. Merge the two instead."
+                f"name={step.name!r} is already a step, {other.name!r}. Merge the two instead.",
+                setting="name",
+                value=step.name,
             )
     return after
 
 
 def plain_edit(edit: Edit) -> Edit:
-    """What is written down of an `edit` that fits: the values that its verb knows."""
+    """Return an `edit` with only the values that its verb uses."""
     kept = {key: edit[key] for key in ("do", *VERBS[edit["do"]][1].split()) if key in edit}
     try:
         json.dumps(kept, allow_nan=False)
     except (ValueError, TypeError, RecursionError) as error:
         raise OptionError(
-            f"the edit {edit['do']} cannot be written down ({error}). Give words and numbers."
+            f"the edit {edit['do']} cannot be saved as JSON ({error}). Use strings and numbers."
         ) from error
     return kept
 
 
 def describe(document: Document, edit: Edit) -> str:
-    """What an edit does, in words, for the document it is done to."""
+    """Return a description of an edit of the `document`."""
     step = document.step(edit.get("step", -1))
-    name, several = (
-        step.name if step else "background",
-        edit.get("names") if edit["do"] == "rename" else None,
-    )
+    name = step.name if step else "background"
+    several = edit.get("names") if edit["do"] == "rename" else None
     into = document.step(edit["into"]) if edit.get("into") is not None else None
     video = edit.get("video", "")
     words = {
@@ -98,7 +92,7 @@ def describe(document: Document, edit: Edit) -> str:
         "move": f"move a boundary in {video}",
         "mark": f"mark {name} in {video}",
         "confirm": f"confirm {video}",
-        "severity": f"what a check makes of {name}",
+        "severity": f"set the severity of {name}",
         "mistake": f"{video} {'contains a mistake' if edit.get('holds', True) else 'is normal'}",
         "click": f"click {name} in {video}",
         "move_click": f"move a click in {video}",
@@ -107,22 +101,21 @@ def describe(document: Document, edit: Edit) -> str:
         f"{'complete' if edit.get('complete', True) else 'incomplete'}",
         "fine": f"accept a finding in {video}"
         if edit.get("fine", True)
-        else f"accept a finding in {video} no longer",
+        else f"stop accepting a finding in {video}",
     }
     return words[edit["do"]]
 
 
 def _rename(document: Document, edit: Edit) -> Document:
-    """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may
-    exchange names."""
-    given = (
+    """Rename one step (`step`, `name`) or several (`names` by number), which may swap names."""
+    wanted = (
         edit["names"] if "names" in edit else {_number(document, edit, "step"): edit.get("name")}
     )
-    check_kind("names", given, Mapping, "an object with a name for each step number")
-    numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in given]
+    check_kind("names", wanted, Mapping, "an object with a name for each step number")
+    numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in wanted]
     names = {
-        _number(document, {"step": n}, "step"): _name(word)
-        for n, word in zip(numbers, given.values(), strict=True)
+        _number(document, {"step": n}, "step"): _name(name)
+        for n, name in zip(numbers, wanted.values(), strict=True)
     }
     steps = tuple(step._replace(name=names.get(step.number, step.name)) for step in document.steps)
     return replace(document, steps=steps)
@@ -132,7 +125,9 @@ def _colour(document: Document, edit: Edit) -> Document:
     number, value = _number(document, edit, "step"), edit.get("colour")
     if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-f]{6}", value):
         raise OptionError(
-            f"colour={value!r} is not allowed; give #rrggbb in small letters, as #4477aa."
+            f"colour={value!r} is not allowed; give #rrggbb in lower case, such as #4477aa.",
+            setting="colour",
+            value=value,
         )
     steps = tuple(
         step._replace(colour=value) if step.number == number else step for step in document.steps
@@ -180,39 +175,42 @@ def _merge(document: Document, edit: Edit) -> Document:
 
 
 def _part_at(document: Document, video: str, time: float) -> Part:
-    """The segment to cut at this time."""
+    """The segment to split at this time."""
     whole = next((part for part in document.parts[video] if part.start < time < part.end), None)
     if whole is None:
         raise OptionError(
-            f"time={time:g} lies in no step of {video}, so there is nothing to split. Choose a segment."
+            f"time={time:g} is background in {video}. Choose a time inside a segment.",
+            setting="time",
+            value=time,
         )
     if min(time - whole.start, whole.end - time) < LEAST:
         raise OptionError(
-            f"time={time:g} is at the border of the segment; go {LEAST:g} s or more inside it."
+            f"time={time:g} is at the boundary of the segment; choose a time at least {LEAST:g} s "
+            "inside it.",
+            setting="time",
+            value=time,
         )
     return whole
 
 
 def _cut(document: Document, edit: Edit) -> Document:
-    """Cut a segment in two at `time`; both keep the step, and count as confirmed: who cuts a
-    segment looked at it."""
+    """Split a segment at `time`; both halves keep the step and count as confirmed."""
     video, time = _video(document, edit), _time(document, edit, "time")
     whole = _part_at(document, video, time)
     halves = (whole._replace(end=time), whole._replace(start=time))
-    cut = (
+    parts = (
         half for part in document.parts[video] for half in (halves if part == whole else (part,))
     )
     covered = union(document.annotated.get(video, ()), (whole.start, whole.end))
     return replace(
         document,
-        parts={**document.parts, video: tuple(cut)},
+        parts={**document.parts, video: tuple(parts)},
         annotated={**document.annotated, video: covered},
     )
 
 
 def _split(document: Document, edit: Edit) -> Document:
-    """Cut a step in two: what comes after `time` becomes a new step; with `everywhere`, at the same
-    share of each."""
+    """Split a step at `time` into the old and a new step; `everywhere`: at the same share."""
     video, time = _video(document, edit), _time(document, edit, "time")
     whole = _part_at(document, video, time)
     share = (time - whole.start) / (whole.end - whole.start)
@@ -225,7 +223,7 @@ def _split(document: Document, edit: Edit) -> Document:
     grown = _with_new_step(document, f"{step.name} ({count})")
     parts, covered = dict(document.parts), dict(document.annotated)
     for name in document.parts if edit.get("everywhere") else [video]:
-        cut: list[Part] = []
+        halves: list[Part] = []
         for part in document.parts[name]:
             chosen = part.step == whole.step if edit.get("everywhere") else part == whole
             middle = (
@@ -234,19 +232,18 @@ def _split(document: Document, edit: Edit) -> Document:
                 else _round(part.start + share * (part.end - part.start))
             )
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
-                cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
+                halves += [part._replace(end=middle), part._replace(start=middle, step=number)]
                 covered[name] = union(covered.get(name, ()), (part.start, part.end))
             else:
-                cut.append(part)
-        parts[name] = tuple(cut)
+                halves.append(part)
+        parts[name] = tuple(halves)
     return replace(grown, parts=parts, annotated=covered)
 
 
 def _move(document: Document, edit: Edit) -> Document:
-    """Move the start or the end of one segment; a neighbour that touches it there moves along.
+    """Move the start or end of a segment, and of a neighbour that touches it.
 
-    Whoever moves a boundary has looked at both sides of it: the segments that meet there count as
-    confirmed.
+    The segments on both sides of the boundary count as confirmed.
     """
     video, time = _video(document, edit), _time(document, edit, "time")
     parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
@@ -256,9 +253,8 @@ def _move(document: Document, edit: Edit) -> Document:
         )
     if edge not in ("start", "end"):
         raise unknown("edge", edge, ("start", "end"))
-    solid = [
-        k for k, part in enumerate(parts) if part.start < part.end or k == place
-    ]  # an instant is no neighbour
+    # A point event is not a neighbour.
+    solid = [k for k, part in enumerate(parts) if part.start < part.end or k == place]
     around, at = [-1, *solid, len(parts)], solid.index(place) + 1
     left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
     here, covered = getattr(parts[place], edge), document.annotated.get(video, ())
@@ -284,13 +280,13 @@ def _move(document: Document, edit: Edit) -> Document:
 
 
 def _mark(document: Document, edit: Edit) -> Document:
-    """Give the stretch from `start` to `end` to a step, or to background when the step is null."""
+    """Label the interval from `start` to `end` as a step, or as background if the step is null."""
     video = _video(document, edit)
     start, end = _time(document, edit, "start"), _time(document, edit, "end")
     number = None if edit.get("step") is None else _number(document, edit, "step")
     if end - start < LEAST:
         raise OptionError(
-            f"the stretch from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more."
+            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more."
         )
     kept: list[Part] = []
     for part in document.parts[video]:
@@ -310,7 +306,7 @@ def _mark(document: Document, edit: Edit) -> Document:
 
 
 def _confirm(document: Document, edit: Edit) -> Document:
-    """This video is right as it is."""
+    """Confirm all segments of a video."""
     video = _video(document, edit)
     return replace(
         document, annotated={**document.annotated, video: ((0.0, document.durations[video]),)}
@@ -318,27 +314,27 @@ def _confirm(document: Document, edit: Edit) -> Document:
 
 
 def _severity(document: Document, edit: Edit) -> Document:
-    """What a check makes of a step: no part of the document, but in the list, so that it can be
-    undone."""
+    """Check a severity edit, which changes only the list of corrections."""
     _number(document, edit, "step")
     return document
 
 
 def _mistake(document: Document, edit: Edit) -> Document:
-    """This video contains a mistake, so it is not a normal one; with `holds` false it is one
-    again."""
+    """Mark a video as containing a mistake; with `holds` false, as normal."""
     video, holds = _video(document, edit), edit.get("holds", True)
     check_kind("holds", holds, bool, "true or false")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
     if len(document.parts) - len(mistakes) < FEWEST_NORMAL:
         raise OptionError(
-            f"video={video!r}: fewer than {FEWEST_NORMAL} normal videos would be left to compare with."
+            f"video={video!r}: the reference set needs at least {FEWEST_NORMAL} videos.",
+            setting="video",
+            value=video,
         )
     return replace(document, mistakes=mistakes)
 
 
 def _click(document: Document, edit: Edit) -> Document:
-    """The step is done at `time`."""
+    """Add a click of a step at `time`."""
     video, time = _video(document, edit), _time(document, edit, "time")
     click = Click(time, _number(document, edit, "step"))
     return _with_clicks(document, video, (*document.clicks.get(video, ()), click))
@@ -360,8 +356,7 @@ def _remove_click(document: Document, edit: Edit) -> Document:
 
 
 def _clicks_complete(document: Document, edit: Edit) -> Document:
-    """Every occurrence of a step in this video has a click; with `complete` false some have
-    none."""
+    """Mark the clicks of a video as complete; with `complete` false, as incomplete."""
     video, complete = _video(document, edit), edit.get("complete", True)
     check_kind("complete", complete, bool, "true or false")
     if complete and not document.clicks.get(video):
@@ -371,12 +366,14 @@ def _clicks_complete(document: Document, edit: Edit) -> Document:
 
 
 def _with_clicks(document: Document, video: str, clicks: Iterable[Click]) -> Document:
-    """The document with these clicks in a video; two steps at one instant are refused."""
+    """Set the clicks of a video; refuse two steps at one time."""
     ordered = tuple(sorted(set(clicks)))
     for one, other in pairwise(ordered):
         if one.time == other.time:
             raise OptionError(
-                f"time={one.time:g} in {video} has a click of another step. Move or remove that one."
+                f"time={one.time:g} in {video} has a click of another step. Move or remove it.",
+                setting="time",
+                value=one.time,
             )
     complete = document.complete if ordered else document.complete - {video}
     return replace(document, clicks={**document.clicks, video: ordered}, complete=complete)
@@ -390,9 +387,9 @@ def _click_place(document: Document, video: str, edit: Edit) -> int:
 
 
 def _fine(document: Document, edit: Edit) -> Document:
-    """Accept a kind of finding about a step from now on; with `fine` false, no longer.
+    """Accept a kind of finding about a step; with `fine` false, stop accepting it.
 
-    A finding about no step, such as the length of the whole video, is accepted in this video alone.
+    A finding without a step, such as the length of the video, is accepted for one video only.
     """
     kind, video, fine = edit.get("kind"), edit.get("video"), edit.get("fine", True)
     check_kind("kind", kind, str, "the kind of finding, such as missed")
@@ -404,7 +401,7 @@ def _fine(document: Document, edit: Edit) -> Document:
 
 
 def _learned(document: Document, edit: Edit) -> int:
-    """The number of a step of the model, whatever became of it."""
+    """The number of a step, which may be merged."""
     value = edit.get("step")
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < document.fresh:
         return value
@@ -431,7 +428,7 @@ VERBS: dict[str, tuple[Callable[[Document, Edit], Document], str]] = {
     "clicks_complete": (_clicks_complete, "video complete"),
     "fine": (_fine, "kind step video fine"),
 }
-"""What each verb does, and the values that it knows."""
+"""The function of each verb, and the values that it uses."""
 
 
 def _with_new_step(document: Document, name: str) -> Document:
@@ -444,16 +441,19 @@ def _number(document: Document, edit: Edit, key: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and document.step(value) is not None:
         return value
     raise OptionError(
-        f"{key}={value!r} is no step here. Choose from {[step.number for step in document.steps]}."
+        f"{key}={value!r} is not a step. Choose from {[step.number for step in document.steps]}.",
+        setting=key,
+        value=value,
     )
 
 
 def _name(value: object) -> str:
-    """A step's name: plain text of one line."""
     name = " ".join(value.split()) if isinstance(value, str) else ""
     if not (seen := name.translate(JOINERS)) or len(name) > LONGEST_NAME or not seen.isprintable():
         raise OptionError(
-            f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters."
+            f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters.",
+            setting="name",
+            value=value,
         )
     return name
 
@@ -469,9 +469,13 @@ def _time(document: Document, edit: Edit, key: str) -> float:
     value, end = edit.get(key), document.durations[_video(document, edit)]
     if isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12:
         return _round(min(max(value, 0.0), end))
-    raise OptionError(f"{key}={str(value)[:40]!r} is no time; give seconds from 0 to {end:g}.")
+    raise OptionError(
+        f"{key}={str(value)[:40]!r} is not a time; give seconds from 0 to {end:g}.",
+        setting=key,
+        value=value,
+    )
 
 
 def _round(seconds: float) -> float:
-    """To a millisecond: finer than any frame, and short to read in the file."""
+    """Round to a millisecond."""
     return round(seconds, 3)
