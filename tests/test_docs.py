@@ -229,10 +229,11 @@ def test_every_folder_is_explained() -> None:
         assert re.search(rf"^\|.*`{name}/`", page, flags=re.MULTILINE), name
 
 
-def test_constants_of_the_estimate_are_listed_with_where_they_were_set() -> None:
+def test_constants_are_listed_with_where_they_were_set() -> None:
     page = read(ROOT / "benchmarks" / "reports" / "recipes.md")
     table = page.split("## Constants, and where they were set")[1].split("\n## ")[0]
-    source = read(ROOT / "src" / "stepcut" / "methods" / "quality.py")
-    names = re.findall(r"^([A-Z][A-Z_, ]*) = [(\d]", source, flags=re.MULTILINE)
-    for name in (each.strip() for some in names for each in some.split(",")):
-        assert f"`{name}`" in table, name
+    methods = ROOT / "src" / "stepcut" / "methods"
+    for file in [methods / "quality.py", *(methods / "stepcut").glob("*.py")]:
+        names = re.findall(r"^([A-Z][A-Z_, ]*) = [-(\dPt]", read(file), flags=re.MULTILINE)
+        for name in (each.strip() for some in names for each in some.split(",")):
+            assert f"`{name}`" in table, f"{file.name}: {name}"
