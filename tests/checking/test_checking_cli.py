@@ -167,7 +167,7 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
 
 
 def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Kitchen) -> None:
-    with pytest.raises(OptionError, match="no network is known"):
+    with pytest.raises(OptionError, match="learned from feature files"):
         follow(tiny_task.procedure, "camera")
 
 

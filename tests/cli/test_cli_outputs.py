@@ -89,7 +89,7 @@ def test_a_file_is_no_folder_to_write_into(
     monkeypatch.chdir(tmp_path)
     Path("there").touch()
     assert main([name, *WORDS[name].format("there").split()]) == 2
-    assert "there: in the place of a folder" in capsys.readouterr().err
+    assert "in the place of a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

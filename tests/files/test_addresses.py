@@ -380,4 +380,4 @@ def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.mp4").write_bytes(b"not a video")
     put(tmp_path / "bad.mp4", memory / "films" / "bad.mp4")
     _, failures = extract("memory://shop/films", Logged(tmp_path), cache=tmp_path / "cache")
-    assert str(failures[0]).startswith("memory://shop/films/bad.mp4: not a video that can be read")
+    assert str(failures[0]).startswith("memory://shop/films/bad.mp4: not a readable video")

@@ -34,7 +34,7 @@ def test_one_file_and_what_it_lost(tmp_path: Path, capsys: pytest.CaptureFixture
     code, out, err = run(capsys, str(tmp_path / "tea.json"), str(tmp_path / "tea.vtt"))
     assert (code, out) == (0, "")
     assert err.splitlines() == [
-        "stepcut: WebVTT does not hold confidence, the length of the video, steps that do not occur.",
+        "stepcut: WebVTT cannot store confidence, the length of the video, steps that do not occur.",
         f"1 video written to {tmp_path / 'tea.vtt'} as WebVTT.",
     ]
     assert read(tmp_path / "tea.vtt").segments == (

@@ -78,7 +78,7 @@ def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
                 break
     assert {
         "no frame for 0.3 s; waiting",
-        "the source dropped (no data came in time); trying again in 0.01 s",
+        "the source dropped (no data within the time limit); trying again in 0.01 s",
     } <= {*notes}
     assert notes[-1].startswith("frames again after")
 

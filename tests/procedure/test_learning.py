@@ -91,7 +91,7 @@ def test_what_stands_in_the_way_is_said_before_the_work(
 
     with pytest.raises(OutputError, match="exists and is not a procedure"):
         sc.learn(videos, steps=4, output=tmp_path, progress=never, **QUICK)
-    with pytest.raises(OptionError, match=r"false_alarms=5 is a share of normal videos"):
+    with pytest.raises(OptionError, match=r"false_alarms=5"):
         sc.learn(videos, steps=4, false_alarms=5, progress=never, **QUICK)
 
 
@@ -170,10 +170,10 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
         (None, "source=None .*give a folder, files or globs"),
         (3, "source=3 .*give a folder, files or globs"),
         ("", "the path is empty; give a file, a folder"),
-        ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths; give all of one kind"),
+        ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths"),
         (
             [[[1, 2], [3]]] * 2,
-            r"video 0: it is no array \(.*inhomogeneous.*give numbers of shape \(T, d\)",
+            r"video 0: .*inhomogeneous.*shape \(T, d\)",
         ),
         (np.ones((9, 2)), r"video 0: shape \(2,\).*list of such arrays"),
     ],

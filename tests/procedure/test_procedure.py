@@ -122,7 +122,7 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
 def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
     with pytest.raises(
         FeatureError,
-        match=r"a row has shape \[3\]; this procedure was learned from \[12\]. Make them",
+        match=r"a row has shape \[3\]; this procedure was learned from \[12\]",
     ):
         procedure.segment(np.zeros((4, 3)))
     with pytest.raises(
@@ -136,9 +136,9 @@ def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
 ) -> None:
     for name in ("a.mp4", "b.mp4"):
         (tmp_path / name).touch()  # reading would report an empty file
-    with pytest.raises(OptionError, match="2 videos were given"):
+    with pytest.raises(OptionError, match="2 videos"):
         procedure.check(tmp_path)
-    with pytest.raises(OptionError, match="2 videos were given"):
+    with pytest.raises(OptionError, match="2 videos"):
         procedure.check([tmp_path / "a.mp4", tmp_path / "b.mp4"])
 
 

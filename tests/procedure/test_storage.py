@@ -223,7 +223,7 @@ def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place:
     assert sc.load(place).expectations.severity.critical == {1}
     (place / "severity.json").unlink()
     (place / "severity.json").mkdir()
-    with pytest.raises(ProcedureError, match=r"severity\.json: .*delete it"):
+    with pytest.raises(ProcedureError, match=r"severity\.json: .*delete"):
         sc.load(place)
 
 

@@ -181,7 +181,7 @@ def test_labels_alone_are_shown_beside_others(
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
     assert main([*words[:3], str(tmp_path / "others")]) == 2
-    assert "its videos (tea) are none of those in" in capsys.readouterr().err
+    assert "none of its videos (tea)" in capsys.readouterr().err
     with pytest.raises(ProcedureError, match="not a learned procedure"):
         sc.load(shown[0].folder)
 

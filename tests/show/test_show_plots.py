@@ -142,13 +142,15 @@ def test_confusion_counts_shares_of_true_time() -> None:
     assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
 
 
-def test_impossible_plots_are_refused(learned: Path, tmp_path: Path) -> None:
+def test_impossible_plots_are_refused(
+    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
     mine = sc.load(learned)
-    mine.method.curve_ = Curve(("loss",), [[2.0], [1.0]])
+    monkeypatch.setattr(type(mine.method), "curve_", Curve(("loss",), [[2.0], [1.0]]))
     assert plots.loss(mine).axes[0].get_xlabel() == "iteration"
-    mine.method.curve_ = None
+    monkeypatch.setattr(type(mine.method), "curve_", None)
     with pytest.raises(NotLearned, match="no loss curve"):
         plots.loss(mine)
 

@@ -147,7 +147,7 @@ class FeatureSpec:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], trust: bool = False) -> Self | None:
-        """Read the result of `to_json`, also of an earlier version; None for feature files.
+        """Read the `record` that `to_json` made, also in an earlier version; None for feature files.
 
         `trust` allows to import custom code.
         """

@@ -213,9 +213,9 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
     """
     candidates: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
-        # A segment without a confidence was set by a person.
+        # A segment without a confidence was set by a person, and comes first.
         confidence = {
-            s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
+            s: 2.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
         }
         if confidence:
             best = max(confidence, key=lambda segment: (confidence[segment], segment.duration))

@@ -38,6 +38,8 @@ ITERATIONS = 12
 """Iterations of EM from each start."""
 PRIOR = 2.0
 """Weight of the time density against one independent observation."""
+HALVINGS = 3
+"""How often the width may be halved to look for short segments."""
 PROBES = 6
 """Restarts, without any time, that measure how long segments are at a width."""
 
@@ -106,15 +108,18 @@ def choose_width(videos: Sequence[Floats], count: int) -> float:
         sigma = L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the noise ratio over L / 16.
 
     Smoothing leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
-    sqrt(n / s). Actions that repeat last less than L: the width is halved as long as segments, at it or at half of it,
-    are shorter than it supposes, and nearer to what half of it would suppose.
+    sqrt(n / s). Actions that repeat last less than L. Then segments are shorter than supposed at half the width, or at
+    half of that, and the width becomes half of the narrowest one of which this is true.
     """
     most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
     sigma = max(1 / PER_STEP, most * min(1.0, math.sqrt(noise_ratio(videos, most / 4))))
-    now = relative_length(videos, count, sigma)
-    while min(now, half := relative_length(videos, count, sigma / 2)) < math.sqrt(0.5):
-        sigma, now = sigma / 2, half
-    return sigma
+    # An observation less than supposed may be chance.
+    wide = [
+        halvings
+        for halvings in range(1, HALVINGS + 1)
+        if relative_length(videos, count, sigma / 2**halvings) < 1 - 1 / PER_WIDTH
+    ]
+    return sigma / 2 ** (1 + wide[-1]) if wide else sigma
 
 
 def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float:
