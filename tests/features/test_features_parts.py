@@ -136,7 +136,7 @@ def test_a_video_that_crashes_its_worker_is_named(
         engine=engine,
     )
     assert [f.name for f in features] == ["v0", "v1"]
-    assert f"{dark}: the worker process died by SIGSEGV, 2 times. It crashes its decoder" in str(
+    assert f"{dark}: the worker process died by SIGSEGV, 2 times. It crashes the decoder" in str(
         failures[0]
     )
 

@@ -155,7 +155,7 @@ def test_many_videos_are_cut_and_checked_by_workers(
             assert (out / name).read_text() == (tmp_path / "out0" / name).read_text()
     assert shown[0] == shown[1]
     assert main(["segment", str(place), *videos, "-o", str(tmp_path / "one.csv")]) == 2
-    assert "write {name} where the name" in capsys.readouterr().err
+    assert "Use {name} for the name" in capsys.readouterr().err
     assert main(["check", str(place), videos[0], str(tmp_path / "absent.mp4")]) == 2
     said = capsys.readouterr()
     assert "absent.mp4: no such file" in said.err

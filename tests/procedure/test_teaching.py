@@ -249,7 +249,7 @@ def test_files_of_frames_and_of_several_people_on_the_command_line(
     assert main(["teach", str(place), frames, *words]) == 2
     assert main(["teach", str(place), both, *words]) == 2
     assert main(["teach", str(place), *words, "--rate", "30"]) == 2
-    assert "none were given" in capsys.readouterr().err
+    assert "needs label files" in capsys.readouterr().err
     assert main(["teach", str(place), frames, *words, "--rate", "30"]) == 0
     assert {step.replace("_", " ") for step in sc.load(out).steps} == set(TRUTH[ONE].sequence())
     assert main(["teach", str(place), both, *words, "--annotator", "ann"]) == 0

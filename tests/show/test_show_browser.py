@@ -305,7 +305,7 @@ def test_a_video_that_is_not_there_shows_no_picture_of_another(page: Any, served
     page.reload()
     page.wait_for_selector("body.ready")
     page.keyboard.press("PageDown")
-    until(page, "document.querySelector('#stage .note').textContent.includes('not here')")
+    until(page, "document.querySelector('#stage .note').textContent.includes('missing')")
     assert not page.locator("#stage video").get_attribute("poster")
 
 

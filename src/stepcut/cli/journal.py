@@ -110,7 +110,7 @@ class Journal:
         if content and not content.endswith(b"\n"):  # a watch was killed while writing
             self.file.write(b"\n")
         for line in content.decode(errors="replace").splitlines():
-            with suppress(ValueError):  # an incomplete line
+            with suppress(ValueError, RecursionError):  # an incomplete or a hostile line
                 yield json.loads(line)
 
     def _check_owner(self, state: os.stat_result) -> None:
