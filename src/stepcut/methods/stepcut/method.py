@@ -52,7 +52,7 @@ MANY = 64
 """Of more videos than this, so many take part in discovery; the others join for EM."""
 FOLDS = 20
 """Groups of videos that are left out in turn; with fewer videos each is left out alone."""
-TEMPERATURE = 2.0
+TEMPERATURE = 8.0
 """Of probabilities, where no labelled video can be left out to measure it."""
 TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
 """Candidates for it where some can."""
