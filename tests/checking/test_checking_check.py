@@ -763,7 +763,7 @@ def test_probabilities_are_calibrated() -> None:
 
 def test_evidence_is_how_long_a_step_shows_clearly() -> None:
     rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
-    np.testing.assert_allclose(step_evidence(rows, 2.0), np.log([1.625, 1.625]))
+    np.testing.assert_allclose(step_evidence(rows, 2.0), np.log([1.5, 1.5]))
     assert observe(np.array([0, 0, -1, 1]), 1.0).evidence.tolist() == np.log([3.0, 2.0]).tolist()
 
 

@@ -2,7 +2,9 @@
 
 The evidence for step k in a video with step probabilities p_tk at `rate` rows per second is
 
-    e_k = ln(1 + sum over t of p_tk^3 / rate)
+    e_k = ln(1 + sum over t of (p_tk - q_t)^2 / rate)
+
+where q_t is the probability of the least likely step, which background shares with all steps.
 
 Each training video is held out in turn, once as it is and once without the rows of step k. a_k and
 b_k are the mean evidence of step k with and without its rows, shrunk towards the means of all
@@ -48,7 +50,9 @@ def word_for(probability: float) -> str:
 
 def step_evidence(probabilities: NDArray[Any], rate: float) -> Floats:
     """Evidence for each step as ln(1 + seconds), (K,), from step probabilities (T, K)."""
-    return np.asarray(np.log1p((np.asarray(probabilities, dtype=np.float64) ** 3).sum(0) / rate))
+    rows = np.asarray(probabilities, dtype=np.float64)
+    excess = rows - rows.min(axis=1, keepdims=True) if rows.shape[1] > 1 else rows
+    return np.asarray(np.log1p((excess**2).sum(axis=0) / rate))
 
 
 @dataclass(frozen=True)

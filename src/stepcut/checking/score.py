@@ -5,13 +5,12 @@ is measured against the others. With m and s the mean and spread of these amount
 a prior,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of w_g max(z_g, -1) over length, missed, timing, misordered, apart
+    total = sum of max(z_g, -1) over length, missed, timing, misordered, apart
             + sum of max(z_g - z*, 0) over the other measures
 
-with w_g = 2 for missing steps and 1 otherwise. Mistakes skip steps, shorten the video, change times
-or order, and change the look of the whole, so these measures always count. Careful people also
-repeat steps, take long or do something new. Those measures count only beyond z*, which one of
-n + 1 videos exceeds by chance.
+Mistakes skip steps, shorten the video, change times or order, and change the look of the whole, so
+these measures always count. Careful people also repeat steps, take long or do something new. Those
+measures count only beyond z*, which one of n + 1 videos exceeds by chance.
 
 The limit is distribution-free. Add a new normal video to the n training videos. For each of the
 n + 1, take m and s from the other n. All videos are treated alike, so the new total is among the k
@@ -37,8 +36,8 @@ PRIOR_SPREADS = {
     **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0),
 }
 """Prior spread of each amount, worth PRIOR videos. For -ln of calibrated probabilities it is 1."""
-ALWAYS = {"length": 1, "missed": 2, "timing": 1, "misordered": 1, "apart": 1}
-"""Measures that always count, and their weights."""
+ALWAYS = ("length", "missed", "timing", "misordered", "apart")
+"""Measures that always count."""
 
 
 def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
@@ -53,9 +52,7 @@ def contributions(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> di
         score = scale.normal_score(amounts[way])
         by_chance = -float(ndtri(1 / (scale.videos + 1)))
         found[way] = (
-            ALWAYS[way] * np.maximum(score, -1.0)
-            if way in ALWAYS
-            else np.maximum(score - by_chance, 0.0)
+            np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
         )
     return found
 

@@ -219,7 +219,7 @@ def _begin(
 def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float) -> Floats:
     """p(annotated state | discovered state), (S, S): how often they meet in the annotated videos.
 
-    Each step is also paired with one discovered step, by F1, as if they met for one more step of `usual` rows.
+    Each step is also paired with one discovered step, by F1, as if they met for one more width of the Gaussian.
     """
     states = begin[0].shape[1]
     both, said, found = np.zeros((states, states)), np.zeros(states), np.zeros(states)
@@ -229,8 +229,8 @@ def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float
         found += begin[place].sum(axis=0)
     f1 = 2 * both / np.maximum(found[:, None] + said, 1e-9)
     rows, columns = pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))
-    both[rows, columns] += usual
-    both[-1, -1] += usual
+    both[rows, columns] += usual / PER_STEP
+    both[-1, -1] += usual / PER_STEP
     return np.asarray(both / both.sum(axis=1, keepdims=True))
 
 
