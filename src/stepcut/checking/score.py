@@ -5,12 +5,13 @@ is measured against the others. With m and s the mean and spread of these amount
 a prior,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of max(z_g, -1) over length, missed, timing, misordered, apart
-            + sum of max(z_g - z*, 0) over the other measures
+    total = sum of w_g max(z_g, -1) over length, missed, timing, misordered, apart
+            + sum of w_g max(z_g - z*, 0) over the other measures
 
-Mistakes skip steps, shorten the video, change times or order, and change the look of the whole, so
-these measures always count. Careful people also repeat steps, take long or do something new. Those
-measures count only beyond z*, which one of n + 1 videos exceeds by chance.
+with w_g = 2 for missed, misordered and extra steps, and 1 for the other measures. Mistakes skip
+steps, shorten the video, change times or order, and change the look of the whole, so these measures
+always count. Careful people also repeat steps, take long or do something new. Those measures count
+only beyond z*, which one of n + 1 videos exceeds by chance.
 
 The limit is distribution-free. Add a new normal video to the n training videos. For each of the
 n + 1, take m and s from the other n. All videos are treated alike, so the new total is among the k
@@ -38,6 +39,8 @@ PRIOR_SPREADS = {
 """Prior spread of each amount, worth PRIOR videos. For -ln of calibrated probabilities it is 1."""
 ALWAYS = ("length", "missed", "timing", "misordered", "apart")
 """Measures that always count."""
+TWICE = ("missed", "misordered", "extra")
+"""Measures of which steps are done, and when: they count twice, those of the whole video once."""
 
 
 def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
@@ -51,9 +54,8 @@ def contributions(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> di
     for way, scale in scales.items():
         score = scale.normal_score(amounts[way])
         by_chance = -float(ndtri(1 / (scale.videos + 1)))
-        found[way] = (
-            np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
-        )
+        least, usual = (-1.0, 0.0) if way in ALWAYS else (0.0, by_chance)
+        found[way] = (1 + (way in TWICE)) * np.maximum(score - usual, least)
     return found
 
 
