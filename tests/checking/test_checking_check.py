@@ -389,7 +389,7 @@ def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
     """
     videos, timelines = toy_features(videos=22, seed=103, duration=120, skip=0.0, repeat=0.0)
     procedure = learn(videos[:16], steps=6, restarts=4)
-    assert procedure.expectations.detects["exchanged steps"] > 0.75
+    assert procedure.expectations.detects["exchanged steps"] > 0.8
     fine, found = [], []
     for rows, timeline in zip(videos[16:], timelines[16:], strict=True):
         bread, butter = (
@@ -400,7 +400,7 @@ def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
         exchanged = np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]])
         fine.append(procedure.check(rows).ok)
         found.append(not procedure.check(exchanged).ok)
-    assert sum(fine) >= 5  # of six; one false alarm may be chance
+    assert all(fine)
     assert all(found)
 
 

@@ -612,8 +612,8 @@ def test_steps_that_nobody_touched_stay_where_they_are(
     same = [
         float(np.mean(taught.labels[name] == numbers)) for name, numbers in shown.labels.items()
     ]
-    assert np.mean(same) > 0.75
-    assert min(same) > 0.6
+    assert np.mean(same) > 0.85
+    assert min(same) > 0.75
 
 
 def test_a_video_without_any_step_is_background(taught: sc.Procedure) -> None:
