@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.errors import OptionError
+
 OPEN = -2
 """Label of a row that is not annotated."""
 
@@ -50,3 +52,66 @@ Constraints = Sequence[Constraint | None]
 def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constraint | None]:
     """Convert labels (T,) of each video, or None, to constraints."""
     return [None if one is None else Constraint(labels=one) for one in labels]
+
+
+def check_constraints(
+    constraints: Sequence[Constraint | None], lengths: Sequence[int]
+) -> list[Constraint | None]:
+    """One constraint or None per video of so many rows; refuse invalid ones."""
+    if len(constraints) != len(lengths):
+        raise OptionError(
+            f"constraints must be a list of {len(lengths)}, one for each video; None stands for no annotation.",
+        )
+    for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
+        if one is not None:
+            _check(one, length, f"video {number}")
+    return [one if one is not None and _says_something(one) else None for one in constraints]
+
+
+def _says_something(one: Constraint) -> bool:
+    labelled = one.labels is not None and bool((one.labels != OPEN).any())
+    return labelled or bool(one.clicks) or one.transcript is not None
+
+
+def _check(one: Constraint, length: int, video: str) -> None:
+    if one.labels is not None:
+        labels = np.asarray(one.labels)
+        if labels.shape != (length,) or labels.dtype.kind not in "iu":
+            raise OptionError(
+                f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole numbers ({length},), "
+                "one per row of features: a step from 0, -1 for background, -2 for open."
+            )
+        if labels.size and labels.min() < OPEN:
+            raise OptionError(
+                f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for background and -2 for "
+                "open."
+            )
+    rows = [row for row, _ in one.clicks]
+    if rows != sorted(rows) or any(not 0 <= row < length for row in rows):
+        raise OptionError(f"the clicks of {video} must lie in its {length} rows, in order of time.")
+    if len(set(rows)) < len(rows):
+        twice = next(row for row in rows if rows.count(row) > 1)
+        if len({step for row, step in one.clicks if row == twice}) > 1:
+            raise OptionError(
+                f"two clicks of {video} at row {twice} name different steps; keep one of them."
+            )
+    if one.transcript is not None:
+        needed = len(one.transcript.steps) - len(one.transcript.optional)
+        if needed > length:
+            raise OptionError(
+                f"the transcript of {video} has {needed} steps, more than its {length} rows of features; extract "
+                "features at a higher rate, or shorten it."
+            )
+
+
+def named_steps(one: Constraint | None) -> set[int]:
+    """The numbers of the steps that a constraint speaks of."""
+    if one is None:
+        return set()
+    named = (
+        set() if one.labels is None else {int(step) for step in np.unique(one.labels) if step >= 0}
+    )
+    named |= {step for _, step in one.clicks}
+    if one.transcript is not None:
+        named |= {*one.transcript.steps, *one.transcript.anytime}
+    return named

@@ -47,7 +47,7 @@ def test_change_points_are_the_best_of_all(seed: int) -> None:
 
 
 def test_change_points_that_cannot_be_are_refused() -> None:
-    with pytest.raises(OptionError, match="3 rows cannot be cut into 4 segments"):
+    with pytest.raises(OptionError, match="3 rows cannot be divided into 4 segments"):
         find_change_points(np.zeros((3, 1)), 4)
 
 

@@ -89,7 +89,7 @@ def test_the_m_step_is_that_of_a_plain_loop() -> None:
     fast, slow = em.maximise(), maximise_slowly(em)
     np.testing.assert_allclose(fast.weights, slow.weights, atol=1e-9)
     np.testing.assert_allclose(fast.bias, slow.bias, atol=1e-9)
-    np.testing.assert_allclose(fast.clock, slow.clock, atol=1e-9)
+    np.testing.assert_allclose(fast.timing, slow.timing, atol=1e-9)
 
 
 def test_the_m_step_without_some_rows_is_that_of_the_others_alone() -> None:
@@ -118,7 +118,7 @@ def test_the_e_step_is_forward_backward_with_a_bonus_for_what_is_rare() -> None:
         posteriors = []
         for place, rows in enumerate(em.videos.split(em.videos.rows)):
             times = (np.arange(len(rows)) + 0.5) / len(rows)
-            clock = emission.clock[np.minimum((times * BINS).astype(int), BINS - 1)]
+            clock = emission.timing[np.minimum((times * BINS).astype(int), BINS - 1)]
             evidence = rows @ emission.weights + emission.bias + clock + em.prior * bonus[place]
             posteriors.append(em.chains[place].posterior(evidence / em.observation, em.stay))
             lasts = posteriors[-1].mean(axis=0)

@@ -67,7 +67,7 @@ class Chain:
 def build_chain(constraint: Constraint | None, rows: int, states: int, stride: int = 1) -> Chain:
     """The chain of a video of `rows` rows, of which every `stride`-th is used.
 
-    Complete clicks and transcripts make a left-right chain; labels, and clicks that may be incomplete, only say which
+    Complete clicks and transcripts make a left-right chain; labels, and clicks that may be incomplete, only fix which
     states are allowed at their rows.
     """
     count = -(-rows // stride)
@@ -89,9 +89,9 @@ def build_chain(constraint: Constraint | None, rows: int, states: int, stride: i
         chain = _in_order(list(script.steps), script.optional, script.anytime, states)
     allowed = np.ones((count, len(chain.states)), dtype=bool)
     if constraint.labels is not None:
-        known = stride_labels(constraint.labels, stride)
-        state = np.where(known == BACKGROUND, states - 1, known)
-        allowed &= (known == OPEN)[:, None] | (state[:, None] == chain.states)
+        labels = stride_labels(constraint.labels, stride)
+        state = np.where(labels == BACKGROUND, states - 1, labels)
+        allowed &= (labels == OPEN)[:, None] | (state[:, None] == chain.states)
     for place, (row, step) in enumerate(_apart(clicks, count)):
         if pinned:
             node = 2 * place + 1
@@ -187,7 +187,7 @@ def forward(belief: Floats | None, evidence: NDArray[Any], stay: float) -> Float
 
 
 def soften(posterior: Floats, temperature: float) -> Floats:
-    """p^(1 / temperature), rows sum to 1: rows are not independent, so the posterior is too sure."""
+    """p^(1 / temperature), rows sum to 1: rows are not independent, so the posterior is overconfident."""
     power = np.maximum(posterior, 1e-300) ** (1 / temperature)
     return np.asarray(power / power.sum(axis=1, keepdims=True))
 

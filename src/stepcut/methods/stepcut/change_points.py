@@ -1,4 +1,4 @@
-"""Change points: one video cut into segments of similar rows, by exact dynamic programming."""
+"""Change points: divide one video into segments of similar rows, by exact dynamic programming."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def find_change_points(
     limit = frames if longest is None else min(longest, frames)
     if not (count >= 1 and shortest >= 1 and count * shortest <= frames <= count * limit):
         raise OptionError(
-            f"{frames} rows cannot be cut into {count} segments of {shortest} to {limit} rows; ask for fewer."
+            f"{frames} rows cannot be divided into {count} segments of {shortest} to {limit} rows; ask for fewer."
         )
     return _cut(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
 

@@ -57,15 +57,15 @@ def majority(votes: Floats, voters: float = 1.0) -> Labels:
 
 
 def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> float:
-    """1 when every step comes at one time in all videos, 0 when the step says nothing about the time.
+    """1 when every step comes at one time in all videos, 0 when the step does not determine the time.
 
     1 - mean over steps of var(t_vk over videos v) / var(all t_vk),  t_vk the mean normalised time of step k in video v.
     """
     times = np.full((len(labels), steps), np.nan)
-    for i, cut in enumerate(labels):
-        clock = normalised_times(len(cut))
-        lasts = np.bincount(cut[cut >= 0], minlength=steps)
-        sums = np.bincount(cut[cut >= 0], weights=clock[cut >= 0], minlength=steps)
+    for i, numbers in enumerate(labels):
+        along = normalised_times(len(numbers))
+        lasts = np.bincount(numbers[numbers >= 0], minlength=steps)
+        sums = np.bincount(numbers[numbers >= 0], weights=along[numbers >= 0], minlength=steps)
         there = lasts >= shortest
         times[i, there] = sums[there] / lasts[there]
     shared = (~np.isnan(times)).sum(
@@ -81,18 +81,18 @@ def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: 
     """Whether, of the steps that videos show for `shortest` rows or more, most come more than once, by all
     `segmentations`, each the labels of all videos."""
     again: list[bool] = []
-    for cut in chain.from_iterable(segmentations):
-        done = runs(cut[cut >= 0])[:, 0]
-        lasts = np.bincount(cut[cut >= 0], minlength=steps)
+    for numbers in chain.from_iterable(segmentations):
+        done = runs(numbers[numbers >= 0])[:, 0]
+        lasts = np.bincount(numbers[numbers >= 0], minlength=steps)
         again += (np.bincount(done, minlength=steps)[lasts >= shortest] > 1).tolist()
     return sum(again) > len(again) / 2
 
 
 def first_times(labels: Sequence[Labels], steps: int) -> Floats:
     """When each step first comes, (K,): the median, over the videos that show it, of its first normalised time; 1 where
-    none does. Steps that come in rounds all have the same mean time, and this tells their order in a round."""
+    none does. In cyclic tasks all steps have the same mean time; their first times give the order within a cycle."""
     first = [
-        [np.argmax(cut == step) / len(cut) for cut in labels if (cut == step).any()]
+        [np.argmax(numbers == step) / len(numbers) for numbers in labels if (numbers == step).any()]
         for step in range(steps)
     ]
     return np.array([np.median(times) if times else 1.0 for times in first])

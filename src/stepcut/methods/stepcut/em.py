@@ -67,19 +67,19 @@ class Joined:
 
 @dataclass(frozen=True)
 class Emission:
-    """What rows say about states, as estimated by the M-step."""
+    """The emission of every state, as estimated by the M-step."""
 
     weights: Floats
     """(p, S)"""
     bias: Floats
     """(S,)"""
-    clock: Floats
+    timing: Floats
     """(bins, S): prior log p(t | k)"""
 
     def evidence(self, rows: NDArray[Any], times: Floats, observation: float) -> Floats:
         """(T, S) from rows (T, p) at normalised `times` (T,); `observation`: rows per independent observation."""
         return np.asarray(
-            (rows @ self.weights + self.bias + self.clock[time_bins(times)]) / observation
+            (rows @ self.weights + self.bias + self.timing[time_bins(times)]) / observation
         )
 
 
@@ -156,9 +156,9 @@ class EM:
         bias = np.where(shown, -0.5 * (means.T * weights).sum(axis=0), NEVER)
         if self.origin:
             bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
-        clock = np.zeros((BINS, len(bias)))
-        np.add.at(clock, self.bins, once)
-        return Emission(weights, bias, self.prior * log_time_density(clock))
+        timing = np.zeros((BINS, len(bias)))
+        np.add.at(timing, self.bins, once)
+        return Emission(weights, bias, self.prior * log_time_density(timing))
 
     def expect(self, emission: Emission) -> None:
         """The E-step: forward-backward in every video that leaves anything open.

@@ -1,13 +1,12 @@
-"""Learning the model from all videos together, with whatever people know about some of them."""
+"""Learn the model from all videos together, with the annotations of some of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import Floats
-from stepcut.methods.constraints import OPEN, Constraint
+from stepcut.methods.constraints import Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import Chain, build_chain
 from stepcut.methods.stepcut.consensus import pair_steps
@@ -80,11 +79,11 @@ def learn_model(
     count
         The number of steps, K.
     constraints
-        What is known about each video, or None.
+        The annotations of each video as constraints, or None.
     lasts
-        Rows that a step lasts where annotations do not say it.
+        Rows that a step lasts, where annotations do not show it.
     background
-        Expected share of time that is background; None: not known; 0: there is none.
+        Expected share of background; None learns it, 0 means that every row belongs to a step.
     prior
         Weight of when steps come, 1 as usual.
     numbered
@@ -93,9 +92,11 @@ def learn_model(
     states = count + 1
     median = float(np.median([len(rows) for rows in videos]))
     usual = max(1.0, median / count)
-    known = [place for place, one in enumerate(constraints) if one is not None]
-    chains = {place: build_chain(constraints[place], len(videos[place]), states) for place in known}
-    alone = {  # what the constraints say without any features
+    annotated = [place for place, one in enumerate(constraints) if one is not None]
+    chains = {
+        place: build_chain(constraints[place], len(videos[place]), states) for place in annotated
+    }
+    alone = {  # what follows from the constraints without features
         place: chain.posterior(np.zeros((len(videos[place]), states)), 1 - 1 / max(usual, 2.0))
         for place, chain in chains.items()
     }
@@ -104,12 +105,12 @@ def learn_model(
         _determined(alone[place]) if place in alone else np.zeros(len(rows))
         for place, rows in enumerate(videos)
     ]
-    unsaid = sum(float((1 - one).sum()) for one in determined)
-    # All that is open counts as one video: with one annotated video it has an equal say, with ten hardly any.
-    trust = 1 / max(1.0, unsaid / median)
+    undetermined = sum(float((1 - one).sum()) for one in determined)
+    # All open rows together count as one video: as much as one annotated video, and little beside ten.
+    trust = 1 / max(1.0, undetermined / median)
     counts = [float(one.mean() + (1 - one.mean()) * trust) for one in determined]
     stay = 1 - min(0.5, 1 / lasts)
-    if known:
+    if annotated:
         lasts, stay = _durations(begin, counts, lasts, usual)
     share = np.full(states, median / states)
     for weight, one in zip(counts, begin, strict=True):
@@ -135,7 +136,7 @@ def learn_model(
         prior=prior * PRIOR,
         origin=0.0 if background == 0 else 1.0,
     )
-    # From what is shown by now: steps that nobody touched stay where they are, until whole videos are annotated.
+    # From the current labels, steps without corrections stay where they are until whole videos are annotated.
     whole = sum(float(one.mean()) > 0.9 for one in determined)
     iterations = min(ITERATIONS, whole**2) if numbered else ITERATIONS
     return Learned(em, em.run(iterations), scales, stay, observation)
@@ -223,12 +224,12 @@ def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float
     Each step is also paired with one discovered step, by F1, as if they met for one more width of the Gaussian.
     """
     states = begin[0].shape[1]
-    both, said, found = np.zeros((states, states)), np.zeros(states), np.zeros(states)
+    both, annotated, found = np.zeros((states, states)), np.zeros(states), np.zeros(states)
     for place, posterior in within.items():
         both += begin[place].T @ posterior
-        said += posterior.sum(axis=0)
+        annotated += posterior.sum(axis=0)
         found += begin[place].sum(axis=0)
-    f1 = 2 * both / np.maximum(found[:, None] + said, 1e-9)
+    f1 = 2 * both / np.maximum(found[:, None] + annotated, 1e-9)
     rows, columns = pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))
     both[rows, columns] += usual / PER_STEP
     both[-1, -1] += usual / PER_STEP
@@ -240,8 +241,8 @@ def _translate(
 ) -> dict[int, Floats]:
     """The posterior (T, S) of each annotated video by a hidden Markov model whose symbols are the discovered steps.
 
-    A transcript says in which order steps come, the discovered steps say where something changes: together they settle
-    which discovered step is which. Baum-Welch from several starts; the likeliest is kept.
+    A transcript gives the order of the steps, the discovered steps show where something changes. Together they
+    determine which discovered step is which. Baum-Welch from several starts; the likeliest is kept.
     """
     states = next(iter(alone.values())).shape[1]
     stay, observation = 1 - 1 / max(usual, 2.0), max(1.0, usual / PER_STEP)
@@ -280,66 +281,3 @@ def _shaken(
     block = max(1, int(usual / PER_STEP))
     noise = 0.1 * rng.normal(size=(-(-len(labels) // block), states))
     return chain.posterior(np.repeat(noise, block, axis=0)[: len(labels)], stay)
-
-
-def check_constraints(
-    constraints: Sequence[Constraint | None], lengths: Sequence[int]
-) -> list[Constraint | None]:
-    """One constraint or None per video of so many rows; a clear message for what makes no sense."""
-    if len(constraints) != len(lengths):
-        raise OptionError(
-            f"constraints must be a list of {len(lengths)}, one for each video; None stands for no annotation.",
-        )
-    for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
-        if one is not None:
-            _check(one, length, f"video {number}")
-    return [one if one is not None and _says_something(one) else None for one in constraints]
-
-
-def _says_something(one: Constraint) -> bool:
-    labelled = one.labels is not None and bool((one.labels != OPEN).any())
-    return labelled or bool(one.clicks) or one.transcript is not None
-
-
-def _check(one: Constraint, length: int, video: str) -> None:
-    if one.labels is not None:
-        labels = np.asarray(one.labels)
-        if labels.shape != (length,) or labels.dtype.kind not in "iu":
-            raise OptionError(
-                f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole numbers ({length},), "
-                "one per row of features: a step from 0, -1 for background, -2 for open."
-            )
-        if labels.size and labels.min() < OPEN:
-            raise OptionError(
-                f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for background and -2 for "
-                "open."
-            )
-    rows = [row for row, _ in one.clicks]
-    if rows != sorted(rows) or any(not 0 <= row < length for row in rows):
-        raise OptionError(f"the clicks of {video} must lie in its {length} rows, in order of time.")
-    if len(set(rows)) < len(rows):
-        twice = next(row for row in rows if rows.count(row) > 1)
-        if len({step for row, step in one.clicks if row == twice}) > 1:
-            raise OptionError(
-                f"two clicks of {video} at row {twice} name different steps; keep one of them."
-            )
-    if one.transcript is not None:
-        needed = len(one.transcript.steps) - len(one.transcript.optional)
-        if needed > length:
-            raise OptionError(
-                f"the transcript of {video} has {needed} steps, more than its {length} rows of features; extract "
-                "features at a higher rate, or shorten it."
-            )
-
-
-def named_steps(one: Constraint | None) -> set[int]:
-    """The numbers of the steps that a constraint speaks of."""
-    if one is None:
-        return set()
-    said = (
-        set() if one.labels is None else {int(step) for step in np.unique(one.labels) if step >= 0}
-    )
-    said |= {step for _, step in one.clicks}
-    if one.transcript is not None:
-        said |= {*one.transcript.steps, *one.transcript.anytime}
-    return said

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from stepcut.checks import SEEDS, limited
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import Floats, as_vectors
-from stepcut.methods.constraints import OPEN, Constraint, Constraints
+from stepcut.methods.constraints import (
+    OPEN,
+    Constraint,
+    Constraints,
+    check_constraints,
+    named_steps,
+)
 from stepcut.methods.inputs import (
     Array,
     Labels,
@@ -26,12 +32,7 @@ from stepcut.methods.inputs import (
 from stepcut.methods.learned import Choice, LeftOut
 from stepcut.methods.method import Method, Online
 from stepcut.methods.stepcut.chain import build_chain, soften
-from stepcut.methods.stepcut.learning import (
-    Learned,
-    check_constraints,
-    learn_model,
-    named_steps,
-)
+from stepcut.methods.stepcut.learning import Learned, learn_model
 from stepcut.methods.stepcut.model import (
     Appearance,
     Model,
@@ -47,7 +48,7 @@ from stepcut.progress import Hook, Stage, silent
 DIRECTIONS, FEWER = 128, 64
 """Principal directions on which the model is learned, and, of them, those on which steps are discovered."""
 LIGHT = 360
-"""Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
+"""Principal directions are those of lightly smoothed rows: by the length of a video over this number."""
 MANY = 64
 """Of more videos than this, so many take part in discovery; the others join for EM."""
 FOLDS = 20
@@ -60,7 +61,7 @@ TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
 
 @dataclass(eq=False, repr=False)
 class StepCut(Method):
-    """Find the steps that videos share, from whatever people know about them: nothing, clicks, transcripts, labels.
+    """Find the steps that videos share, with or without annotations: clicks, transcripts or labels.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class StepCut(Method):
         """Start from what another method has discovered in the same videos, instead of discovering it again.
 
         `shown` are the steps (T,) of every video as a person sees them by now, in the numbers of the annotations: then
-        a step that nobody annotated stays where it is.
+        a step without annotations stays where it is.
         """
         self._start, self._shown = other, shown
 
@@ -129,49 +130,49 @@ class StepCut(Method):
         """Learn the steps of all videos together; see `Method.fit`. Annotated steps keep their numbers."""
         del checkpoint  # this takes seconds, not hours
         self.check_settings(constraints)
-        given = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
-        lengths = [len(video) for video in given]
-        said = check_constraints(constraints or [None] * len(given), lengths)
+        rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
+        lengths = [len(video) for video in rows]
+        annotations = check_constraints(constraints or [None] * len(rows), lengths)
         # In an order of their own, so that the order in which they come cannot matter.
-        order = sorted(range(len(given)), key=lambda place: fingerprint(given[place]))
-        centred = [centre(given[place]) for place in order]
-        known = [said[place] for place in order]
+        order = sorted(range(len(rows)), key=lambda place: fingerprint(rows[place]))
+        centred = [centre(rows[place]) for place in order]
+        ordered = [annotations[place] for place in order]
         light = float(np.median(lengths)) / LIGHT
         directions = principal_directions(centred, light, DIRECTIONS)
         videos = [rows @ directions for rows in centred]
-        count = self._count(lengths, known)
+        count = self._count(lengths, ordered)
         self._order = order
         discovered = self._discover(videos, count, order, progress)
         start, fixed = discovered, False
-        if self._shown is not None and any(known):
+        if self._shown is not None and any(ordered):
             start, fixed = [self._shown[place] for place in order], True
         with Stage(progress, "model", unit="models") as stage:
-            learned = self._learn(videos, start, count, known, fixed)
+            learned = self._learn(videos, start, count, ordered, fixed)
             stage.advance()
-            self._keep(learned, directions, centred, known, count)
-            self._calibrate(learned, directions, videos, centred, known)
+            self._keep(learned, directions, centred, ordered, count)
+            self._calibrate(learned, directions, videos, centred, ordered)
             stage.advance()
         back = np.argsort(order)
         self.labels_ = [self.labels_[place] for place in back]
         self.discovered_ = [discovered[place] for place in back]
         self.mean_ = np.mean(
-            [np.asarray(rows, dtype=np.float64).mean(axis=0) for rows in given], axis=0
+            [np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0
         )
         self.length_ = float(np.median(lengths))
         return self
 
-    def _count(self, lengths: Sequence[int], known: Sequence[Constraint | None]) -> int:
-        """The number of steps: given, or that of the annotations where a video is annotated whole, or usual."""
+    def _count(self, lengths: Sequence[int], constraints: Sequence[Constraint | None]) -> int:
+        """The number of steps: the setting, that of the annotations if a whole video has them, or the usual one."""
         self._choice = None
-        annotated = 1 + max((max(named_steps(one), default=-1) for one in known), default=-1)
+        annotated = 1 + max((max(named_steps(one), default=-1) for one in constraints), default=-1)
         wanted = as_step_count(self.steps)
         if isinstance(wanted, int):
             if max(wanted, annotated) > sum(lengths):
                 raise OptionError(
-                    f"steps={wanted} is more than the {sum(lengths)} rows given; ask for fewer steps.",
+                    f"steps={wanted} is more than the {sum(lengths)} rows of all videos; ask for fewer steps.",
                 )
             return max(wanted, annotated)
-        if annotated > 0 and any(one is not None and _is_whole(one) for one in known):
+        if annotated > 0 and any(one is not None and _is_whole(one) for one in constraints):
             return annotated
         self._choice = choose_count(lengths, float(self.rate), None if wanted == "auto" else wanted)
         return max(self._choice.count, annotated)
@@ -182,10 +183,10 @@ class StepCut(Method):
         """The steps (T,) of every video without annotations: those of `start_from` where they fit, or new ones."""
         before = self._start
         if before is not None and before.steps_ <= count:
-            known = [before.discovered_[place] for place in order]
-            if [len(labels) for labels in known] == [len(rows) for rows in videos]:
+            earlier = [before.discovered_[place] for place in order]
+            if [len(labels) for labels in earlier] == [len(rows) for rows in videos]:
                 self.width_ = before.width_
-                return known
+                return earlier
         short = [rows[:, :FEWER] for rows in videos]
         some = short if len(short) <= MANY else [short[place] for place in _spread(short, MANY)]
         if self.seconds is None:
@@ -215,9 +216,9 @@ class StepCut(Method):
         part = [videos[place] for place in places]
         learned = self._learn(part, found, count, [None] * len(places))
         model = self._model(learned, np.eye(videos[0].shape[1]))
-        known = dict(zip(places, found, strict=True))
+        discovered = dict(zip(places, found, strict=True))
         return [
-            known[place] if place in known else most_likely(model.posterior(rows))
+            discovered[place] if place in discovered else most_likely(model.posterior(rows))
             for place, rows in enumerate(videos)
         ]
 
@@ -226,12 +227,12 @@ class StepCut(Method):
         videos: Sequence[Floats],
         start: Sequence[Labels],
         count: int,
-        known: Constraints,
+        constraints: Constraints,
         numbered: bool = False,
     ) -> Learned:
         lasts = max(1.0, PER_STEP * self.width_)
         rate, settings = float(self.rate), (self.background, self.prior)
-        return learn_model(videos, rate, start, count, known, lasts, *settings, numbered)
+        return learn_model(videos, rate, start, count, constraints, lasts, *settings, numbered)
 
     def _model(
         self, learned: Learned, directions: Floats, temperature: float = TEMPERATURE
@@ -250,13 +251,13 @@ class StepCut(Method):
         learned: Learned,
         directions: Floats,
         centred: Sequence[Floats],
-        known: Sequence[Constraint | None],
+        constraints: Sequence[Constraint | None],
         count: int,
     ) -> None:
         """The model, the labels that it gives, and what the steps look like."""
         self.model_, self.steps_ = self._model(learned, directions), count
         self.labels_ = []
-        for rows, one in zip(centred, known, strict=True):
+        for rows, one in zip(centred, constraints, strict=True):
             chain = None if one is None else build_chain(one, len(rows), count + 1)
             self.labels_.append(most_likely(self.model_.posterior(rows, chain)))
         plane = directions[:, :FEWER]
@@ -274,15 +275,15 @@ class StepCut(Method):
         directions: Floats,
         videos: Sequence[Floats],
         centred: Sequence[Floats],
-        known: Sequence[Constraint | None],
+        constraints: Sequence[Constraint | None],
     ) -> None:
-        """Measure on annotated videos, each left out, how sure the posterior may be and how much of it is right."""
-        places = [place for place, one in enumerate(known) if one is not None]
+        """Measure on annotated videos, each left out, the temperature and the share of rows that are right."""
+        places = [place for place, one in enumerate(constraints) if one is not None]
         see = partial(_see_as_new, learned, videos, bool(places))
         self._right = None
         if len(places) > 1:
             posteriors, _ = see()
-            rows = [annotated_rows(known[place], len(videos[place])) for place in places]
+            rows = [annotated_rows(constraints[place], len(videos[place])) for place in places]
             right = np.concatenate(
                 [
                     most_likely(posteriors[p])[at] == step
@@ -308,7 +309,7 @@ class StepCut(Method):
         directions: Floats,
         centred: Sequence[Floats],
     ) -> LeftOut:
-        """Every video learned from, seen as if it were new; in the order in which they were given."""
+        """Every video learned from, seen as if it were new; in the order of `fit`."""
         posteriors, groups = see()
         plane, sigma = directions[:, :FEWER], float(learned.scales.sigmas[1])
         slow = [smooth(rows @ plane, sigma) for rows in centred]
@@ -320,11 +321,11 @@ class StepCut(Method):
                 [slow[p] for p in others], [labels[p] for p in others], self.steps_
             )
             looks.append(replace(look, axes=plane @ look.axes, sigma=sigma))
-        place_of = {given: place for place, given in enumerate(self._order)}
-        turn = [place_of[given] for given in range(len(centred))]
+        place_of = {first: place for place, first in enumerate(self._order)}
+        turn = [place_of[first] for first in range(len(centred))]
 
-        def embed(without: int, given: int, kept: NDArray[np.int64] | None) -> Floats:
-            rows = centred[turn[given]]
+        def embed(without: int, place: int, kept: NDArray[np.int64] | None) -> Floats:
+            rows = centred[turn[place]]
             return looks[without].view(rows if kept is None else centre(rows[kept]))
 
         return LeftOut(
@@ -374,7 +375,7 @@ class StepCut(Method):
 
     @property
     def choice_(self) -> Choice | None:
-        """How the number of steps was chosen, where it was not given."""
+        """How the number of steps was chosen, if the setting does not fix it."""
         return self._choice
 
     @property
@@ -398,9 +399,12 @@ class StepCut(Method):
     # ------------------------------------------------------------------ keeping
 
     def settings(self) -> dict[str, Any]:
-        """What `__init__` was given."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        return {**given, "steps": list(self.steps) if isinstance(self.steps, tuple) else self.steps}
+        """The arguments of `__init__`."""
+        arguments = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return {
+            **arguments,
+            "steps": list(self.steps) if isinstance(self.steps, tuple) else self.steps,
+        }
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
@@ -426,16 +430,18 @@ class StepCut(Method):
         The model of version 0.2.0 was another: its labels are kept, and it must be learned again.
         """
         steps = settings.get("steps", "auto")
-        known = {**settings, "steps": tuple(steps) if isinstance(steps, list) else steps}
+        arguments = {**settings, "steps": tuple(steps) if isinstance(steps, list) else steps}
         labels = [each.astype(np.int64) for _, each in sorted(part(state, "labels.").items())]
         if "model.weights" not in state:
-            kept = {name: known[name] for name in ("steps", "rate", "seed", "seconds", "restarts")}
+            kept = {
+                name: arguments[name] for name in ("steps", "rate", "seed", "seconds", "restarts")
+            }
             method = cls(**kept)
             method._old, method.steps_ = dict(state), len(state["centres_"])
             method.labels_ = method.discovered_ = labels
             method.dimension_, method.width_ = len(state["mean_"]), float(state["sigma_"])
             return method
-        method = cls(**known)
+        method = cls(**arguments)
         method.model_, method.appearance_ = Model.restore(state), Appearance.restore(state)
         method.mean_ = np.asarray(state["mean_"], dtype=np.float64)
         method.length_, method.scale_ = float(state["length_"]), float(state["scale_"])
@@ -473,7 +479,7 @@ def _see_as_new(
 
 
 def annotated_rows(one: Constraint | None, length: int) -> tuple[NDArray[np.int64], Labels]:
-    """The rows at which a constraint says what the state is, and the states: a step, or -1."""
+    """The rows whose state a constraint fixes, and the states: a step, or -1."""
     labels = np.full(length, OPEN)
     if one is not None and one.labels is not None:
         labels = np.array(one.labels)
@@ -484,7 +490,7 @@ def annotated_rows(one: Constraint | None, length: int) -> tuple[NDArray[np.int6
 
 
 def _is_whole(one: Constraint) -> bool:
-    """Whether a constraint says which steps a whole video has."""
+    """Whether a constraint fixes the steps of a whole video."""
     labelled = one.labels is not None and bool((one.labels != OPEN).all())
     return labelled or (bool(one.clicks) and one.complete) or one.transcript is not None
 

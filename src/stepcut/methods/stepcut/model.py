@@ -50,7 +50,7 @@ class Model:
     """(3, d, S): of the fine scale, of the coarse one, of motion"""
     bias: Floats
     """(S,)"""
-    clock: Floats
+    timing: Floats
     """(bins, S): log-density of the normalised time of each state"""
     sigmas: Floats
     """(2,): see `Scales`"""
@@ -80,7 +80,7 @@ class Model:
         return way.posterior(self.evidence(rows), self.stay)
 
     def probabilities(self, posterior: Floats) -> Floats:
-        """Step probabilities (T, K) from a posterior (T, S): as sure as they are right; rows sum to 1.
+        """Step probabilities (T, K) from a posterior (T, S), softened so that they are calibrated; rows sum to 1.
 
         What belongs to background is shared by all steps: no step is likely there.
         """
@@ -114,8 +114,8 @@ class Model:
         return cls(**{one.name: as_learned(state[f"model.{one.name}"]) for one in fields(cls)})
 
     def _at(self, scores: Floats, times: Floats) -> Floats:
-        bins = np.minimum((times * len(self.clock)).astype(np.int64), len(self.clock) - 1)
-        return np.asarray((scores + self.bias + self.clock[bins]) / self.observation)
+        bins = np.minimum((times * len(self.timing)).astype(np.int64), len(self.timing) - 1)
+        return np.asarray((scores + self.bias + self.timing[bins]) / self.observation)
 
 
 def make_model(
@@ -131,7 +131,7 @@ def make_model(
     return Model(
         np.stack([directions @ part for part in parts]),
         np.asarray(emission.bias, dtype=np.float64),
-        emission.clock,
+        emission.timing,
         scales.sigmas,
         float(scales.lag),
         stay,
@@ -184,9 +184,9 @@ def learn_appearance(slow: Sequence[Floats], labels: Sequence[Labels], count: in
     axes = refined_axes(slow, labels, count)
     norm, views = project(slow, axes)
     sums, shown = np.zeros((count, axes.shape[1])), np.zeros(count)
-    for rows, cut in zip(views, labels, strict=True):
-        for step in np.unique(cut[cut >= 0]):  # every video counts once
-            sums[step] += rows[cut == step].mean(axis=0)
+    for rows, numbers in zip(views, labels, strict=True):
+        for step in np.unique(numbers[numbers >= 0]):  # every video counts once
+            sums[step] += rows[numbers == step].mean(axis=0)
             shown[step] += 1
     centres = np.where(shown[:, None] > 0, sums / np.maximum(shown, 1)[:, None], NOWHERE)
     return Appearance(axes, norm, 0.0, centres)

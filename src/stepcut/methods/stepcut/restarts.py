@@ -94,10 +94,10 @@ def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats
     if come_again([labels], count, shortest):
         return first_times(labels, count)
     times = np.full((len(labels), count), np.nan)
-    for place, cut in enumerate(labels):
-        clock = normalised_times(len(cut))
-        for step in np.unique(cut[cut >= 0]):
-            times[place, step] = clock[cut == step].mean()
+    for place, numbers in enumerate(labels):
+        along = normalised_times(len(numbers))
+        for step in np.unique(numbers[numbers >= 0]):
+            times[place, step] = along[numbers == step].mean()
     shown = (~np.isnan(times)).sum(axis=0)
     return np.where(shown > 0, np.nansum(times, axis=0) / np.maximum(shown, 1), 1.0)
 
@@ -127,14 +127,14 @@ def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float
     views = look(videos, count, sigma)
     starts = draw_starts(views, count, 0, PROBES, time=0.0)
     found = [majority(run(views, start, 0.0, ITERATIONS // 3)) for start in starts]
-    segments = sum(len(runs(cut)) for labels in found for cut in views.joined.split(labels))
+    segments = sum(len(runs(numbers)) for labels in found for numbers in views.joined.split(labels))
     return sum(map(len, found)) / segments * views.stride / (PER_STEP * sigma)
 
 
 def look(videos: Sequence[Floats], count: int, sigma: float) -> Views:
     """Centred videos (T, d), smoothed by `sigma` rows, on slow axes."""
     axes = slow_axes(videos, sigma)
-    stride = max(1, int(sigma / PER_WIDTH))  # smoothed rows in between say nothing more
+    stride = max(1, int(sigma / PER_WIDTH))  # smoothed rows in between add nothing
     slow = [smooth(rows, sigma)[::stride] for rows in videos]
     light = [(smooth(rows, sigma / 4) @ axes)[::stride] for rows in videos]
     joined = Joined.of(project(slow, axes)[1])
@@ -173,13 +173,13 @@ def draw_starts(views: Views, count: int, seed: int, number: int, time: float) -
     one; the others cluster all rows.
     """
     bounds = [find_segments(rows, count, views.shortest) for rows in views.light]
-    means, clocks = [], []
+    means, middles = [], []
     for rows, bound in zip(views.light, bounds, strict=True):
         for first, last in pairwise(bound):
             means.append(rows[first:last].mean(axis=0))
-            clocks.append((first + last) / 2 / len(rows))
+            middles.append((first + last) / 2 / len(rows))
     lengths = np.concatenate([np.diff(bound) for bound in bounds])
-    segments = np.column_stack([_unit(np.array(means)), time * np.array(clocks)])
+    segments = np.column_stack([_unit(np.array(means)), time * np.array(middles)])
     frames = np.column_stack([_unit(views.joined.rows), time * views.joined.times])
     starts = []
     for place in range(number):

@@ -75,7 +75,10 @@ def refined_axes(
     """
     sums, shown = step_sums(slow, labels, steps)
     means = sums / np.maximum(shown, 1)[:, None]
-    within = [rows[cut >= 0] - means[cut[cut >= 0]] for rows, cut in zip(slow, labels, strict=True)]
+    within = [
+        rows[numbers >= 0] - means[numbers[numbers >= 0]]
+        for rows, numbers in zip(slow, labels, strict=True)
+    ]
     return _solve(scatter(slow), scatter(within), 0.0, count)
 
 

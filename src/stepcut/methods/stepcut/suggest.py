@@ -32,8 +32,8 @@ def suggest(
     apart = distances(views)
     chosen = [int(place) for place in labelled]
     left = [place for place in range(len(apart)) if place not in chosen]
-    told: list[tuple[int, str]] = []
-    while left and len(told) < n:
+    suggestions: list[tuple[int, str]] = []
+    while left and len(suggestions) < n:
         costs = [apart[:, [*chosen, place]].min(axis=1).mean() for place in left]
         best = left.pop(int(np.argmin(costs)))
         nearer = np.sum(apart[left, best] < apart[left][:, chosen].min(axis=1)) if chosen else 0
@@ -43,9 +43,9 @@ def suggest(
             reason = f"{nearer} of the {len(left)} others are more like it than like those labelled"
         else:
             reason = "it has moments that look like none in those labelled"
-        told.append((best, reason))
+        suggestions.append((best, reason))
         chosen.append(best)
-    return told
+    return suggestions
 
 
 def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
