@@ -160,7 +160,7 @@ def test_stopping_does_not_wait_for_a_video_that_hangs(
     monkeypatch.setattr(opener, "OPEN_SECONDS", 600.0)
     film = make_film(tmp_path / "hang.mp4")
 
-    def stop(_place: int, count: int) -> None:
+    def stop(_place: int, _count: int) -> None:
         if Path(f"{film}.process").exists():
             raise KeyboardInterrupt
 
@@ -224,7 +224,8 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way
     until = time.monotonic() + 120
     place = Path(f"{hang}.process")
     while not (place.exists() and place.read_text()):
-        assert running.poll() is None and time.monotonic() < until
+        assert running.poll() is None
+        assert time.monotonic() < until
         time.sleep(0.05)
     child = holder(hang)
     assert lives(child)
