@@ -18,6 +18,7 @@ from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.features.video.opener import Advance, ask
+from stepcut.files.sparse import is_hole
 from stepcut.progress import warn_once
 from stepcut.rate import clock
 
@@ -177,8 +178,6 @@ def mendable(path: "Path | Address", what: str, how: str = "fixed.mp4") -> Video
 
 def check_file(file: Path) -> None:
     """Refuse anything but a readable, regular, non-empty file."""
-    from stepcut.files.atomic import is_hole
-
     try:
         str(file).encode()
         state = file.stat()

@@ -17,7 +17,7 @@ from functools import cache
 from multiprocessing.spawn import get_executable
 from pathlib import Path
 from queue import Empty, LifoQueue, SimpleQueue
-from typing import Any, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from stepcut.errors import StepcutError, VideoError
 
@@ -99,6 +99,8 @@ class _Process:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
+        self._input = cast(BinaryIO, self._process.stdin)
+        self._output = cast(BinaryIO, self._process.stdout)
         atexit.register(self.end)
         self._messages: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True, name="stepcut-opener")
@@ -145,19 +147,19 @@ class _Process:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
             self._reader.join(1)
-            for pipe in (self._process.stdin, self._process.stdout):
+            for pipe in (self._input, self._output):
                 with suppress(OSError):  # an unsent message
                     pipe.close()
 
     def _send(self, message: object) -> None:
         with suppress(OSError):  # it died: the reader sees the end
-            self._process.stdin.write(pickle.dumps(message))
-            self._process.stdin.flush()
+            self._input.write(pickle.dumps(message))
+            self._input.flush()
 
     def _read(self) -> None:
         with suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
-                self._messages.put(pickle.load(self._process.stdout))
+                self._messages.put(pickle.load(self._output))
         self._messages.put(("end", None))
 
 
