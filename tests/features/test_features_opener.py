@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from features_films import make_film
+from features_films import hostile_texts, make_film
 from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError, VideoError
@@ -135,6 +135,18 @@ def test_a_video_that_crashes_ffmpeg_is_left_out(tmp_path: Path) -> None:
     assert [str(one.error) for one in failures] == [
         f"{films[1]}: crashes FFmpeg. Exclude it, or copy it again."
     ]
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With playlists let in, FFmpeg never finishes to open this one."""
+    hostile_texts(tmp_path)
+    allow = "from stepcut.features.video import container; container.CONTAINERS = 'hls,mpegts'\n"
+    monkeypatch.setattr(opener, "_CODE", opener._CODE.replace("serve()", f"{allow}serve()"))
+    with pytest.raises(VideoError, match=r"list\.m3u8: cannot be opened within 4 seconds"):
+        probe(tmp_path / "list.m3u8")
 
 
 @pytest.mark.usefixtures("bad_ffmpeg")
