@@ -63,11 +63,10 @@ def bad_code(library: str = "PyDLL") -> str:
 
 def end_all() -> None:
     places = opener._places(os.getpid())
-    for _ in range(opener._MOST):
-        process = places.get()
+    for process in [places.get() for _ in range(opener._MOST)]:
         if process is not None:
             process.end()
-    opener._places.cache_clear()
+        places.put(None)
 
 
 @pytest.fixture
@@ -204,7 +203,6 @@ def test_a_process_that_died_while_idle_is_replaced(tmp_path: Path) -> None:
     process._process.wait()
     places.put(process)
     assert probe(film) == before
-    process.end()
 
 
 def test_worker_processes_open_videos_too(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from multiprocessing.spawn import get_executable
 from pathlib import Path
 from queue import Empty, LifoQueue, SimpleQueue
@@ -61,8 +60,10 @@ def ask(
             if advance is not None:
                 advance(0)
     try:
-        if process is None or not process.alive:
-            process = _Process()
+        if process is not None and not process.alive:
+            process.end()
+            process = None
+        process = process or _Process()
         kind, value = process.ask(work, path, advance)
     except BaseException:
         if process is not None:
@@ -77,14 +78,17 @@ def ask(
     return answer
 
 
-@cache
+_idle: "dict[int, LifoQueue[_Process | None]]" = {}
+"""The idle processes of a parent, by its number, since a fork has others; None is not started."""
+
+
 def _places(parent: int) -> "LifoQueue[_Process | None]":
-    """Return the idle processes of a `parent`; None stands for one that has not started."""
-    del parent  # a fork of it has its own
-    places: LifoQueue[_Process | None] = LifoQueue()
-    for _ in range(_MOST):
-        places.put(None)
-    return places
+    if parent not in _idle:
+        places: LifoQueue[_Process | None] = LifoQueue()
+        for _ in range(_MOST):
+            places.put(None)
+        _idle.setdefault(parent, places)
+    return _idle[parent]
 
 
 class _Process:
