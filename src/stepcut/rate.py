@@ -1,4 +1,4 @@
-"""Rates, in frames or rows per second, as exact fractions."""
+"""Rates, in frames or rows per second, as exact fractions, and times as text."""
 
 from fractions import Fraction
 from numbers import Rational
@@ -59,3 +59,15 @@ def fraction_of(text: str) -> Fraction:
     if len(text) > 40 or "e" in text.lower():
         raise ValueError(f"{text[:40]!r} is not a plain number")
     return Fraction(text)
+
+
+def clock(seconds: float) -> str:
+    """Format `seconds` as hh:mm:ss.s.
+
+    >>> clock(192.43)
+    '00:03:12.4'
+    """
+    tenths = round(seconds * 10)
+    whole, rest = divmod(abs(tenths), 10)
+    sign = "-" if tenths < 0 else ""
+    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stepcut.errors import AnnotationError, OptionError, as_items, check_kind
 from stepcut.plugins import drawing
 from stepcut.rate import as_rate
+from stepcut.rate import clock as clock
 from stepcut.tables import data_frame
 
 BACKGROUND = -1
@@ -385,15 +386,3 @@ class Timeline:
     def _repr_html_(self) -> str:
         """Draw the timeline in a notebook."""
         return drawing("timeline_html")(self)
-
-
-def clock(seconds: float) -> str:
-    """Format `seconds` as hh:mm:ss.s.
-
-    >>> clock(192.43)
-    '00:03:12.4'
-    """
-    tenths = round(seconds * 10)
-    whole, rest = divmod(abs(tenths), 10)
-    sign = "-" if tenths < 0 else ""
-    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"

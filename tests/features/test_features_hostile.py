@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import export, extract, load_features
-from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.probe import probe, read_info, read_packets
 from stepcut.features.video.sample import sample_frames
 
 
@@ -101,8 +101,8 @@ def bare(value: Any) -> Any:
 
 
 WAYS: dict[str, Callable[[Path], object]] = {
-    "probe": probe,
-    "key_times": key_times,
+    "probe": read_info,
+    "key_times": read_packets,
     "samples": lambda film: [time for time, _ in sample_frames(film, 20, 16)],
     "fast": lambda film: [time for time, _ in sample_frames(film, 2, 16, fast=True)],
     "a part": lambda film: [time for time, _ in sample_frames(film, 20, 16, start=0.1, end=0.2)],
@@ -271,7 +271,7 @@ def test_mutated_videos_give_rows_or_a_sentence(tmp_path: Path, name: str, codec
         film.write_bytes(mutate(data, chance))
         with suppress(VideoError):
             probe(film)
-            key_times(film)
+            read_packets(film)
             for _, picture in sample_frames(film, 5, (24, 32), threads=2):
                 assert picture.shape == (24, 32, 3)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
-from fuzz_kit import EXTREMES, TIMELINE, label_targets, main
+from fuzz_kit import EXTREMES, TIMELINE, keep, label_targets, main
 
 from stepcut.errors import AnnotationError
 from stepcut.formats import FORMATS, read_all, write, write_folder
@@ -35,6 +37,30 @@ def test_a_minute_of_everything_that_reads_a_file(
         assert main(45, seed=1_794_797_600) == 0
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
+def test_a_failing_case_is_kept_without_what_links_and_devices_contain(tmp_path: Path) -> None:
+    """A link to /dev/zero once filled the disk."""
+    inside = tmp_path / "case" / "inside"
+    inside.mkdir(parents=True)
+    (inside / "small").write_bytes(b"mutant")
+    for name, target in {"zero": "/dev/zero", "none": "/nowhere", "up": ".."}.items():
+        (inside / name).symlink_to(target)
+    os.mkfifo(inside / "pipe")
+    (inside / "sparse").touch()
+    os.truncate(inside / "sparse", 1 << 40)
+    keep(tmp_path / "case", tmp_path / "kept")
+    kept = tmp_path / "kept" / "inside"
+    assert (kept / "small").read_bytes() == b"mutant"
+    assert [os.readlink(kept / name) for name in ("zero", "none", "up")] == [
+        "/dev/zero",
+        "/nowhere",
+        "..",
+    ]
+    assert (kept / "pipe.txt").read_text() == "prw-r--r--, 0 bytes, not copied\n"
+    assert (kept / "sparse.txt").read_text().endswith("1,099,511,627,776 bytes, not copied\n")
+    assert len(list(kept.iterdir())) == 6
 
 
 @pytest.mark.parametrize(

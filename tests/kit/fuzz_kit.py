@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ from stepcut.formats import FORMATS, read_all, write
 from stepcut.timeline import Segment, Timeline
 
 PATIENCE = 60  # seconds for one file
+LARGEST = 10_000_000  # bytes of a file that is kept after a failure
 EXTREMES = [
     b"",
     b"-1",
@@ -251,7 +253,7 @@ def main(seconds: float, seed: int | None = None) -> int:
                     wrong = target.attempt(seed, Path(folder))
                     if wrong:
                         failures += 1
-                        shutil.copytree(folder, kept / f"{seed}", dirs_exist_ok=True)
+                        keep(Path(folder), kept / f"{seed}")
                         print(
                             f"FAILED {name}, seed {seed}, kept in {kept / str(seed)}\n{wrong}",
                             flush=True,
@@ -263,6 +265,23 @@ def main(seconds: float, seed: int | None = None) -> int:
         f"{sum(counts.values())} files for {len(targets)} readers in {seconds:g} s: {failures} failed"
     )
     return 1 if failures else 0
+
+
+def keep(folder: Path, target: Path) -> None:
+    """Copy a failing case: links as links; of pipes, devices and large files only the description."""
+
+    def copy(source: str, copied: str) -> None:
+        state = os.lstat(source)
+        if stat.S_ISREG(state.st_mode) and state.st_size <= LARGEST:
+            shutil.copy2(source, copied, follow_symlinks=False)
+        else:
+            kind = stat.filemode(state.st_mode)
+            Path(f"{copied}.txt").write_text(f"{kind}, {state.st_size:,} bytes, not copied\n")
+
+    try:
+        shutil.copytree(folder, target, symlinks=True, copy_function=copy, dirs_exist_ok=True)
+    except shutil.Error as error:  # a folder that may not be listed
+        print(f"not all of {target} could be kept: {error}", flush=True)
 
 
 def _too_long(*_: object) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from stepcut.errors import OutputError
-from stepcut.files.atomic import is_hole, output_errors
+from stepcut.files.atomic import output_errors, sync_folder
+from stepcut.files.sparse import is_hole
 
 Stamp = tuple[str | int, ...]
 """(path, size in bytes, mtime in ns); for a failed video also the ctime in ns."""
@@ -67,6 +68,7 @@ class Journal:
         except OutputError:
             self.close()
             raise
+        sync_folder(self.path.parent)
         for entry in self._read():
             self._take(entry)
 

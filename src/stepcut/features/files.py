@@ -31,8 +31,9 @@ from stepcut.features.find import (
 from stepcut.features.sensors import read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
-from stepcut.files.atomic import is_hole, read_json, whole_file, write_json
+from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.cache import local
+from stepcut.files.sparse import is_hole
 from stepcut.rate import Rate, as_rate
 
 VERSION = 1

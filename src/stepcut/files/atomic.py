@@ -15,6 +15,7 @@ from typing import Any
 
 from stepcut.errors import OutputError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
+from stepcut.files.sparse import is_hole
 from stepcut.progress import warn_once
 
 LONGEST_WAIT = 60.0
@@ -133,12 +134,6 @@ def read_bytes(path: AnyPath) -> bytes:
         if not (stat.S_ISREG(state.st_mode) or place.is_dir()) or is_hole(state):
             raise OSError(errno.EINVAL, "not a plain file", str(place))
     return place.read_bytes()
-
-
-def is_hole(state: os.stat_result) -> bool:
-    """Whether a file is sparse: far longer than its content on disk, and slow to read."""
-    on_disk = getattr(state, "st_blocks", state.st_size) * 512
-    return state.st_size > 100 * max(on_disk, 1 << 20)
 
 
 @contextlib.contextmanager

@@ -130,10 +130,11 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
             os.replace(target, old)
             os.replace(new, target)
         _carry_over(old, target)
+        sync_folder(target.parent)  # before the old procedure is deleted
         shutil.rmtree(old, ignore_errors=True)
     else:
         os.replace(fresh, target)
-    sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def _check_movable(folder: Path) -> None:

@@ -238,11 +238,9 @@ def read_durations(root: Path) -> dict[str, float]:
 
 def video_duration(path: Path) -> float | None:
     """Return the length in the header of a video, without decoding; None if it has none."""
-    from stepcut.features.video.container import open_video, stated_duration
+    from stepcut.features.video.probe import stated_length
 
     try:
-        with open_video(path, threads=1) as (container, stream):
-            length, _ = stated_duration(container, stream)
+        return stated_length(path)
     except VideoError:
         return None
-    return None if length is None else float(length)

@@ -4,23 +4,28 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import av
-import numpy as np
 from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
-from stepcut.files.addresses import Address
-from stepcut.files.atomic import is_hole
+from stepcut.features.video.opener import Advance, ask
+from stepcut.files.sparse import is_hole
 from stepcut.progress import warn_once
-from stepcut.timeline import clock
+from stepcut.rate import clock
+
+if TYPE_CHECKING:  # the process that opens videos starts sooner without it
+    from stepcut.files.addresses import Address
+
+Answer = TypeVar("Answer")
 
 JUMP = 600
 """Seconds. A larger jump in the timestamps, or one second backwards, is a splice, not a pause.
@@ -43,13 +48,36 @@ CONTAINERS = ",".join((
 
 FFmpeg detects formats by content, so without this list a text file x.mp4 may be a playlist."""
 
-OPEN_SECONDS = 30.0
-"""Time limit for opening a file, and for reading each packet."""
-
 _MP4_BOXES = {
     b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra",
     b"uuid", b"meta",
 }  # fmt: skip
+
+
+_opened: set[tuple[int, ...]] = set()
+"""Files that the other process has opened."""
+
+
+def elsewhere(
+    work: Callable[[str, Advance | None], Answer],
+    path: str | os.PathLike[str],
+    advance: Advance | None = None,
+) -> Answer:
+    """Return `work(path, advance)`, which opens the video in a process with a time limit."""
+    file = Path(path)
+    with blame(file):
+        check_file(file)
+        seen = _identity(file)
+    answer = ask(work, file, advance)
+    if len(_opened) >= 10_000:
+        _opened.clear()
+    _opened.add(seen)
+    return answer
+
+
+def _identity(file: Path) -> tuple[int, ...]:
+    state = file.stat()
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 @contextmanager
@@ -59,15 +87,32 @@ def open_video(
     """Open `path` and yield the PyAV container and the stream to decode.
 
     `threads` decode (0: all cores). Any error inside the block becomes a VideoError. With a `gpu`
-    ("cuda", "cuda:1"), large frames are decoded there, if driver and codec support it.
+    ("cuda", "cuda:1"), large frames are decoded there, if driver and codec support it. A file that
+    no other process has opened within the time limit is opened there first.
     """
     file = Path(path)
     with blame(file):
         check_file(file)
+        if _identity(file) not in _opened:
+            elsewhere(_try, file)
+        with open_here(file, threads, gpu) as opened:
+            yield opened
+
+
+def _try(path: str, _: Advance | None) -> None:
+    with open_here(path):
+        pass
+
+
+@contextmanager
+def open_here(
+    path: str | os.PathLike[str], threads: int = 1, gpu: str | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Do the work of `open_video` in this process, without a time limit."""
+    file = Path(path)
+    with blame(file):
         try:
             container = _open(file, gpu)
-        except av.error.ExitError as error:
-            raise mendable(file, f"cannot be opened within {OPEN_SECONDS:g} seconds") from error
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
                 what = f"truncated ({file.stat().st_size:,} bytes, the index is missing)"
@@ -92,7 +137,6 @@ def _open(file: Path, gpu: str | None) -> Any:
     # "file:" makes a name with a colon a file name.
     how: dict[str, Any] = {
         "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
-        "timeout": OPEN_SECONDS,
         "metadata_errors": "replace",
     }
     container = av.open(f"file:{file}", **how)
@@ -110,7 +154,7 @@ def _open(file: Path, gpu: str | None) -> Any:
 
 
 @contextmanager
-def blame(path: Path | Address) -> Iterator[None]:
+def blame(path: "Path | Address") -> Iterator[None]:
     """Turn any exception, except for a full disk, into a VideoError of the video at `path`."""
     try:
         yield
@@ -119,7 +163,7 @@ def blame(path: Path | Address) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        if isinstance(path, Address):
+        if "://" in str(path):  # an address
             raise VideoError(
                 f"{path}: cannot be downloaded ({error}). Check the address and your permissions."
             ) from error
@@ -127,7 +171,7 @@ def blame(path: Path | Address) -> Iterator[None]:
         raise mendable(path, f"cannot be read ({reason})") from error
 
 
-def mendable(path: Path | Address, what: str, how: str = "fixed.mp4") -> VideoError:
+def mendable(path: "Path | Address", what: str, how: str = "fixed.mp4") -> VideoError:
     """Return a VideoError that ends in a command that may repair the video."""
     return VideoError(f"{path}: {what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
 
@@ -253,7 +297,7 @@ def turn_of(frame: Any) -> tuple[bool, int, int]:
     data = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
         return False, 1, 1
-    a, b, _, c, d, *_ = np.frombuffer(bytes(data), np.int32, count=9).tolist()
+    a, b, _, c, d, *_ = struct.unpack_from("9i", bytes(data))
     transposed = abs(a) + abs(d) < abs(b) + abs(c)
     down, across = (b, c) if transposed else (d, a)
     return transposed, -1 if down < 0 else 1, -1 if across < 0 else 1

@@ -1,7 +1,6 @@
 """Properties of a video: length, frame rate, displayed size, codec."""
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,11 +10,13 @@ import av
 from stepcut.errors import VideoError
 from stepcut.features.video.container import (
     check_length,
-    open_video,
+    elsewhere,
+    open_here,
     stated_duration,
     stated_rate,
     turn_of,
 )
+from stepcut.features.video.opener import Advance
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,18 @@ class VideoInfo:
     """Number of frames, if the file states it."""
 
 
-Advance = Callable[[int], None]
-
-
 def probe(path: str | os.PathLike[str], advance: Advance | None = None) -> VideoInfo:
     """Probe the video at `path`: its header and first frame, and all packets if it has no length.
 
-    `advance` is called with 0 after every 16 MB of packets; an exception in it stops the reading.
+    `advance` is called with 0 after every 16 MB of packets, and while a video is slow to open; an
+    exception in it stops the reading.
     """
-    with open_video(path, threads=1) as (container, stream):
+    return elsewhere(read_info, path, advance)
+
+
+def read_info(path: str | os.PathLike[str], advance: Advance | None = None) -> VideoInfo:
+    """Do the work of `probe` in this process, without a time limit."""
+    with open_here(path) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
         try:
@@ -58,7 +62,7 @@ def probe(path: str | os.PathLike[str], advance: Advance | None = None) -> Video
             what = f"no frame can be decoded (codec {codec})"
             raise VideoError(f"{path}: {what}. Copy it again, or exclude it.")
         if duration is None:
-            duration, _ = _scan(path, advance)
+            duration, _ = read_packets(path, advance)
         if frames is not None:
             check_length(path, duration, frames)
         return VideoInfo(float(duration), rate, width, height, codec, frames)
@@ -69,17 +73,31 @@ def key_times(path: str | os.PathLike[str], advance: Advance | None = None) -> l
 
     The list is empty if the timestamps do not allow seeking. Workers share a video at these times.
     """
-    return _scan(path, advance)[1]
+    return elsewhere(read_packets, path, advance)[1]
 
 
-def _scan(path: str | os.PathLike[str], advance: Advance | None) -> tuple[Fraction, list[Fraction]]:
+def stated_length(path: str | os.PathLike[str]) -> float | None:
+    """Return the length in the header of a video, without decoding; None if it has none."""
+    return elsewhere(read_header, path)
+
+
+def read_header(path: str | os.PathLike[str], _: Advance | None = None) -> float | None:
+    """Do the work of `stated_length` in this process, without a time limit."""
+    with open_here(path) as (container, stream):
+        length, _own = stated_duration(container, stream)
+    return None if length is None else float(length)
+
+
+def read_packets(
+    path: str | os.PathLike[str], advance: Advance | None = None
+) -> tuple[Fraction, list[Fraction]]:
     """Return the length of a video by the timestamps of its packets, and its key times."""
     first: Fraction | None = None
     last = total = Fraction(0)
     keys: list[Fraction] = []
     size, fit = 0, True
     with (
-        open_video(path, threads=1) as (container, stream),
+        open_here(path) as (container, stream),
         suppress(av.error.FFmpegError, OSError),
     ):
         step = 1 / (stated_rate(stream) or Fraction(25))

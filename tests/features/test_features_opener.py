@@ -1,0 +1,255 @@
+"""A video that hangs or crashes FFmpeg ends a helper process, never the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from features_films import hostile_texts, make_film
+from numpy.typing import NDArray
+
+from stepcut.errors import StepcutError, VideoError
+from stepcut.features.extract import extract
+from stepcut.features.video import opener
+from stepcut.features.video.probe import key_times, probe, read_info, read_packets
+from stepcut.features.video.sample import sample_frames
+from stepcut.parallel.local import Local, map_threads
+from stepcut.procedure.lengths import video_duration
+from stepcut.show.app.workspace import Workspace
+
+# FFmpeg sleeps for ten minutes in hang.mp4, where no signal handler of Python runs, and dies in
+# crash.mp4. With {library} = PyDLL it also holds the lock of the interpreter.
+STUB = """
+import av, ctypes, os
+really_open = av.open
+
+def open_badly(path, *args, **options):
+    if path.endswith("/hang.mp4"):
+        with open(path.removeprefix("file:") + ".process", "w") as file:
+            file.write(str(os.getpid()))
+        ctypes.{library}(None).sleep(600)
+    if path.endswith("/crash.mp4"):
+        os.abort()
+    return really_open(path, *args, **options)
+
+av.open = open_badly
+"""
+SECONDS = 4.0
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="libc is called")
+
+
+class Grey:
+    """A backbone of one number: how bright the picture is."""
+
+    name, dim, size, fingerprint = "grey", 1, 16, "grey"
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        return frames.mean(axis=(1, 2, 3))[:, None]
+
+
+def bad_code(library: str = "PyDLL") -> str:
+    return opener._CODE.replace("serve()", STUB.format(library=library) + "serve()")
+
+
+def end_all() -> None:
+    places = opener._places(os.getpid())
+    for process in [places.get() for _ in range(opener._MOST)]:
+        if process is not None:
+            process.end()
+        places.put(None)
+
+
+@pytest.fixture
+def bad_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    end_all()
+    monkeypatch.setattr(opener, "_CODE", bad_code())
+    monkeypatch.setattr(opener, "OPEN_SECONDS", SECONDS)
+    yield
+    end_all()
+
+
+def lives(process: int) -> bool:
+    """Whether a process exists and has not ended; its parent may not have asked for its code."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def holder(film: Path) -> int:
+    return int(Path(f"{film}.process").read_text())
+
+
+def test_an_answer_of_the_other_process_is_that_of_this_one(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=31, g="5")
+    assert probe(film) == read_info(film)
+    assert isinstance(probe(film).rate, Fraction)
+    assert key_times(film) == read_packets(film)[1] != []
+    assert video_duration(film) == pytest.approx(31 / 20)
+
+
+def test_relative_paths_count_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, frames in (("a", 20), ("b", 40)):
+        (tmp_path / name).mkdir()
+        make_film(tmp_path / name / "film.mp4", frames=frames)
+    for name, frames in (("a", 20), ("b", 40)):
+        monkeypatch.chdir(tmp_path / name)
+        assert probe("film.mp4").frames == frames
+        (tmp_path / name / "text.mp4").write_text("no video")
+        with pytest.raises(VideoError, match=r"^text\.mp4: "):
+            probe("text.mp4")
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_a_video_that_hangs_is_left_out_and_the_others_are_used(tmp_path: Path) -> None:
+    films = [make_film(tmp_path / f"{name}.mp4", frames=20) for name in ("a", "hang", "z")]
+    begun = time.monotonic()
+    found, failures = extract(films, Grey(), 2, tmp_path / "cache")
+    assert SECONDS <= time.monotonic() - begun < 300
+    assert [one.name for one in found] == ["a", "z"]
+    assert [str(one.error) for one in failures] == [
+        f"{films[1]}: cannot be opened within 4 seconds. Exclude it, or copy it to a faster disk."
+    ]
+    assert not lives(holder(films[1]))
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_a_video_that_crashes_ffmpeg_is_left_out(tmp_path: Path) -> None:
+    films = [make_film(tmp_path / f"{name}.mp4", frames=20) for name in ("a", "crash", "z")]
+    found, failures = extract(films, Grey(), 2, tmp_path / "cache")
+    assert [one.name for one in found] == ["a", "z"]
+    assert [str(one.error) for one in failures] == [
+        f"{films[1]}: crashes FFmpeg. Exclude it, or copy it again."
+    ]
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With playlists let in, FFmpeg never finishes to open this one."""
+    hostile_texts(tmp_path)
+    allow = "from stepcut.features.video import container; container.CONTAINERS = 'hls,mpegts'\n"
+    monkeypatch.setattr(opener, "_CODE", opener._CODE.replace("serve()", f"{allow}serve()"))
+    with pytest.raises(VideoError, match=r"list\.m3u8: cannot be opened within 4 seconds"):
+        probe(tmp_path / "list.m3u8")
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_a_video_is_decoded_only_after_another_process_has_opened_it(tmp_path: Path) -> None:
+    hang = make_film(tmp_path / "hang.mp4")
+    with pytest.raises(VideoError, match="cannot be opened within 4 seconds"):
+        next(sample_frames(hang))
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_the_app_lists_a_video_that_hangs_with_its_error(tmp_path: Path) -> None:
+    for name in ("a", "hang"):
+        make_film(tmp_path / f"{name}.mp4", frames=20)
+    good, bad = Workspace(tmp_path).probe(["a.mp4", "hang.mp4"])
+    assert good["problem"] is None
+    assert "cannot be opened within 4 seconds" in bad["problem"]
+
+
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_stopping_does_not_wait_for_a_video_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opener, "OPEN_SECONDS", 600.0)
+    film = make_film(tmp_path / "hang.mp4")
+
+    def stop(_place: int, _count: int) -> None:
+        if Path(f"{film}.process").exists():
+            raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        map_threads(lambda one, tick: probe(one, tick), [film], lambda *_: None, stop)
+    assert time.monotonic() - begun < 300
+    assert not lives(holder(film))
+
+
+def test_a_process_that_cannot_start_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_all()
+    with monkeypatch.context() as patched:
+        patched.setattr(opener, "_CODE", "raise SystemExit(1)")
+        with pytest.raises(StepcutError, match="cannot start"):
+            probe(make_film(tmp_path / "film.mp4"))
+    assert probe(tmp_path / "film.mp4").frames
+
+
+def test_a_process_that_died_while_idle_is_replaced(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4")
+    before = probe(film)
+    places = opener._places(os.getpid())
+    process = places.get()
+    assert process is not None
+    os.kill(process._process.pid, signal.SIGKILL)
+    process._process.wait()
+    places.put(process)
+    assert probe(film) == before
+
+
+def test_worker_processes_open_videos_too(tmp_path: Path) -> None:
+    films = [make_film(tmp_path / f"{name}.mp4", frames=20) for name in "ab"]
+    engine = Local(1)
+    try:
+        answers = engine.map(probe, films)
+    finally:
+        engine.close()
+    assert answers == [probe(film) for film in films]
+
+
+@pytest.mark.parametrize("way", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way: str) -> None:
+    """Each ends it, while FFmpeg hangs: Ctrl-C, a scheduler, and a kill that no program sees."""
+    (tmp_path / "films").mkdir()
+    hang = make_film(tmp_path / "films" / "hang.mp4", frames=20)
+    make_film(tmp_path / "films" / "a.mp4", frames=20)
+    # After a kill, only a thread in the process itself can notice: FFmpeg does not hold the lock.
+    code = bad_code("CDLL" if way == "SIGKILL" else "PyDLL")
+    program = (
+        f"from stepcut.features.video import opener; opener._CODE = {code!r}; "
+        "from stepcut.cli.main import main; main()"
+    )
+    words = ["features", str(hang.parent), "-o", str(tmp_path / "out")]
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 120
+    place = Path(f"{hang}.process")
+    while not (place.exists() and place.read_text()):
+        assert running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    child = holder(hang)
+    assert lives(child)
+    begun = time.monotonic()
+    running.send_signal(signal.Signals[way])
+    _, said = running.communicate(timeout=60)
+    taken = time.monotonic() - begun
+    while lives(child) and time.monotonic() < begun + 20:
+        time.sleep(0.05)
+    assert not lives(child)
+    if way == "SIGKILL":
+        assert running.returncode == -signal.SIGKILL
+        return
+    assert running.returncode == 128 + signal.Signals[way]
+    assert taken < 60
+    assert "interrupted" in said
+    assert "Traceback" not in said

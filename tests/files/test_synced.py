@@ -1,0 +1,99 @@
+"""Results survive a power failure: a folder is synced after a file in it is created or renamed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.journal import Journal
+from stepcut.features.files import save_rows
+from stepcut.files.atomic import write_json
+from stepcut.procedure import folder as folders
+from stepcut.procedure.edits import Edits
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot sync folders")
+Event = tuple[str, int]
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """The inodes of folders in which something was renamed, and of what was synced, in order."""
+    found: list[Event] = []
+
+    def then(call: Callable[..., Any], note: Callable[..., Event | None]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            answer = call(*args, **options)
+            found.extend(filter(None, [note(*args)]))
+            return answer
+
+        return called
+
+    def moved(_: object, to: str | Path) -> Event:
+        return "moved", Path(to).parent.stat().st_ino
+
+    def created(path: object, flags: int = 0, *_: object) -> Event | None:
+        new = flags & os.O_CREAT and isinstance(path, str | Path)
+        return ("moved", Path(path).parent.stat().st_ino) if new else None  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "replace", then(os.replace, moved))
+    monkeypatch.setattr(folders, "exchange", then(folders.exchange, moved))
+    monkeypatch.setattr(
+        os, "fsync", then(os.fsync, lambda handle: ("synced", os.fstat(handle).st_ino))
+    )
+    monkeypatch.setattr("stepcut.cli.journal.os.open", then(os.open, created))
+    return found
+
+
+def check(events: list[Event], folder: Path) -> None:
+    """Something was moved into `folder`, which was synced after the last time."""
+    inode = folder.stat().st_ino
+    assert ("moved", inode) in events
+    last = len(events) - 1 - events[::-1].index(("moved", inode))
+    assert ("synced", inode) in events[last:]
+    events.clear()
+
+
+def test_a_folder_is_synced_after_every_rename(tmp_path: Path, events: list[Event]) -> None:
+    write_json(tmp_path / "a.json", {})
+    check(events, tmp_path)
+    (tmp_path / "cache").mkdir()
+    save_rows(tmp_path / "cache" / "x.safetensors", np.zeros((4, 2), np.float32), {"rate": "1"})
+    check(events, tmp_path / "cache")
+    (tmp_path / "state").mkdir(0o700)
+    with Journal(tmp_path / "state" / "watch.jsonl") as journal:
+        check(events, tmp_path / "state")
+        journal.write({"stamp": ["a.mp4", 1, 2], "verdict": "fine"})
+        assert events == [("synced", os.fstat(journal.file.fileno()).st_ino)]
+
+
+def test_a_procedure_is_synced_before_the_old_one_is_deleted(
+    tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "x.proc"
+    rows = [np.random.default_rng(n).normal(size=(20, 4)) for n in range(3)]
+    sc.learn(rows, steps=2, output=place, restarts=1)
+    check(events, tmp_path)
+    (place / "notes.md").write_text("mine")
+    deleted: list[int] = []
+    really_delete = folders.shutil.rmtree
+
+    def delete(path: Path, **options: Any) -> None:
+        if path.name.endswith(".old"):
+            deleted.append(len(events))
+        really_delete(path, **options)
+
+    monkeypatch.setattr(folders.shutil, "rmtree", delete)
+    sc.learn(rows, steps=3, output=place, restarts=1)
+    (before,) = deleted
+    for each in (place, tmp_path):
+        check(events[:before], each)
+    events.clear()
+    Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
+    check(events, place)
