@@ -106,7 +106,7 @@ def _seen(kitchen: Image.Image, view: str) -> Packed:
 def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
     """Render a script into an mp4 file, atomically."""
     h264 = "libx264" in av.codecs_available  # browsers play it; MPEG-4 is in every build
-    options = {"preset": "ultrafast", "crf": "26"} if h264 else {"qscale": "4"}
+    options = {"preset": "ultrafast", "crf": "28"} if h264 else {"qscale": "4"}
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream = container.add_stream("libx264" if h264 else "mpeg4", rate=FPS, options=options)
         stream.width, stream.height = SIZE
