@@ -297,6 +297,7 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)
+    assert ">0:05<" in draw_axis(30)
 
 
 def test_values_of_a_wrong_type_are_refused(procedure: Procedure) -> None:
