@@ -106,12 +106,14 @@ function finding(video, place, one, fine) {
 
 function stepTable(report, place) {
   const head = [S.step, S.seen, S.when, S.probability, S.usualShare];
-  const rows = report.steps.map((step) => el("tr", {}, el("th", { scope: "row", text: step.name }),
+  const order = ({ name }) => store.data.steps.findIndex((each) => each.name === name);
+  const steps = [...report.steps].sort((one, other) => order(one) - order(other));
+  const rows = steps.map((step) => el("tr", {}, el("th", { scope: "row", text: step.name }),
     el("td", { text: step.seen }),
     el("td", {}, ...step.times.map(([start, end]) =>
       button(`${clock(start)} – ${clock(end)}`, () => openAt(place, start), { class: "quiet" }))),
-    el("td", { text: S.percent(step.probability) }), el("td",
-      { text: S.percent(step.share_of_videos) })));
+    el("td", { text: S.percent(step.probability) }),
+    el("td", { text: S.percent(step.share_of_videos) })));
   return el("div", { class: "scroll-x" }, el("table", { class: "figures" },
     el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col", text })))),
       el("tbody", {}, ...rows)));
