@@ -12,6 +12,7 @@ import numpy as np
 
 import stepcut as sc
 from stepcut.cli.common import progress_hook, this_program
+from stepcut.features.extract import extract
 from stepcut.files.atomic import write_text
 from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     print("4. New videos from new kitchens. Does stepcut find the mistakes?")
     kitchens = [each.result() for each in new]
-    features, _ = sc.extract(
+    features, _ = extract(
         [made.videos[0] for made in kitchens], cache=folder / "cache", progress=hook
     )
     checks, alarm = [], None
