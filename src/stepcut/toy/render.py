@@ -45,7 +45,8 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
     `look` overrides the look that follows from the script's seed.
     """
     for planes in _film(script, view, look):
-        yield av.VideoFrame.from_ndarray(planes, format="yuv420p").to_ndarray(format="rgb24")
+        frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
+        yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
 
 
 def _film(script: Script, view: str, look: Look | None = None) -> Iterator[Pixels]:
