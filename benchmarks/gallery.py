@@ -37,6 +37,9 @@ FLAGS = [
     "--no-first-run",
     "--disable-background-networking",
 ]
+LOADED = """[...document.images].every((image) => image.complete && image.naturalWidth
+  || image.getBoundingClientRect().top > innerHeight)"""
+"""Whether all pictures in view are there."""
 
 
 def main() -> None:
@@ -122,6 +125,8 @@ def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> No
     page.wait_for_selector("body.ready")
     page.locator("#stage .segments button").nth(1).click()
     page.wait_for_timeout(4000)
+    while not page.evaluate(LOADED):  # busy machines are slow
+        page.wait_for_timeout(500)
     page.screenshot(path=images / f"{name}.jpg", type="jpeg", quality=82)
     page.locator("[data-key^=all]").nth(1).click()
     page.wait_for_timeout(5000)

@@ -54,3 +54,16 @@ def test_the_name_of_a_part_finds_it_again() -> None:
     assert plugins.name_of("method", 3, OURS) == "stepcut"
     mine = Path("x")
     assert plugins.find("method", plugins.name_of("method", mine, OURS), OURS) is type(mine)
+
+
+def test_an_extra_is_installed_from_where_stepcut_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "my checkout"
+    checkout.mkdir()
+    monkeypatch.setattr(plugins, "__file__", str(checkout / "src" / "stepcut" / "plugins.py"))
+    assert plugins.install_command("cnc") == "pip install 'stepcut[cnc]'"  # a wheel
+    (checkout / "pyproject.toml").touch()
+    assert plugins.install_command("cnc") == f"pip install -e '{checkout}[cnc]'"
+    monkeypatch.chdir(checkout)
+    assert plugins.install_command("cnc") == "pip install -e '.[cnc]'"

@@ -392,15 +392,15 @@ def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for runtime, device, kind, package in (
         ("openvino", "cpu", "own", "openvino"),
         ("auto", "cpu", "own", "openvino"),
-        ("auto", "cuda", "own", r"'stepcut\[cnc\]'"),
+        ("auto", "cuda", "own", r"-e '.*\[cnc\]'"),
         ("auto", "cpu", "file", "openvino"),
         ("auto", "cuda", "file", "onnxruntime-gpu"),
-        ("auto", "cpu", "torch", r"'stepcut\[cnc\]'"),
+        ("auto", "cpu", "torch", r"-e '.*\[cnc\]'"),
     ):
         with pytest.raises(ExtraNeeded, match=f"pip install {package}$"):
             choose_runtime(runtime, device, kind)
     with pytest.raises(
-        ExtraNeeded, match=r"device='cuda' needs torch\. Run: pip install 'stepcut\[cnc\]'"
+        ExtraNeeded, match=r"device='cuda' needs torch\. Run: pip install -e '.*\[cnc\]'"
     ):
         choose_device("cuda")
     assert choose_device("auto") == "cpu"

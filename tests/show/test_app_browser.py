@@ -174,3 +174,47 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     assert browser.complaints == []
     browser.close(tab)
     app.end()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_existing_labels_are_chosen_and_given_up_again(
+    browser: Browser, root: Path, size: tuple[int, int]
+) -> None:
+    labels = root / "labels"
+    labels.mkdir()
+    for name in ("one.eaf", "two.csv", "three.TextGrid"):
+        (labels / name).write_text("")
+    (labels / "notes.docx").write_text("")
+    app = App(root)
+    tab = browser.open(app.address, size)
+    tab.locator("#new").click()
+    group = tab.get_by_role("group", name="Labels")
+    shown = group.locator("output")
+    nothing = shown.inner_text()
+
+    # A label file, whatever its format; other files are not offered.
+    choose = group.get_by_role("button").first
+    choose.click()
+    dialog = tab.locator("dialog")
+    dialog.get_by_role("button", name="labels/").click()
+    dialog.get_by_label("two.csv").wait_for()
+    assert dialog.get_by_role("radio").count() == 3
+    assert dialog.evaluate("node => node.scrollWidth") <= size[0]
+    dialog.get_by_label("three.TextGrid").check()
+    dialog.locator("button.main").click()
+    assert shown.inner_text() == "/labels/three.TextGrid"
+
+    # The folder with all of them; cancelling keeps the choice.
+    choose.click()
+    dialog.get_by_role("button", name="labels/").click()
+    dialog.get_by_label("one.eaf").wait_for()
+    dialog.locator("button.main").click()
+    assert shown.inner_text() == "/labels"
+    choose.click()
+    dialog.get_by_role("button", name="Cancel").click()
+    assert shown.inner_text() == "/labels"
+    group.get_by_role("button").last.click()
+    assert shown.inner_text() == nothing
+    assert browser.complaints == []
+    browser.close(tab)
+    app.end()

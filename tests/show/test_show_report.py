@@ -91,12 +91,15 @@ def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
     procedure: Procedure,
 ) -> None:
     seen = StepSeen(1, procedure.steps[1], 0.97, ((2.0, 5.0), (7.0, 9.0)), 1.0)
+    never = StepSeen(0, procedure.steps[0], 0.02, (), 1.0)
     gone = Finding("missed", 5.0, 7.0, 0, procedure.steps[0], 0.9, "it was <b>left out</b>")
-    check = Report("new <film>", 10.0, [gone], 1.5, [seen], 0.1, 0.05)
+    check = Report("new <film>", 10.0, [gone], 1.5, [seen, never], 0.1, 0.05)
     page = make_report(procedure, checks=[check], pictures=0)
     assert page.count(f"<title>{procedure.steps[1]}, 00:00:02.0 to 00:00:05.0</title>") == 1
     assert "<th>new &lt;film&gt;</th>" in page
-    assert f"<bdi>{procedure.steps[1]}</bdi>  00:00:02.0 to 00:00:05.0, 00:00:07.0" in page
+    first = f"<tr><td><bdi>{procedure.steps[0]}</bdi></td><td>not seen</td><td>2 %</td>"
+    second = f"<td><bdi>{procedure.steps[1]}</bdi></td><td>seen</td><td>97 %</td>"
+    assert f"{first}<td></td></tr><tr>{second}<td>0:02–0:05, 0:07–0:09</td></tr>" in page
     assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
 
 
@@ -110,7 +113,7 @@ def test_the_summary_names_deviations(procedure: Procedure) -> None:
     ]
     page = make_report(procedure, checks=checks, pictures=0)
     top = page.split('<div class="summary">')[1].split("</div>")[0]
-    assert f"6 of 7 videos checked deviate: v0: {step} is missing; v1" in top
+    assert f"6 of 7 checked videos deviate: v0: {step} is missing; v1" in top
     assert "and 3 more" in top
     assert "good" not in top
     assert "<b>1:05</b> it was not done" in page
@@ -140,7 +143,7 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure)
         other: Timeline([], 9.0, procedure.steps, other),
     }
     page = make_report(procedure, pictures=0)
-    assert "in 1 of 2 videos, about 3 s" in page
+    assert "in 1 of 2 videos, about 3&nbsp;s" in page
     assert f"Not done in every video: {name}" in page
     assert "counts may be below those above" in page  # the graph counts other videos
 
@@ -294,6 +297,7 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)
+    assert ">0:05<" in draw_axis(30)
 
 
 def test_values_of_a_wrong_type_are_refused(procedure: Procedure) -> None:

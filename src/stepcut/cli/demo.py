@@ -1,7 +1,6 @@
 """`stepcut demo`: the whole workflow on synthetic videos: learn, label three, find mistakes."""
 
 import argparse
-import os
 import shlex
 import webbrowser
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import numpy as np
 
 import stepcut as sc
 from stepcut.cli.common import progress_hook, this_program
+from stepcut.features.extract import extract
 from stepcut.files.atomic import write_text
 from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
@@ -20,7 +20,7 @@ from stepcut.timeline import Timeline
 from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 
 VIDEOS = 12
-SECONDS = 40.0
+SECONDS = 36.0
 WIDTH = 60
 """Characters of a timeline on the screen."""
 
@@ -29,12 +29,19 @@ def run(args: argparse.Namespace) -> int:
     """Render the videos of a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
     # A recipe: each step once, in one order.
-    film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0, progress=hook)
+    film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0)
     print(
         f"1. Videos without labels: {VIDEOS} cooks make the same breakfast in different kitchens."
     )
-    kitchen = film(folder / "kitchen", videos=VIDEOS, seed=args.seed)
+    kitchen = film(folder / "kitchen", videos=VIDEOS, seed=args.seed, progress=hook)
     truth = kitchen.timelines
+    # The new videos of step 4 are rendered meanwhile: drawing and encoding release the GIL.
+    pool = ThreadPoolExecutor(1)
+    new = [
+        pool.submit(film, folder / f"new-{n}", videos=1, seed=args.seed + n, flaw=flaw)
+        for n, flaw in enumerate([None, *draw_flaws(args.seed)], 1)
+    ]
+    pool.shutdown(wait=False)
 
     print("2. Learning from the pixels alone, without labels ...")
     found = sc.learn(
@@ -67,16 +74,13 @@ def run(args: argparse.Namespace) -> int:
     print(f"   All {len(others)} compared with the truth: {figures(found, taught, others)}")
 
     print("4. New videos from new kitchens. Does stepcut find the mistakes?")
+    kitchens = [each.result() for each in new]
+    features, _ = extract(
+        [made.videos[0] for made in kitchens], cache=folder / "cache", progress=hook
+    )
     checks, alarm = [], None
-    flaws = [None, *draw_flaws(args.seed)]
-    # Threads are enough: drawing and encoding release the GIL.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        new = [
-            pool.submit(film, folder / f"new-{n}", videos=1, seed=args.seed + n, flaw=flaw)
-            for n, flaw in enumerate(flaws, 1)
-        ]
-    for made in (each.result() for each in new):
-        checks.append(taught.check(made.videos[0], progress=hook))
+    for made, rows in zip(kitchens, features, strict=True):
+        checks.append(taught.check(rows))
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
         reasons = [finding.reason for finding in checks[-1].findings]
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from stepcut.errors import StepcutError
 from stepcut.features.backbones.lite0 import weights_file
 from stepcut.files.cache import cache_dir
+from stepcut.plugins import install_command
 from stepcut.version import __version__
 
 CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
@@ -71,7 +72,7 @@ def _device() -> Fact:
         return Fact(
             "torch",
             f"not usable ({error}): no method cnc, no CUDA",
-            "Run: pip install 'stepcut[cnc]'",
+            f"Run: {install_command('cnc')}",
         )
     if torch.cuda.is_available():
         return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")

@@ -21,6 +21,7 @@ from stepcut.parallel.contract import (
     environment,
     share_cores,
 )
+from stepcut.plugins import install_command
 
 _LAST_WORDS = 30.0  # seconds in which a cancelled task must end
 
@@ -227,6 +228,6 @@ def import_ray(alone: bool = False) -> Any:
         import ray.exceptions
     except ImportError as error:
         raise ExtraNeeded(
-            "engine='ray' is not installed. Run: pip install 'stepcut[ray]'"
+            f"engine='ray' is not installed. Run: {install_command('ray')}"
         ) from error
     return ray

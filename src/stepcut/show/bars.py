@@ -76,7 +76,7 @@ def draw_bar(
 
 
 def draw_axis(end: float) -> str:
-    """Draw a time axis below bars that share a scale, as SVG."""
+    """Draw a time axis in minutes and seconds below bars that share a scale, as SVG."""
     whole = end or 1.0
     spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
     span = next((each for each in spans if whole / each <= 10), 3600 * math.ceil(whole / 36000))
@@ -84,7 +84,7 @@ def draw_axis(end: float) -> str:
     for number in range(int(whole / span) + 1):
         left = 100 * number * span / whole
         anchor = "start" if number == 0 else "end" if left > 97 else "middle"
-        shown = clock(number * span)[:-2].lstrip("0:") or 0
+        shown = clock(number * span)[:-2].removeprefix("00:").removeprefix("0")
         marks.append(f'<text x="{left:.2f}%" y="13" text-anchor="{anchor}">{shown}</text>')
     style = 'style="font:11px sans-serif;fill:#7a838e" aria-hidden="true"'
     return f'<svg class="axis" width="100%" height="18" {style}>{"".join(marks)}</svg>'

@@ -124,7 +124,9 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     elif wrong:
         named = "; ".join(f"{check.video}: {_worst(check)}" for check in wrong[:NAMED])
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-        sentences.append(f"{len(wrong)} of {counted(len(checks))} checked deviate: {named}{more}.")
+        deviate = "deviates" if len(wrong) == 1 else "deviate"
+        checked = f"{len(wrong)} of {len(checks)} checked videos {deviate}"
+        sentences.append(f"{checked}: {named}{more}.")
     skipped = "".join(
         f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
     )
@@ -191,7 +193,7 @@ def _gallery(procedure: Procedure, each: int) -> str:
         ]
         seen = [seconds for seconds in spent if seconds > 0]
         often = f"in {len(seen)} of {len(spent)} videos"
-        often += f", about {median(seen):.0f} s" if seen else ""
+        often += f", about {median(seen):.0f}&nbsp;s" if seen else ""
         pictures = "".join(
             f'<img tabindex="0" src="data:image/jpeg;base64,{picture}" '
             f'title="{escape(video)}, {time:.0f} s" '
@@ -268,8 +270,24 @@ def _checked(procedure: Procedure, check: Report) -> str:
     return (
         f'<article class="checked"><table class="timelines"><tr><th>{escape(check.video)}</th>'
         f"<td>{drawn}{draw_axis(check.seconds)}</td></tr></table>{result}"
-        f"<details><summary>step by step</summary>{check._repr_html_()}</details></article>"
+        f"<details><summary>step by step</summary>{_step_table(procedure, check)}</details>"
+        "</article>"
     )
+
+
+def _step_table(procedure: Procedure, check: Report) -> str:
+    """Every step of a checked video in the order of the procedure, and when it was seen."""
+    order = {name: number for number, name in enumerate(procedure.steps)}
+    rows = "".join(
+        f"<tr><td><bdi>{escape(one.name)}</bdi></td><td>{one.seen}</td>"
+        f"<td>{100 * one.probability:.0f} %</td>"
+        f"<td>{', '.join(f'{_minutes(a)}–{_minutes(b)}' for a, b in one.times)}</td></tr>"
+        for one in sorted(check.steps, key=lambda one: order.get(one.name, len(order)))
+    )
+    head = "<th>step</th><th>result</th><th>probability</th><th>when (min:s)</th>"
+    texts = ("" if check.ok else check.power, check.note)
+    notes = "".join(f"<p>{escape(text)}</p>" for text in texts if text)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
 
 
 def _minutes(seconds: float) -> str:

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
-EDITION = 3
+EDITION = 4
 """Incremented when the same settings produce different videos."""
 MOST_VIDEOS = 100_000
 """Upper limit of the number of videos."""

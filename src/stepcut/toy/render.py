@@ -17,7 +17,7 @@ from stepcut.files.atomic import whole_file
 from stepcut.toy import things
 from stepcut.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, paint_kitchen, settle, work_at
 from stepcut.toy.script import PASTIMES, STEPS, Script, Shot
-from stepcut.toy.things import Packed, Pixels, expose, overlay
+from stepcut.toy.things import Packed, Pixels, cover, expose, overlay
 
 SIZE = (256, 192)
 """Width and height of a frame in pixels; the default backbone uses no more."""
@@ -44,6 +44,13 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
 
     `look` overrides the look that follows from the script's seed.
     """
+    for planes in _film(script, view, look):
+        frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
+        yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+
+
+def _film(script: Script, view: str, look: Look | None = None) -> Iterator[Pixels]:
+    """Yield the frames of a script in YUV 4:2:0, (288, 256)."""
     look = look or Look(script.seed)
     rng = np.random.default_rng([*script.seed, 4])
     kitchen = paint_kitchen(look, script.seed)
@@ -73,16 +80,10 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
             spot = work_at(look, shot.act)
         while number < len(path) and number / FPS < shot.end - 1e-9:
             camera = path[number]
-            frame = np.zeros(SIZE[::-1], np.uint32)
+            frame = np.empty(SIZE[::-1], np.uint32)
             cx, cy, zoom, roll = camera.tolist()
-            _draw(
-                frame,
-                seen,
-                (cx / shrunk, cy / shrunk),
-                (SIZE[0] / 2, SIZE[1] / 2),
-                roll,
-                zoom * shrunk,
-            )
+            middle = (cx / shrunk, cy / shrunk), (SIZE[0] / 2, SIZE[1] / 2)
+            cover(frame, seen, _inverse(*middle, roll, zoom * shrunk))
             items = _hold(shot, number / FPS - shot.start)
             if view == "side":
                 items, (x, y) = _stand(items), spot
@@ -92,10 +93,9 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
             for item in items:
                 at = _project(camera, x + item.x, y + item.y)
                 _draw(frame, *sprites[item.thing], at, item.turn + roll, item.size * zoom)
-            yield finish(frame.view(np.uint8).reshape(*frame.shape, 4), number)
+            yield finish(frame, number)
             number += 1
-        if shot.step:
-            settle(kitchen, look, shot.step)
+        if shot.step and settle(kitchen, look, shot.step):
             seen = _seen(kitchen, view)
 
 
@@ -107,14 +107,14 @@ def _seen(kitchen: Image.Image, view: str) -> Packed:
 def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
     """Render a script into an mp4 file, atomically."""
     h264 = "libx264" in av.codecs_available  # browsers play it; MPEG-4 is in every build
-    options = {"preset": "ultrafast", "crf": "26"} if h264 else {"qscale": "4"}
+    options = {"preset": "ultrafast", "crf": "28"} if h264 else {"qscale": "4"}
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream = container.add_stream("libx264" if h264 else "mpeg4", rate=FPS, options=options)
         stream.width, stream.height = SIZE
         stream.pix_fmt = "yuv420p"
         stream.codec_context.thread_count = 1  # the same bytes on every machine
-        for picture in render_frames(script, view):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        for planes in _film(script, view):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
         container.mux(stream.encode(None))
 
 
@@ -264,28 +264,40 @@ def _draw(
     down = [at[1] + size * (s * x + c * y) for x, y in corners]
     left, top = max(0, floor(min(across))), max(0, floor(min(down)))
     part = frame[top : max(top, ceil(max(down))), left : max(left, ceil(max(across)))]
-    a, b, x, y = c / size, s / size, left - at[0], top - at[1]  # the inverse map
-    overlay(
-        part, picture, np.array([a, b, grip[0] + a * x + b * y, -b, a, grip[1] - b * x + a * y])
-    )
+    overlay(part, picture, _inverse(grip, (at[0] - left, at[1] - top), turn, size))
+
+
+def _inverse(
+    grip: tuple[float, float], at: tuple[float, float], turn: float, size: float
+) -> NDArray[np.float64]:
+    """Map from a frame to a picture (see `overlay`) that has its `grip` at `at`."""
+    a, b = cos(turn * pi / 180) / size, sin(turn * pi / 180) / size
+    x, y = at
+    return np.array([a, b, grip[0] - a * x - b * y, -b, a, grip[1] + b * x - a * y])
+
+
+YUV = np.array([[0.257, 0.504, 0.098], [-0.148, -0.291, 0.439], [0.439, -0.368, -0.071]])
+"""Parts of red, green and blue in Y, U and V (BT.601)."""
 
 
 def _make_finish(
     look: Look, count: int, rng: np.random.Generator
-) -> Callable[[Pixels, int], Pixels]:
+) -> Callable[[Packed, int], Pixels]:
     """Varying light, vignette, sensor noise, and mirroring for left-handed cooks."""
     clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
-    vivid = np.float32(look.vivid)
-    levels = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255).astype(np.float32)
+    saturation = look.vivid * np.eye(3) + (1 - look.vivid) / 3
+    light = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255)
+    levels = ((YUV @ saturation)[:, :, None] * light).astype(np.float32)
     y, x = np.ogrid[-1 : 1 : SIZE[1] * 1j, -1 : 1 : SIZE[0] * 1j]
     rim = (1 - 0.28 * (x**2 + y**2) ** 1.5 / 2).astype(np.float32)
-    grain = (look.noise * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64))).astype(np.float32)
+    noise = look.noise * YUV[0].sum() * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64))
+    grain = (16 + noise).astype(np.float32)  # black is 16
     shifts = rng.integers(0, 64, (count, 2)).tolist()
 
-    def finish(frame: Pixels, number: int) -> Pixels:
+    def finish(frame: Packed, number: int) -> Pixels:
         dx, dy = shifts[number]
         own = grain[dy : dy + SIZE[1], dx : dx + SIZE[0]]
-        light = levels * np.float32(clouds[number])
-        return expose(frame, light, vivid, rim, own, look.mirrored)
+        seen = np.ascontiguousarray(frame[:, ::-1]) if look.mirrored else frame
+        return expose(seen, levels * np.float32(clouds[number]), rim, own)
 
     return finish

@@ -98,8 +98,8 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
     return c.done()
 
 
-def settle(kitchen: Image.Image, look: Look, step: str) -> None:
-    """Draw the result of a finished step: butter or jam on the toast, tea in the cup."""
+def settle(kitchen: Image.Image, look: Look, step: str) -> bool:
+    """Draw the result of a finished step, if it is visible: butter, jam, or tea in the cup."""
     if step in ("spread butter", "add jam"):
         c = Canvas(100, 100)
         spread = things.BUTTER if step == "spread butter" else look.ware["jam"]
@@ -110,8 +110,9 @@ def settle(kitchen: Image.Image, look: Look, step: str) -> None:
         things.draw(c, "cup", {**look.ware, "liquid": things.TEA}, 100, 70)
         picture, (x, y) = c.done(), (look.places["cup"] - 100, 620)
     else:
-        return
+        return False
     kitchen.paste(picture, (round(x), round(y)), picture)
+    return True
 
 
 def _tile(c: Canvas, look: Look) -> None:

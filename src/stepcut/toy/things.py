@@ -85,9 +85,12 @@ class Canvas:
         grain = Image.fromarray(np.uint8(np.clip(noise, 0, 1.99) * 128)).resize(
             (area[2], area[3] - area[1])
         )
-        pixels = np.asarray(self.image.crop(area).convert("RGB"), np.uint16)
-        pixels = pixels * np.asarray(grain)[..., None] >> 7  # 128 leaves a pixel unchanged
-        self.image.paste(Image.fromarray(np.minimum(pixels, 255).astype(np.uint8)), area)
+        pixels = np.asarray(self.image.crop(area).convert("RGB"))
+        grains = np.asarray(Image.merge("RGB", [grain] * 3))
+        product = np.multiply(pixels, grains, dtype=np.uint16)
+        product >>= 7  # 128 leaves a pixel unchanged
+        np.minimum(product, 255, out=product)
+        self.image.paste(Image.fromarray(product.astype(np.uint8)), area)
 
     def done(self) -> Image.Image:
         """Return the drawing at one pixel per unit."""
@@ -218,30 +221,68 @@ def overlay(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
 
 
 @compiled_later
+def cover(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
+    """Fill a packed `frame` (H, W) with an opaque `picture` (h, w), mapped as in `overlay`.
+
+    Outside the picture, its edge continues.
+    """
+    height, width = picture.shape
+    lanes, byte, zero = np.uint32(0x00FF00FF), np.uint32(8), np.int64(0)
+    right, bottom = (np.int64(width - 1) << 16) - 1, (np.int64(height - 1) << 16) - 1
+    across, down = np.int64(m[0] * 65536), np.int64(m[3] * 65536)
+    flat = picture.reshape(-1)
+    for y in range(frame.shape[0]):
+        row = frame[y]
+        left, top = np.int64((m[1] * y + m[2]) * 65536), np.int64((m[4] * y + m[5]) * 65536)
+        for x in range(row.size):
+            u, v = min(max(left + across * x, zero), right), min(max(top + down * x, zero), bottom)
+            at = np.uint64((v >> 16) * width + (u >> 16))
+            under = at + np.uint64(width)
+            a, b = flat[at], flat[at + np.uint64(1)]
+            c, d = flat[under], flat[under + np.uint64(1)]
+            fu, fv = np.uint32((u >> 8) & 255), np.uint32((v >> 8) & 255)
+            gu, gv = np.uint32(256) - fu, np.uint32(256) - fv
+            upper = ((a & lanes) * gu + (b & lanes) * fu) >> byte & lanes
+            lower = ((c & lanes) * gu + (d & lanes) * fu) >> byte & lanes
+            even = (upper * gv + lower * fv) >> byte & lanes
+            upper = ((a >> byte & lanes) * gu + (b >> byte & lanes) * fu) >> byte & lanes
+            lower = ((c >> byte & lanes) * gu + (d >> byte & lanes) * fu) >> byte & lanes
+            odd = (upper * gv + lower * fv) >> byte & lanes
+            row[x] = even | odd << byte
+
+
+@compiled_later
 def expose(
-    frame: Pixels,
+    frame: Packed,
     levels: NDArray[np.float32],
-    vivid: np.float32,
     rim: NDArray[np.float32],
     grain: NDArray[np.float32],
-    mirrored: bool,
 ) -> Pixels:
-    """Convert a frame (H, W, 4) to the sensor's picture, (H, W, 3).
+    """Convert a packed frame (H, W) to the sensor's picture in YUV 4:2:0, (H * 3/2, W).
 
-    `levels` (3, 256) maps each channel to its light, `rim` (H, W) darkens the corners, `grain` (H,
-    W) is added, and `vivid` is the saturation: 0 for grey, 1 for unchanged.
+    `levels` (3, 3, 256) maps red, green and blue to their parts of Y, U and V. `rim` (H, W) darkens
+    the picture, and `grain` (H, W) is added to Y. U and V of 2 x 2 pixels follow in rows of W / 2.
     """
-    height, width = frame.shape[:2]
-    out = np.empty((height, width, 3), np.uint8)
-    pale = (np.float32(1) - vivid) / np.float32(3)
+    height, width = frame.shape
+    low, high, none = np.float32(0), np.float32(255), np.float32(128)
+    byte, two, lanes = np.uint32(255), np.uint32(2), np.uint32(0x00FF00FF)
+    out = np.empty((height * 3 // 2, width), np.uint8)
     for y in range(height):
         for x in range(width):
-            to = width - 1 - x if mirrored else x
-            r = levels[0, frame[y, x, 0]]
-            g = levels[1, frame[y, x, 1]]
-            b = levels[2, frame[y, x, 2]]
-            grey = (r + g + b) * pale
-            for k, value in enumerate((r, g, b)):
-                seen = (grey + vivid * value) * rim[y, x] + grain[y, x]
-                out[y, to, k] = np.uint8(min(max(seen, np.float32(0)), np.float32(255)))
+            p = frame[y, x]
+            light = levels[0, 0, p & byte] + levels[0, 1, p >> 8 & byte]
+            light += levels[0, 2, p >> 16 & byte]
+            out[y, x] = np.uint8(min(max(light * rim[y, x] + grain[y, x], low), high))
+    chroma = out[height:].reshape(2, height // 2, width // 2)
+    for y in range(height // 2):
+        for x in range(width // 2):
+            p, q = frame[2 * y, 2 * x], frame[2 * y, 2 * x + 1]
+            r, s = frame[2 * y + 1, 2 * x], frame[2 * y + 1, 2 * x + 1]
+            even = ((p & lanes) + (q & lanes) + (r & lanes) + (s & lanes)) >> two
+            odd = (p >> 8 & byte) + (q >> 8 & byte) + (r >> 8 & byte) + (s >> 8 & byte)
+            for k in range(2):
+                hue = levels[k + 1, 0, even & byte] + levels[k + 1, 1, odd >> two]
+                hue += levels[k + 1, 2, even >> 16 & byte]
+                value = hue * rim[2 * y, 2 * x] + none
+                chroma[k, y, x] = np.uint8(min(max(value, low), high))
     return out

@@ -16,7 +16,7 @@ from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import SETTINGS, load_file
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.contract import Engine, Held
-from stepcut.plugins import check_part, find, is_own
+from stepcut.plugins import check_part, find, install_command, is_own
 from stepcut.rate import Rate
 
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
@@ -178,7 +178,7 @@ def choose_device(device: str = "auto") -> str:
         return "cpu"
     if not _installed("torch"):
         raise ExtraNeeded(
-            f"device={device!r} needs torch. Run: pip install 'stepcut[cnc]'; or use device='cpu'."
+            f"device={device!r} needs torch. Run: {install_command('cnc')}; or use device='cpu'."
         )
     import torch
 
@@ -210,9 +210,10 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
     here = [name for name in wanted if _installed(name)]
     if not here:
         first = wanted[0] if wanted else able[-1]
-        advice = {"torch": "'stepcut[cnc]'", "onnxruntime": "onnxruntime-gpu"}.get(first, first)
+        package = "onnxruntime-gpu" if first == "onnxruntime" else first
+        advice = install_command("cnc") if first == "torch" else f"pip install {package}"
         what = f"a backbone on {device} needs {' or '.join(able)}, but none is installed"
-        raise ExtraNeeded(f"{what}. Run: pip install {advice}")
+        raise ExtraNeeded(f"{what}. Run: {advice}")
     return here[0]
 
 

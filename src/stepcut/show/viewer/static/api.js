@@ -12,7 +12,9 @@ export async function reach(path, options) {
 
 export async function ask(path, body) {
   const options = body === undefined ? {} :
-    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), keepalive: true }; // survives leaving the page
+    // survives leaving the page
+    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
+      keepalive: true };
   const answer = await reach(path, options);
   const value = answer.ok ? await answer.json() : await refusal(answer);
   if (!answer.ok && !value.state) throw new Error(value.error);
@@ -25,7 +27,8 @@ export async function refusal(answer) {
   try {
     return JSON.parse(text);
   } catch {
-    return { error: answer.status === 403 ? `${text} ${S.nothingDone}` : S.serverAnswered(answer.status) };
+    return { error: answer.status === 403 ? `${text} ${S.nothingDone}`
+      : S.serverAnswered(answer.status) };
   }
 }
 

@@ -36,12 +36,15 @@ function drawHead() {
   $("title").textContent = title;
   $("home").hidden = !home;
   const total = videos.reduce((sum, video) => sum + video.duration, 0);
-  $("summary").textContent = `${S.steps(steps.length)} · ${S.videos(videos.length)} · ${clock(total, 0)}`;
+  const facts = [S.steps(steps.length), S.videos(videos.length), clock(total, 0)];
+  $("summary").textContent = facts.join(" · ");
   $("teach").hidden = !canTeach();
   $("trust").hidden = !quality;
   if (quality) {
-    $("trust").textContent = quality.kind === "uniform" ? S.timeSlices : quality.right === null ? S.notEstimated : S.right(S.percent(quality.right));
-    $("trust").className = `grade ${quality.kind === "uniform" ? "uniform" : quality.right >= 0.6 ? "good" : "low"}`;
+    $("trust").textContent = quality.kind === "uniform" ? S.timeSlices : quality.right === null
+      ? S.notEstimated : S.right(S.percent(quality.right));
+    const grade = quality.right >= 0.6 ? "good" : "low";
+    $("trust").className = `grade ${quality.kind === "uniform" ? "uniform" : grade}`;
     $("trust").title = S.trustTitle(quality.text);
   }
   $("undo").disabled = !last;
@@ -52,12 +55,14 @@ function drawHead() {
 
 function wire() {
   fillTexts();
-  for (const [id, label, act] of [["undo", S.undo, undo], ["redo", S.redo, redo], ["help", S.keys, showHelp]]) {
+  for (const [id, label, act] of [["undo", S.undo, undo], ["redo", S.redo, redo],
+    ["help", S.keys, showHelp]]) {
     $(id).append(icon(id));
     $(id).setAttribute("aria-label", label);
     $(id).addEventListener("click", act);
   }
-  for (const [id, label] of [["tools", S.editsLabel], ["aside", S.stepsLabel], ["stage", S.stageLabel], ["grid", S.gridLabel], ["compare", S.stepInAll]]) {
+  for (const [id, label] of [["tools", S.editsLabel], ["aside", S.stepsLabel],
+    ["stage", S.stageLabel], ["grid", S.gridLabel], ["compare", S.stepInAll]]) {
     $(id).setAttribute("aria-label", label);
   }
   $("home").setAttribute("aria-label", S.home);
@@ -71,17 +76,20 @@ function wire() {
   $("tap").addEventListener("click", toggleTaps);
   $("trust").addEventListener("click", showTrust);
   $("add").textContent = S.addStep;
-  $("add").addEventListener("click", () => askName(S.newStepTitle, (name) => edit({ do: "add", name })));
+  $("add").addEventListener("click", () => askName(S.newStepTitle, (name) =>
+    edit({ do: "add", name })));
   $("search").placeholder = S.findStep;
   $("search").addEventListener("input", () => {
     store.query = $("search").value.trim();
     changed("filter");
   });
   $("search").addEventListener("keydown", (event) => {
-    if (event.key === "Enter") chooseNext((video) => video.parts.filter((part) => matches(stepOf(part[2]).name)));
+    if (event.key === "Enter") chooseNext((video) => video.parts.filter((part) =>
+      matches(stepOf(part[2]).name)));
     if (event.key === "Escape") $("search").blur();
   });
-  window.addEventListener("pagehide", () => document.activeElement?.blur()); // saves unfinished input
+  // saves unfinished input
+  window.addEventListener("pagehide", () => document.activeElement?.blur());
   addIcons();
 }
 
@@ -93,7 +101,9 @@ try {
   drawSteps();
   buildViews();
   store.addEventListener("change", draw); // choose draws first
-  const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // #video@seconds
+  // #video@seconds
+  const [, video, time] = /^(?!\/)(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1)))
+    || [];
   choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
   listen();
   document.body.classList.add("ready");

@@ -13,7 +13,8 @@ export class Bar {
     this.cursor = el("div", { class: "cursor" });
     this.annotated = el("div", { class: "annotations" });
     this.other = el("div", { class: "blocks beside", hidden: true });
-    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.annotated, this.other, this.findings, this.cursor);
+    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.annotated,
+      this.other, this.findings, this.cursor);
     this.node.addEventListener("click", (event) => onpick(this.timeAt(event)));
     if (names) return;
     this.blocks.addEventListener("pointermove", (event) => {
@@ -26,7 +27,8 @@ export class Bar {
   draw(video, chosen = -1, report = null) {
     this.duration = video.duration || 1;
     this.parts = video.parts;
-    if (this.names) this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
+    if (this.names) this.blocks.replaceChildren(...video.parts.map((part, place) =>
+      this.block(part, place === chosen)));
     else this.blocks.style.setProperty("--steps", this.stripes(video.parts));
     this.annotated.replaceChildren(...(video.annotated || []).map(([start, end]) =>
       this.lay(el("div", { class: "annotated", title: S.annotated }), start, end)));
@@ -47,8 +49,11 @@ export class Bar {
   stripes(parts) {
     const at = (time) => `${((100 * time) / this.duration).toFixed(3)}%`;
     const stops = parts.map(([start, end, number]) => {
-      const colour = shines(number) ? stepOf(number).colour : `color-mix(in srgb, ${stepOf(number).colour} 16%, transparent)`;
-      return `transparent ${at(start)}, ${colour} ${at(start)} max(${at(end)} - 1px, ${at(start)} + 1px), transparent 0`;
+      const colour = shines(number) ? stepOf(number).colour
+        : `color-mix(in srgb, ${stepOf(number).colour} 16%, transparent)`;
+      const [from, to] = [at(start), at(end)];
+      const until = `max(${to} - 1px, ${from} + 1px)`;
+      return `transparent ${from}, ${colour} ${from} ${until}, transparent 0`;
     });
     return stops.length ? `linear-gradient(90deg, ${stops.join(", ")})` : "";
   }
@@ -73,14 +78,17 @@ export class Bar {
 
   otherBlock([start, end, name, background, color]) {
     const tip = `${store.data.beside}: ${name}\n${S.fromTo(clock(start), clock(end))}`;
-    const block = el("div", { class: "block", dir: "auto", "data-tip": tip, style: { background, color } });
+    const block = el("div", { class: "block", dir: "auto", "data-tip": tip,
+      style: { background, color } });
     if (this.names) block.append(...twoEnds(name));
     return this.lay(block, start, Math.min(end, this.duration));
   }
 
   finding(finding) {
-    const mark = el("div", { class: `finding ${finding.kind}`, "data-tip": `${S.findings[finding.kind]}: ${finding.reason}` });
-    return this.lay(mark, finding.start, Math.max(finding.end, Math.min(finding.start + this.duration / 100, this.duration)));
+    const mark = el("div", { class: `finding ${finding.kind}`,
+      "data-tip": `${S.findings[finding.kind]}: ${finding.reason}` });
+    return this.lay(mark, finding.start, Math.max(finding.end,
+      Math.min(finding.start + this.duration / 100, this.duration)));
   }
 
   lay(node, start, end) {
@@ -109,10 +117,12 @@ document.addEventListener("pointermove", (event) => {
   if (!words) return;
   tip.textContent = words;
   const left = Math.min(event.clientX + 12, window.innerWidth - tip.offsetWidth - 4);
-  tip.style.translate = `${Math.max(left, 4)}px ${Math.min(event.clientY + 16, window.innerHeight - tip.offsetHeight - 4)}px`;
+  const top = Math.min(event.clientY + 16, window.innerHeight - tip.offsetHeight - 4);
+  tip.style.translate = `${Math.max(left, 4)}px ${top}px`;
 }, { passive: true });
 
 export function listFindings(report) {
   if (!report) return [];
-  return Object.keys(S.findings).flatMap((kind) => report[kind] || []).sort((a, b) => a.start - b.start);
+  return Object.keys(S.findings).flatMap((kind) => report[kind] || [])
+    .sort((a, b) => a.start - b.start);
 }

@@ -32,15 +32,18 @@ export function compareStep(number) {
     else tile.player.close();
   }), { rootMargin: "100px" });
   const pause = iconButton("pause", S.pauseAll, () => setPlaying(!playing, pause));
-  const rates = el("select", { "aria-label": S.speed, onchange: () => setSpeed(Number(rates.value)) },
-    ...[0.25, 0.5, 1, 2, 4].map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === speed })));
+  const rates = el("select", { "aria-label": S.speed, onchange: () =>
+    setSpeed(Number(rates.value)) },
+    ...[0.25, 0.5, 1, 2, 4].map((rate) => el("option", { value: rate, text: `${rate} ×`,
+      selected: rate === speed })));
   const without = store.data.videos.length - having.length;
   place().replaceChildren(
     el("div", { class: "top" },
       el("span", { class: "swatch", style: { background: step.colour } }),
       el("h2", { text: step.name }),
       el("p", { text: S.inVideos(having.length, store.data.videos.length, without) }),
-      el("div", { class: "tools" }, pause, iconButton("previous", S.allFromStart, () => tiles.forEach(toStart)),
+      el("div", { class: "tools" }, pause, iconButton("previous", S.allFromStart, () =>
+        tiles.forEach(toStart)),
         rates, iconButton("close", S.backToVideo, leaveCompare, "Esc"))),
     el("div", { class: "tiles" }, ...tiles.map((tile) => tile.node)));
   show(true);
@@ -83,7 +86,8 @@ function makeTile({ video, index, parts }) {
   const when = el("span", { class: "when" });
   const tile = { player, parts, at: 0, index, line, when, video };
   const name = el("button", { class: "quiet", title: S.showVideo(video.name), type: "button",
-    onclick: () => { const [start] = tile.parts[tile.at]; leaveCompare(); choose(index, start); } }, el("bdi", { text: video.name }));
+    onclick: () => { const [start] = tile.parts[tile.at]; leaveCompare(); choose(index, start); } },
+      el("bdi", { text: video.name }));
   const row = el("div", { class: "row" }, name, when);
   if (parts.length > 1) row.append(iconButton("on", S.nextTime, () => {
     tile.at = (tile.at + 1) % parts.length;
@@ -113,7 +117,8 @@ function label(tile) {
 
 function setPlaying(on, button) {
   playing = on;
-  const fresh = iconButton(on ? "pause" : "play", on ? S.pauseAll : S.playAll, () => setPlaying(!playing, fresh));
+  const fresh = iconButton(on ? "pause" : "play", on ? S.pauseAll : S.playAll,
+    () => setPlaying(!playing, fresh));
   button.replaceWith(fresh);
   fresh.focus();
   for (const { player } of tiles) {
@@ -131,8 +136,10 @@ function tick() {
   for (const tile of tiles) {
     const [start, end] = tile.parts[tile.at];
     const time = tile.player.time;
-    if (tile.player.key !== null && (time >= end - 0.02 || time < start - 0.5)) tile.player.seek(start);
-    tile.line.style.width = `${Math.min(Math.max((100 * (time - start)) / (end - start), 0), 100)}%`;
+    if (tile.player.key !== null && (time >= end - 0.02
+      || time < start - 0.5)) tile.player.seek(start);
+    const done = (100 * (time - start)) / (end - start);
+    tile.line.style.width = `${Math.min(Math.max(done, 0), 100)}%`;
   }
   ticking = requestAnimationFrame(tick);
 }

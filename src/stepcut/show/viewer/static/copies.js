@@ -5,7 +5,8 @@ import { S } from "./strings.js";
 
 const tester = document.createElement("video");
 const CODECS = {
-  h264: 'video/mp4; codecs="avc1.42E01E"', hevc: 'video/mp4; codecs="hvc1.1.6.L93.B0"', av1: 'video/mp4; codecs="av01.0.05M.08"',
+  h264: 'video/mp4; codecs="avc1.42E01E"', hevc: 'video/mp4; codecs="hvc1.1.6.L93.B0"',
+    av1: 'video/mp4; codecs="av01.0.05M.08"',
   vp8: 'video/webm; codecs="vp8"', vp9: 'video/webm; codecs="vp9"',
 };
 
@@ -32,7 +33,8 @@ export function needCopy(key, now = false) {
 
 // Request all copies, and report progress to `say(text, bad)`.
 export function prepareCopies(say) {
-  running = (running || Promise.resolve()).then(() => make(say)).catch((error) => say(error.message, true));
+  running = (running || Promise.resolve()).then(() => make(say))
+    .catch((error) => say(error.message, true));
   return running;
 }
 

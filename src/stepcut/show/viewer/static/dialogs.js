@@ -24,8 +24,10 @@ export function closer(text, act = () => {}, props = {}) {
 }
 
 export function showHelp() {
-  const rows = S.keyList.map(([keys, words]) => el("tr", {}, el("th", { scope: "row" }, el("kbd", { text: keys })), el("td", { text: words })));
-  open(S.keys, [el("div", { class: "scroll" }, el("table", { class: "keys" }, el("tbody", {}, ...rows)))], closer(S.close));
+  const rows = S.keyList.map(([keys, words]) => el("tr", {},
+    el("th", { scope: "row" }, el("kbd", { text: keys })), el("td", { text: words })));
+  open(S.keys, [el("div", { class: "scroll" }, el("table", { class: "keys" },
+    el("tbody", {}, ...rows)))], closer(S.close));
 }
 
 export function askMerge(number) {
@@ -34,7 +36,8 @@ export function askMerge(number) {
   const into = el("select", { "aria-label": S.mergeInto },
     ...others.map((each) => el("option", { value: each.number, text: each.name })),
     el("option", { value: "", text: S.background }));
-  const go = () => edit({ do: "merge", step: number, into: into.value === "" ? null : Number(into.value) });
+  const go = () => edit({ do: "merge", step: number, into: into.value === "" ? null
+    : Number(into.value) });
   open(S.mergeTitle(step.name), [el("p", { text: S.mergeWords }), into],
     closer(S.cancel), closer(S.merge, go, { class: "main" }));
 }

@@ -53,7 +53,8 @@ export function button(text, onclick, props = {}) {
 
 export function iconButton(name, label, onclick, keys = "") {
   const title = keys ? `${label} (${keys})` : label;
-  return el("button", { class: "icon", title, "aria-label": label, onclick, type: "button" }, icon(name));
+  return el("button", { class: "icon", title, "aria-label": label, onclick, type: "button" },
+    icon(name));
 }
 
 // A name that keeps its end when it is shortened, because the end often distinguishes names.
@@ -61,7 +62,8 @@ export function twoEnds(name) {
   const most = Math.min(12, Math.ceil(name.length / 2));
   const space = name.indexOf(" ", name.length - most - 1); // prefer whole words
   const place = space >= 0 ? space + 1 : name.length - Math.min(8, most);
-  return [el("span", { class: "head", text: name.slice(0, place) }), el("span", { class: "tail", text: name.slice(place) })];
+  return [el("span", { class: "head", text: name.slice(0, place) }),
+    el("span", { class: "tail", text: name.slice(place) })];
 }
 
 export function clock(seconds, digits = 1) {

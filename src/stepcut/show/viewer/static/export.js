@@ -20,15 +20,19 @@ let timer = 0;
 let built = false;
 
 export function buildExport(section) {
-  section.append(el("h2", { text: S.exportHead }), el("p", { class: "soft", text: S.exportWords }), things, formats, rateLine,
-    el("label", { class: "line-up" }, `${S.folder} `, folder), files, el("div", { class: "row" }, go, progress), done);
+  section.append(el("h2", { text: S.exportHead }), el("p", { class: "soft", text: S.exportWords }),
+    things, formats, rateLine,
+    el("label", { class: "line-up" }, `${S.folder} `, folder), files,
+      el("div", { class: "row" }, go, progress), done);
 }
 
 export function drawExport(what) {
   if (built && what !== "data" && what !== "view") return;
   if (!built) {
-    things.replaceChildren(...Object.entries(S.things).filter(([name]) => store.data.learned || name === "labels").map(([name, text]) => box(chosen, name, text)));
-    formats.replaceChildren(el("legend", { text: S.formatsOf }), ...store.data.formats.map((each) => box(chosenFormats, each.name, each.title)));
+    things.replaceChildren(...Object.entries(S.things).filter(([name]) => store.data.learned
+      || name === "labels").map(([name, text]) => box(chosen, name, text)));
+    formats.replaceChildren(el("legend", { text: S.formatsOf }),
+      ...store.data.formats.map((each) => box(chosenFormats, each.name, each.title)));
     folder.value = `${store.data.title}-export`;
     built = true;
   }
@@ -44,11 +48,13 @@ function box(set, name, text) {
   return el("label", {}, input, text);
 }
 
-const request = () => ({ what: [...chosen], formats: chosen.has("labels") ? [...chosenFormats] : [], rate: rate.value || null, folder: folder.value });
+const request = () => ({ what: [...chosen], formats: chosen.has("labels") ? [...chosenFormats] : [],
+  rate: rate.value || null, folder: folder.value });
 
 function later() {
   formats.hidden = !chosen.has("labels");
-  rateLine.hidden = !chosen.has("labels") || !store.data.formats.some((each) => each.frames && chosenFormats.has(each.name));
+  rateLine.hidden = !chosen.has("labels") || !store.data.formats.some((each) => each.frames
+    && chosenFormats.has(each.name));
   clearTimeout(timer);
   timer = setTimeout(preview, 200);
 }
@@ -58,8 +64,10 @@ async function preview() {
     const found = await ask("api/export", { ...request(), preview: true });
     const shown = found.files.slice(0, 40);
     files.replaceChildren(el("p", { text: S.willWrite(found.files.length, found.folder) }),
-      el("ul", {}, ...shown.map(({ path, about }) => el("li", {}, el("code", { text: path }), el("span", { class: "soft", text: ` ${about}` })))),
-      ...(found.files.length > shown.length ? [el("p", { class: "soft", text: S.more(found.files.length - shown.length) })] : []));
+      el("ul", {}, ...shown.map(({ path, about }) => el("li", {}, el("code", { text: path }),
+        el("span", { class: "soft", text: ` ${about}` })))),
+      ...(found.files.length > shown.length ? [el("p", { class: "soft",
+        text: S.more(found.files.length - shown.length) })] : []));
     go.disabled = false;
   } catch (error) {
     files.replaceChildren(el("p", { class: "soft", text: error.message }));
@@ -73,9 +81,11 @@ async function write() {
   try {
     const job = await work("api/export", request(), (now) => { progress.value = now.share; });
     const { result } = job;
-    done.replaceChildren(el("p", { class: "good", text: S.written(result.files.length, result.folder) }),
+    done.replaceChildren(el("p", { class: "good", text: S.written(result.files.length,
+      result.folder) }),
       ...result.problems.map((text) => el("p", { class: "bad", text })),
-      button(S.download, () => save(`api/download/${job.id}`).then(say, (error) => say(error.message, true))));
+      button(S.download, () => save(`api/download/${job.id}`)
+        .then(say, (error) => say(error.message, true))));
   } catch (error) {
     done.replaceChildren(el("p", { class: "bad", role: "alert", text: error.message }));
   }

@@ -30,7 +30,8 @@ export function drawGrid(choose) {
   if (fresh.length > AT_ONCE) coming = setTimeout(drawGrid, 0, choose); // keeps the page responsive
   const videos = store.data.videos.filter((video) => cards.has(video.key));
   const shown = videos.map((video) => cards.get(video.key));
-  if (grid.childElementCount !== shown.length || shown.some((card, place) => grid.children[place] !== card.node)) {
+  if (grid.childElementCount !== shown.length || shown.some((card, place) =>
+    grid.children[place] !== card.node)) {
     grid.replaceChildren(...shown.map((card) => card.node));
   }
   const sieve = store.filter.size || store.query ? `${[...store.filter]} ${store.query}` : "";
@@ -41,7 +42,8 @@ export function drawGrid(choose) {
 function draw(card, video, sieve) {
   const chosen = video === current();
   const part = chosen ? store.part : -1;
-  if (card.video === video && card.part === part && card.sieve === sieve && card.chosen === chosen) return;
+  if (card.video === video && card.part === part && card.sieve === sieve
+    && card.chosen === chosen) return;
   Object.assign(card, { video, part, sieve, chosen });
   card.node.hidden = Boolean(sieve) && !video.parts.some((each) => shines(each[2]));
   card.node.classList.toggle("chosen", chosen);
@@ -68,7 +70,8 @@ function makeCard(video, choose) {
   const go = (time) => choose(store.data.videos.findIndex((each) => each.key === video.key), time);
   const picture = el("div", { class: "picture", text: video.there ? "" : S.notThere });
   const badge = el("span", { class: "badge" });
-  const open = el("button", { class: "open", title: S.showVideo(video.name), type: "button", onclick: () => go() },
+  const open = el("button", { class: "open", title: S.showVideo(video.name), type: "button",
+    onclick: () => go() },
     picture, el("span", { class: "name" }, el("bdi", { text: video.name })),
     el("span", { class: "length", text: clock(video.duration, 0) }), badge);
   const node = el("article", { class: "card", "data-video": video.key }, open);
@@ -80,7 +83,8 @@ function fill(card) {
   if (card.bar) return;
   card.bar = new Bar({ onpick: card.go });
   card.node.append(card.bar.node);
-  if (card.video.there) card.picture.append(el("img", { src: `poster/${card.video.key}`, alt: "", decoding: "async" }));
+  if (card.video.there) card.picture.append(el("img", { src: `poster/${card.video.key}`, alt: "",
+    decoding: "async" }));
 }
 
 function badgeOf(video) {

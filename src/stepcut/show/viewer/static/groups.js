@@ -11,19 +11,25 @@ const groups = { a: new Set(), b: new Set() };
 let drawn = null;
 
 export function buildGroups(section) {
-  const head = el("thead", {}, el("tr", {}, ...[S.groupA, S.groupB, S.video].map((text) => el("th", { scope: "col", text }))));
-  section.append(el("h2", { text: S.compareHead }), el("p", { class: "soft", text: S.compareWords }),
-    el("div", { class: "scroll-y" }, el("table", { class: "figures ticks" }, head, ticks)), button(S.compareGo, go, { class: "main" }), answer);
+  const head = el("thead", {}, el("tr", {}, ...[S.groupA, S.groupB, S.video].map((text) =>
+    el("th", { scope: "col", text }))));
+  section.append(el("h2", { text: S.compareHead }), el("p", { class: "soft",
+    text: S.compareWords }),
+    el("div", { class: "scroll-y" }, el("table", { class: "figures ticks" }, head, ticks)),
+      button(S.compareGo, go, { class: "main" }), answer);
 }
 
 export function drawGroups() {
   if (drawn === store.data) return;
   drawn = store.data;
-  ticks.replaceChildren(...store.data.videos.map((video) => el("tr", {}, tick(video, "a"), tick(video, "b"), el("th", { scope: "row", text: video.name }))));
+  ticks.replaceChildren(...store.data.videos.map((video) =>
+    el("tr", {}, tick(video, "a"), tick(video, "b"), el("th",
+    { scope: "row", text: video.name }))));
 }
 
 function tick(video, group) {
-  const box = el("input", { type: "checkbox", checked: groups[group].has(video.key), "aria-label": S.inGroup(video.name, group.toUpperCase()),
+  const box = el("input", { type: "checkbox", checked: groups[group].has(video.key),
+    "aria-label": S.inGroup(video.name, group.toUpperCase()),
     onchange: () => {
       const other = group === "a" ? "b" : "a";
       if (!box.checked) groups[group].delete(video.key);
@@ -41,7 +47,8 @@ function tick(video, group) {
 async function go() {
   try {
     const found = await ask("api/compare", { a: [...groups.a], b: [...groups.b] });
-    answer.replaceChildren(el("h3", { text: S.whatDiffers }), el("p", { class: "words", text: found.words }),
+    answer.replaceChildren(el("h3", { text: S.whatDiffers }),
+      el("p", { class: "words", text: found.words }),
       el("h3", { text: S.budgetHead }), budget(found.budget),
       el("details", {}, el("summary", { text: S.details }), table(found.columns, found.rows)));
   } catch (error) {
@@ -53,14 +60,17 @@ async function go() {
 function budget({ columns, rows }) {
   const at = (name) => columns.indexOf(name);
   const steps = store.data.steps.map((step) => {
-    const [a, b] = ["A", "B"].map((group) => median(rows.filter((row) => row[at("group")] === group && row[at("step")] === step.name).map((row) => row[at("total s")])));
+    const [a, b] = ["A", "B"].map((group) => median(rows.filter((row) => row[at("group")] === group
+      && row[at("step")] === step.name).map((row) => row[at("total s")])));
     return { step, a, b };
   });
   const most = Math.max(...steps.flatMap(({ a, b }) => [a, b]), 1);
   const bar = (value, step, group) => el("div", { class: `length ${group}` },
-    el("span", { class: "fill", style: { width: `${(100 * value) / most}%`, background: step.colour } }), el("span", { text: `${group} ${value.toFixed(1)} s` }));
+    el("span", { class: "fill", style: { width: `${(100 * value) / most}%`,
+      background: step.colour } }), el("span", { text: `${group} ${value.toFixed(1)} s` }));
   return el("table", { class: "figures budget" }, el("tbody", {}, ...steps.map(({ step, a, b }) =>
-    el("tr", {}, el("th", { scope: "row", text: step.name }), el("td", {}, bar(a, step, S.groupA), bar(b, step, S.groupB))))));
+    el("tr", {}, el("th", { scope: "row", text: step.name }),
+      el("td", {}, bar(a, step, S.groupA), bar(b, step, S.groupB))))));
 }
 
 function median(values) {
@@ -70,6 +80,8 @@ function median(values) {
 
 function table(columns, rows) {
   const cell = (value) => (typeof value === "number" ? value.toFixed(3) : value ?? "");
-  return el("div", { class: "scroll-x" }, el("table", { class: "figures" }, el("thead", {}, el("tr", {}, ...columns.map((text) => el("th", { scope: "col", text })))),
-    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((value) => el("td", { text: cell(value) })))))));
+  return el("div", { class: "scroll-x" }, el("table", { class: "figures" },
+    el("thead", {}, el("tr", {}, ...columns.map((text) => el("th", { scope: "col", text })))),
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((value) =>
+      el("td", { text: cell(value) })))))));
 }

@@ -24,7 +24,8 @@ async function refresh() {
   const now = JSON.stringify(home.procedures);
   if (now !== seen) {
     seen = now;
-    procedures.replaceChildren(...(home.procedures.length ? home.procedures.map(card) : [el("li", { class: "soft", text: S.noProcedures })]));
+    procedures.replaceChildren(...(home.procedures.length ? home.procedures.map(card)
+      : [el("li", { class: "soft", text: S.noProcedures })]));
   }
   const listed = home.jobs.filter((job) => !["copies", "suggest"].includes(job.kind)).reverse();
   jobsHead.hidden = !listed.length;
@@ -35,16 +36,23 @@ async function refresh() {
 }
 
 function card({ id, title, path, steps, videos, seconds, thumbs, changed, error }) {
-  const when = new Date(1000 * changed).toLocaleDateString(document.documentElement.lang, { day: "numeric", month: "short", year: "numeric" });
-  const facts = error ? S.badProcedure(error) : `${S.steps(steps)} · ${S.videos(videos)} · ${clock(seconds, 0)}`;
-  const pictures = (thumbs || []).map((key) => el("img", { src: `p/${id}/poster/${key}`, alt: "", loading: "lazy", decoding: "async" }));
-  const about = el("div", { class: "about" }, el("b", { text: title }), el("p", { class: error ? "bad" : "", text: facts }), el("p", { text: `${path} · ${S.changed(when)}` }));
-  return el("li", {}, error ? el("div", {}, about) : el("a", { href: `p/${id}/` }, el("div", { class: "thumbs" }, ...pictures), about));
+  const when = new Date(1000 * changed).toLocaleDateString(document.documentElement.lang,
+    { day: "numeric", month: "short", year: "numeric" });
+  const facts = error ? S.badProcedure(error)
+    : `${S.steps(steps)} · ${S.videos(videos)} · ${clock(seconds, 0)}`;
+  const pictures = (thumbs || []).map((key) => el("img", { src: `p/${id}/poster/${key}`, alt: "",
+    loading: "lazy", decoding: "async" }));
+  const about = el("div", { class: "about" }, el("b", { text: title }),
+    el("p", { class: error ? "bad" : "", text: facts }),
+    el("p", { text: `${path} · ${S.changed(when)}` }));
+  return el("li", {}, error ? el("div", {}, about) : el("a", { href: `p/${id}/` },
+    el("div", { class: "thumbs" }, ...pictures), about));
 }
 
 function route() {
   const wizard = location.hash === "#/new";
-  main.replaceChildren(...(wizard ? [newProcedure(say)] : [el("h2", { text: S.startTitle }), procedures, jobsHead, jobs]));
+  main.replaceChildren(...(wizard ? [newProcedure(say)]
+    : [el("h2", { text: S.startTitle }), procedures, jobsHead, jobs]));
   document.getElementById("new").hidden = wizard;
   main.focus();
 }

@@ -17,11 +17,14 @@ export function jobCard(job, refresh, say) {
   const stage = [S.stages[job.stage] ?? job.stage, job.item].filter(Boolean).join(": ");
   const label = `${S.jobKinds[job.kind]}: ${job.title}`;
   const result = job.result && S.jobDone[job.kind] ? S.jobDone[job.kind](job.result) : "";
-  const skipped = Object.entries(job.result?.skipped || {}).map(([name, reason]) => el("li", { text: S.leftOut(name, reason) }));
+  const skipped = Object.entries(job.result?.skipped || {})
+    .map(([name, reason]) => el("li", { text: S.leftOut(name, reason) }));
   return el("li", { class: `job ${job.state}` },
-    el("div", { class: "row" }, el("b", { text: label }), el("span", { class: job.state === "failed" ? "bad" : "soft", text: S.jobStates[job.state] }),
+    el("div", { class: "row" }, el("b", { text: label }),
+      el("span", { class: job.state === "failed" ? "bad" : "soft", text: S.jobStates[job.state] }),
       el("span", { class: "soft", text: open ? stage : result }), el("span", { class: "gap" }),
-      job.procedure && job.state === "done" ? el("a", { class: "button", href: `p/${job.procedure}/`, text: S.openProcedure }) : null,
+      job.procedure && job.state === "done" ? el("a", { class: "button",
+        href: `p/${job.procedure}/`, text: S.openProcedure }) : null,
       open ? act("cancel", S.cancel) : null,
       ["cancelled", "failed"].includes(job.state) ? act("resume", S.resume) : null,
       open ? null : act("forget", S.forget)),

@@ -5,7 +5,8 @@ import { showHelp } from "./dialogs.js";
 import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import * as stage from "./stage.js";
-import { changed, current, differences, redo, say, settled, showView, store, undo } from "./store.js";
+import { changed, current, differences, redo, say, settled, showView, store,
+  undo } from "./store.js";
 import { S } from "./strings.js";
 import { clickStep, nextVideo, removeLast, toggleTaps } from "./tap.js";
 import { VIEWS } from "./views.js";
@@ -17,16 +18,21 @@ const KEYS = {
   ",": () => stage.frame(-1), ".": () => stage.frame(1),
   "<": () => stage.changeSpeed(-1), ">": () => stage.changeSpeed(1),
   ArrowUp: () => stage.hop(-1), ArrowDown: () => stage.hop(1),
-  "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1), k: () => stage.nudge(1),
+  "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1),
+    k: () => stage.nudge(1),
   y: () => stage.confirmVideo(), x: () => stage.toggleMistake(), t: () => canTeach() && askTeach(),
   PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
-  l: () => stage.toggleLoop(), s: () => stage.splitSegment(), n: () => stage.split(false), d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
+  l: () => stage.toggleLoop(), s: () => stage.splitSegment(), n: () => stage.split(false),
+    d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
   a: () => { const part = current().parts[store.part]; if (part) compareStep(part[2]); },
-  "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67), 0: () => stage.zoom(0),
-  "/": () => document.getElementById("search").focus(), e: () => showView("export"), p: () => toggleTaps(), g: () => store.data.quality && showTrust(), "?": () => showHelp(),
+  "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67),
+    0: () => stage.zoom(0),
+  "/": () => document.getElementById("search").focus(), e: () => showView("export"),
+    p: () => toggleTaps(), g: () => store.data.quality && showTrust(), "?": () => showHelp(),
   Backspace: () => store.tapping && removeLast(), Enter: () => store.tapping && nextVideo(),
-  Escape: () => { if (store.tapping) toggleTaps(); store.range = null; begun = null; store.filter.clear(); changed("filter"); },
+  Escape: () => { if (store.tapping) toggleTaps(); store.range = null; begun = null;
+    store.filter.clear(); changed("filter"); },
 };
 let begun = null; // the video and the time
 
@@ -57,7 +63,8 @@ export function listen() {
       return;
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return; // the key activates the element
+    // the key activates the element
+    if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return;
     if (store.view !== "correct") {
       if (key === "Escape") showView("correct");
       if (key === "?") showHelp();
@@ -100,7 +107,8 @@ function markStretch() {
     say(S.stretchBegins);
     return;
   }
-  if (Math.abs(time - begun.time) > 0.04) store.range = [Math.min(begun.time, time), Math.max(begun.time, time)];
+  if (Math.abs(time - begun.time) > 0.04) store.range = [Math.min(begun.time, time),
+    Math.max(begun.time, time)];
   begun = null;
   changed("range");
 }

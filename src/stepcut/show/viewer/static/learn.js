@@ -21,7 +21,8 @@ export function newProcedure(say) {
     labels.textContent = path === null ? S.noLabels : `/${path}`;
     without.hidden = path === null;
   };
-  const without = button(S.noLabelsAnyMore, () => setLabels(null), { class: "quiet", hidden: true });
+  const without = button(S.noLabelsAnyMore, () => setLabels(null),
+    { class: "quiet", hidden: true });
   const choosing = el("div", { class: "row" }, labels, button(S.chooseLabels, async () => {
     const path = await pickLabels(S.chooseLabels);
     if (path !== null) setLabels(path);
@@ -53,7 +54,8 @@ export function newProcedure(say) {
     go.disabled = true;
     for (let at = 0; at < videos.length; at += AT_ONCE) {
       const paths = videos.slice(at, at + AT_ONCE).map((video) => video.path);
-      const answer = await ask("api/probe", { videos: paths }).catch((error) => (say(error.message, true), { videos: [] }));
+      const answer = await ask("api/probe", { videos: paths })
+        .catch((error) => (say(error.message, true), { videos: [] }));
       if (mine !== listed) return;
       for (const { path, duration, problem: wrong } of answer.videos) {
         const { tick, length, trouble } = cells.get(path);
@@ -71,13 +73,15 @@ export function newProcedure(say) {
   }
 
   function row(video) {
-    const tick = el("input", { type: "checkbox", disabled: true, "aria-label": `${S.use} ${video.name}`, onchange: () => {
+    const tick = el("input", { type: "checkbox", disabled: true,
+      "aria-label": `${S.use} ${video.name}`, onchange: () => {
       chosen.set(video.path, tick.checked);
       sync();
     } });
     const length = el("td", { text: "…" });
     const trouble = el("td", { text: "" });
-    return { tick, length, trouble, node: el("tr", {}, el("td", {}, tick), el("th", { scope: "row", text: video.name }), length, trouble) };
+    return { tick, length, trouble, node: el("tr", {}, el("td", {}, tick),
+      el("th", { scope: "row", text: video.name }), length, trouble) };
   }
 
   const used = () => [...chosen].filter(([, use]) => use).map(([path]) => path);
@@ -85,14 +89,16 @@ export function newProcedure(say) {
   function sync() {
     go.disabled = used().length < 2;
     const bad = [...rows.querySelectorAll(".bad")].length;
-    progress.textContent = used().length < 2 ? S.fewVideos : `${S.videos(used().length)}${bad ? `. ${S.problemVideos(bad)}` : ""}`;
+    progress.textContent = used().length < 2 ? S.fewVideos
+      : `${S.videos(used().length)}${bad ? `. ${S.problemVideos(bad)}` : ""}`;
   }
 
   async function learn() {
     problem.textContent = "";
     go.disabled = true;
     try {
-      await ask("api/learn", { videos: used(), steps: steps.value, recipe: recipe.value, labels: labelPath, name: name.value });
+      await ask("api/learn", { videos: used(), steps: steps.value, recipe: recipe.value,
+        labels: labelPath, name: name.value });
       location.hash = "";
     } catch (error) {
       problem.textContent = error.message;
@@ -100,13 +106,20 @@ export function newProcedure(say) {
     }
   }
 
-  const field = (text, node, help = "") => el("label", { class: "field" }, el("span", { text }), node, help ? el("small", { class: "soft", text: help }) : null);
-  const head = el("thead", {}, el("tr", {}, ...[S.use, S.video, S.duration, S.problem].map((text) => el("th", { scope: "col", text }))));
+  const field = (text, node, help = "") => el("label", { class: "field" }, el("span", { text }),
+    node, help ? el("small", { class: "soft", text: help }) : null);
+  const head = el("thead", {}, el("tr", {}, ...[S.use, S.video, S.duration, S.problem].map((text) =>
+    el("th", { scope: "col", text }))));
   const node = el("div", { class: "wizard" }, el("h2", { text: S.newProcedure }),
     el("section", {}, el("h3", { text: S.chooseFolder }), where, folders),
-    el("section", {}, el("h3", { text: S.lookThrough }), progress, el("div", { class: "scroll" }, el("table", { class: "figures" }, head, rows))),
-    el("section", {}, el("h3", { text: S.describe }), field(S.stepCount, steps, S.stepCountHelp), field(S.recipe, recipe, S.recipeHelp), el("div", { class: "field", role: "group", "aria-label": S.labels }, el("span", { text: S.labels }), choosing, el("small", { class: "soft", text: S.labelsHelp }))),
-    el("section", {}, el("h3", { text: S.learnGo }), field(S.procedureName, name), problem, el("div", { class: "row" }, go, el("a", { href: "#", text: S.cancel }))));
+    el("section", {}, el("h3", { text: S.lookThrough }), progress,
+      el("div", { class: "scroll" }, el("table", { class: "figures" }, head, rows))),
+    el("section", {}, el("h3", { text: S.describe }), field(S.stepCount, steps, S.stepCountHelp),
+      field(S.recipe, recipe, S.recipeHelp), el("div", { class: "field", role: "group",
+      "aria-label": S.labels }, el("span", { text: S.labels }), choosing,
+      el("small", { class: "soft", text: S.labelsHelp }))),
+    el("section", {}, el("h3", { text: S.learnGo }), field(S.procedureName, name), problem,
+      el("div", { class: "row" }, go, el("a", { href: "#", text: S.cancel }))));
   show("");
   return node;
 }

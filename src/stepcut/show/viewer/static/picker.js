@@ -11,10 +11,12 @@ export const lookInto = (path) => ask(`${ROOT}api/folder?path=${encodeURICompone
 
 // One folder: `onfolder(path)` opens another one, `extra(file)` returns the nodes of a file.
 export function listing(found, onfolder, extra = () => []) {
-  const up = found.path ? [el("li", {}, button(`↑ ${S.upFolder}`, () => onfolder(found.parent), { class: "quiet" }))] : [];
+  const up = found.path ? [el("li", {}, button(`↑ ${S.upFolder}`, () => onfolder(found.parent),
+    { class: "quiet" }))] : [];
   return el("ul", { class: "listing" }, ...up,
     ...found.folders.map(({ name, path, videos }) => el("li", {},
-      button(`${name}/`, () => onfolder(path), { class: "quiet folder" }), el("span", { class: "soft", text: S.folderVideos(videos) }))),
+      button(`${name}/`, () => onfolder(path), { class: "quiet folder" }),
+        el("span", { class: "soft", text: S.folderVideos(videos) }))),
     ...found.files.map((file) => el("li", {}, ...extra(file))));
 }
 
@@ -27,7 +29,8 @@ function pick(title, { many = false, labels = false }) {
     let here = "";
     let picked = many ? [] : null;
     const tick = ({ name, path }) => {
-      const input = el("input", { type: many ? "checkbox" : "radio", name: "file", checked: chosen.has(path), onchange: () => {
+      const input = el("input", { type: many ? "checkbox" : "radio", name: "file",
+        checked: chosen.has(path), onchange: () => {
         if (!many) chosen.clear();
         if (input.checked) chosen.add(path);
         else chosen.delete(path);
@@ -42,13 +45,15 @@ function pick(title, { many = false, labels = false }) {
         where.textContent = `/${found.path}`;
         if (!many) chosen.clear();
         const plain = ({ name }) => [el("span", { class: "soft", text: name })];
-        box.replaceChildren(listing({ ...found, files: labels ? found.labels : found.videos }, show, many || labels ? tick : plain));
+        box.replaceChildren(listing({ ...found, files: labels ? found.labels : found.videos }, show,
+          many || labels ? tick : plain));
         draw();
       } catch (error) {
         where.textContent = error.message;
       }
     };
-    const go = closer("", () => { picked = many ? [...chosen] : [...chosen][0] ?? here; }, { class: "main" });
+    const go = closer("", () => { picked = many ? [...chosen] : [...chosen][0] ?? here; },
+      { class: "main" });
     const draw = () => {
       go.textContent = many ? S.chooseVideos : chosen.size ? title : S.useFolder;
       go.disabled = many && !chosen.size;

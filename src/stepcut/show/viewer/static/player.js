@@ -11,7 +11,8 @@ export class Player {
   constructor(label, { muted = true, brief = false } = {}) {
     this.brief = brief;
     this.wanted = false; // play was pressed
-    this.video = el("video", { preload: "metadata", playsInline: true, muted, "aria-label": label, tabIndex: -1 });
+    this.video = el("video", { preload: "metadata", playsInline: true, muted, "aria-label": label,
+      tabIndex: -1 });
     this.canvas = el("canvas", { class: "signals", hidden: true, role: "img" });
     this.line = el("div", { class: "signal-line", hidden: true });
     this.note = el("p", { class: "note", hidden: true, role: "status" });
@@ -39,7 +40,8 @@ export class Player {
       return;
     }
     const playing = this.key !== null && !this.paused;
-    Object.assign(this, { key: video.key, start: time, waiting: false, copied: false, signals: null, duration: video.duration, clock: null });
+    Object.assign(this, { key: video.key, start: time, waiting: false, copied: false, signals: null,
+      duration: video.duration, clock: null });
     this.showSignals(null);
     this.showNote("");
     this.video.poster = video.there ? `poster/${video.key}` : ""; // no poster for missing videos
@@ -168,7 +170,8 @@ export class Player {
 
   async findSignals(video) {
     this.showNote(S.videoMissing);
-    const signals = await ask(`api/signals/${video.key}`).catch((error) => (this.showNote(error.message), null));
+    const signals = await ask(`api/signals/${video.key}`)
+      .catch((error) => (this.showNote(error.message), null));
     if (video.key !== this.key || !signals?.curves.length) return;
     this.showNote("");
     this.showSignals(signals);

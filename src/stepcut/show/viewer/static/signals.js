@@ -1,6 +1,7 @@
 // Curves of a recording without a video.
 
-const COLOURS = ["#4477aa", "#cc6677", "#228833", "#aa7700", "#66ccee", "#aa3377", "#999933", "#882255"];
+const COLOURS = ["#4477aa", "#cc6677", "#228833", "#aa7700", "#66ccee", "#aa3377", "#999933",
+  "#882255"];
 
 export function drawSignals(canvas, { curves, names, every }, duration) {
   const width = 1600;

@@ -5,20 +5,24 @@ import { ask, work } from "./api.js";
 import { button, clamp, clock, el, iconButton } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
-import { changed, current, differences, edit, load, partAt, reportOf, say, shines, stepOf, store } from "./store.js";
+import { changed, current, differences, edit, load, partAt, reportOf, say, shines, stepOf,
+  store } from "./store.js";
 import { S } from "./strings.js";
 import { boundaries, Track } from "./track.js";
 
 const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
 const player = new Player(S.theVideo, { muted: false });
-const track = new Track({ onpick: (time) => choose(store.video, time), onseek: (time) => seek(time) });
+const track = new Track({ onpick: (time) => choose(store.video, time),
+  onseek: (time) => seek(time) });
 const name = el("h2", {});
-const now = el("output", { class: "now", role: "timer", "aria-label": S.time }); // role timer: not announced while it runs
+// role timer: not announced while it runs
+const now = el("output", { class: "now", role: "timer", "aria-label": S.time });
 const list = el("ol", { class: "segments", "aria-label": S.segmentsLabel });
 const found = el("div", { class: "found" });
 const apart = el("div", { class: "found apart" });
 const acts = el("div", { class: "segment-acts" });
-const speed = el("select", { "aria-label": S.speed, title: S.speedTitle, onchange: () => setSpeed(Number(speed.value)) },
+const speed = el("select", { "aria-label": S.speed, title: S.speedTitle,
+  onchange: () => setSpeed(Number(speed.value)) },
   ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
 const playing = iconButton("play", S.play, () => togglePlay(), "Space");
 const loop = iconButton("loop", S.loop, () => toggleLoop(), "L");
@@ -34,10 +38,13 @@ store.rate = 25; // frames per second of the selected video
 export function buildStage() {
   loop.setAttribute("aria-pressed", "false");
   const transport = el("div", { class: "transport", role: "toolbar", "aria-label": S.playingLabel },
-    iconButton("previous", S.previousSegment, () => hop(-1), "↑"), iconButton("back", S.frameBack, () => frame(-1), ","),
-    playing, iconButton("on", S.frameOn, () => frame(1), "."), iconButton("next", S.nextSegment, () => hop(1), "↓"),
+    iconButton("previous", S.previousSegment, () => hop(-1), "↑"),
+      iconButton("back", S.frameBack, () => frame(-1), ","),
+    playing, iconButton("on", S.frameOn, () => frame(1), "."),
+      iconButton("next", S.nextSegment, () => hop(1), "↓"),
     now, loop, speed, el("span", { class: "gap" }), right, mistake, checking,
-    iconButton("minus", S.zoomOut, () => zoom(0.67), "−"), iconButton("plus", S.zoomIn, () => zoom(1.5), "+"));
+    iconButton("minus", S.zoomOut, () => zoom(0.67), "−"),
+      iconButton("plus", S.zoomIn, () => zoom(1.5), "+"));
   document.getElementById("stage").append(
     el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
       el("div", { class: "right" }, name, list, apart, found, acts)),
@@ -52,7 +59,8 @@ export function buildStage() {
     playing.setAttribute("aria-label", player.paused ? S.play : S.pause);
     if (event === "play") requestAnimationFrame(follow);
   };
-  for (const node of [player.video, player.canvas]) node.addEventListener("click", () => togglePlay());
+  for (const node of [player.video, player.canvas]) node.addEventListener("click",
+    () => togglePlay());
   window.addEventListener("resize", () => track.drawRuler());
 }
 
@@ -92,7 +100,8 @@ export function choose(place, time = store.times.get(store.data.videos[place].ke
     track.zoomTo(1, 0);
     setSpeed(Number(speed.value));
     store.rate = 25;
-    if (current().there) ask(`api/about/${current().key}`).then((about) => { store.rate = about.rate; }).catch(() => {});
+    if (current().there) ask(`api/about/${current().key}`)
+      .then((about) => { store.rate = about.rate; }).catch(() => {});
   }
   changed("part");
   show(time);
@@ -125,8 +134,10 @@ export function drawStage(what) {
 
 function segmentLine([start, end, number]) {
   const step = stepOf(number);
-  return el("li", {}, el("button", { type: "button", class: shines(number) ? "" : "dim", onclick: () => choose(store.video, start) },
-    el("span", { class: "swatch", style: { background: step.colour } }), el("span", { class: "what", text: step.name }),
+  return el("li", {}, el("button", { type: "button", class: shines(number) ? "" : "dim",
+    onclick: () => choose(store.video, start) },
+    el("span", { class: "swatch", style: { background: step.colour } }),
+      el("span", { class: "what", text: step.name }),
     el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` })));
 }
 
@@ -143,30 +154,40 @@ function drawApart(video) {
   const there = differences(video);
   apart.hidden = !video.beside;
   if (apart.hidden) return;
-  const words = there.length ? S.differences(there.length, store.data.beside) : S.sameAs(store.data.beside);
-  apart.replaceChildren(el("p", { text: words }), el("ul", {}, ...there.map(([start, end, ours, theirs]) => el("li", {},
-    el("button", { type: "button", onclick: () => choose(store.video, start) }, el("span", { class: "what", text: `${ours} ≠ ${theirs}` }),
+  const words = there.length ? S.differences(there.length, store.data.beside)
+    : S.sameAs(store.data.beside);
+  apart.replaceChildren(el("p", { text: words }), el("ul", {},
+    ...there.map(([start, end, ours, theirs]) => el("li", {},
+    el("button", { type: "button", onclick: () => choose(store.video, start) },
+      el("span", { class: "what", text: `${ours} ≠ ${theirs}` }),
       el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }))))));
 }
 
 // Go to the next interval of `list(video)` in this or a later video, or to the first.
 export function chooseNext(list) {
-  const all = store.data.videos.flatMap((video, place) => list(video).map(([start]) => ({ place, start })));
-  const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > player.time + 0.05)) || all[0];
+  const all = store.data.videos.flatMap((video, place) => list(video)
+    .map(([start]) => ({ place, start })));
+  const next = all.find(({ place, start }) => place > store.video
+    || (place === store.video && start > player.time + 0.05)) || all[0];
   if (next) choose(next.place, next.start);
 }
 
 function drawFound(report) {
   found.hidden = !report;
   if (!report) return;
-  const lines = listFindings(report).map((each) => el("li", {}, el("button", { type: "button", onclick: () => seek(each.start) },
-    el("span", { class: `finding ${each.kind}`, text: S.findings[each.kind] }), el("span", { class: "what", text: each.reason }),
+  const lines = listFindings(report).map((each) => el("li", {},
+    el("button", { type: "button", onclick: () => seek(each.start) },
+    el("span", { class: `finding ${each.kind}`, text: S.findings[each.kind] }),
+      el("span", { class: "what", text: each.reason }),
     el("span", { class: "when", text: clock(each.start) }))));
-  const steps = (report.steps || []).filter((step) => step.seen && step.seen !== "seen").map((step) =>
+  const steps = (report.steps || []).filter((step) => step.seen && step.seen !== "seen")
+    .map((step) =>
     el("li", { class: "unseen", text: S.unseen(step, S.percent(step.probability ?? 0)) }));
-  const power = report.ok || !report.power ? [] : [el("p", { text: report.power })];  // the summary of a good video contains it
+  // the summary of a good video contains it
+  const power = report.ok || !report.power ? [] : [el("p", { text: report.power })];
   const untaught = store.data.untaught ? [el("p", { text: S.noteOf(store.data.untaught) })] : [];
-  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...power, ...untaught, el("ul", {}, ...lines, ...steps));
+  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }),
+    ...power, ...untaught, el("ul", {}, ...lines, ...steps));
 }
 
 function drawActs(video) {
@@ -175,12 +196,16 @@ function drawActs(video) {
   if (acts.hidden) return;
   const part = video.parts[store.part];
   const of = store.range ? undefined : part?.[2];
-  const which = el("select", { "aria-label": S.stretchOf, onchange: () => mark(which.value === "" ? null : Number(which.value)) },
-    ...(of === undefined ? [el("option", { text: S.giveTo, value: "-", disabled: true, selected: true })] : []),
-    ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name, selected: step.number === of })),
+  const which = el("select", { "aria-label": S.stretchOf,
+    onchange: () => mark(which.value === "" ? null : Number(which.value)) },
+    ...(of === undefined ? [el("option", { text: S.giveTo, value: "-", disabled: true,
+      selected: true })] : []),
+    ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name,
+      selected: step.number === of })),
     el("option", { value: "", text: S.background }));
   const words = store.range ? S.stretch(clock(stretch[0]), clock(stretch[1])) : S.segmentIs;
-  acts.replaceChildren(el("label", {}, el("span", { text: words }), which), el("div", { class: "buttons" },
+  acts.replaceChildren(el("label", {}, el("span", { text: words }), which),
+    el("div", { class: "buttons" },
     ...(store.range ? [] : [
       button(S.startHere, () => setEdge("start"), { title: S.startHereTitle }),
       button(S.endHere, () => setEdge("end"), { title: S.endHereTitle }),
@@ -197,7 +222,8 @@ function chosenStretch() {
 }
 
 // Edit the selected video, if it is editable.
-const editVideo = (verb, more) => (current().editable ? edit({ do: verb, video: current().name, ...more }) : null);
+const editVideo = (verb, more) => (current().editable ? edit({ do: verb, video: current().name,
+  ...more }) : null);
 
 export function mark(step) {
   const stretch = chosenStretch();
@@ -211,7 +237,8 @@ export function mark(step) {
 // Split a segment; both halves keep the step, and the second is selected.
 export function splitSegment() {
   const video = current();
-  const part = video.parts.find(([start, end]) => start <= player.time && player.time < end) || video.parts[store.part];
+  const part = video.parts.find(([start, end]) => start <= player.time && player.time < end)
+    || video.parts[store.part];
   if (!part) {
     say(S.nothingToSplit, true);
     return;
@@ -237,13 +264,15 @@ export function toggleMistake() {
 export function toBoundary(way) {
   const times = boundaries(current()).map((one) => one.time);
   const here = player.time;
-  const to = way > 0 ? times.find((time) => time > here + 0.01) : times.findLast((time) => time < here - 0.01);
+  const to = way > 0 ? times.find((time) => time > here + 0.01)
+    : times.findLast((time) => time < here - 0.01);
   if (to !== undefined) seek(to);
 }
 
 // Move the boundary at the cursor, and the cursor, by one frame.
 export function nudge(way) {
-  const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
+  const near = boundaries(current())
+    .find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
   if (!near || !current().editable) return;
   const time = clamp(near.time + way / store.rate, near.low, near.high);
   editVideo("move", { part: near.place, edge: near.edge, time }).then(() => seek(time));
@@ -291,7 +320,8 @@ export function hop(way) {
   const { parts } = current();
   const time = player.time;
   const starts = parts.map((part) => part[0]);
-  const place = way > 0 ? starts.findIndex((start) => start > time + 0.05) : starts.findLastIndex((start) => start < time - 0.3);
+  const place = way > 0 ? starts.findIndex((start) => start > time + 0.05)
+    : starts.findLastIndex((start) => start < time - 0.3);
   if (place >= 0) choose(store.video, starts[place]);
 }
 

@@ -12,7 +12,8 @@ export function drawSteps() {
   const list = document.getElementById("steps");
   const held = document.activeElement?.closest?.("#steps [data-key]");
   drawing = true; // removing a field blurs it, which must not rename the step
-  list.replaceChildren(...store.data.steps.filter((step) => !store.query || matches(step.name)).map(makeRow));
+  list.replaceChildren(...store.data.steps.filter((step) => !store.query || matches(step.name))
+    .map(makeRow));
   if (!list.childElementCount) list.append(el("li", { class: "empty", text: S.noStepFound }));
   drawing = false;
   const again = held && list.querySelector(`[data-key="${held.dataset.key}"]`);
@@ -25,9 +26,11 @@ export function drawSteps() {
 
 function makeRow(step) {
   const { number, name } = step;
-  const colour = el("input", { type: "color", value: step.colour, title: S.colour, "aria-label": S.colourOf(name),
+  const colour = el("input", { type: "color", value: step.colour, title: S.colour,
+    "aria-label": S.colourOf(name),
     onchange: () => edit({ do: "colour", step: number, colour: colour.value.toLowerCase() }) });
-  const field = el("textarea", { class: "name", value: name, rows: 1, maxLength: 200, "aria-label": S.nameOf(number + 1),
+  const field = el("textarea", { class: "name", value: name, rows: 1, maxLength: 200,
+    "aria-label": S.nameOf(number + 1),
     spellcheck: false, onkeydown: (event) => {
       if (event.key === "Enter") { event.preventDefault(); field.blur(); }
       if (event.key === "Escape") { field.value = stepOf(number).name; field.blur(); }
@@ -41,17 +44,20 @@ function makeRow(step) {
   const all = iconButton("grid", S.playEverywhere(name), () => compareStep(number));
   const more = iconButton("more", S.mergeStep(name), () => askMerge(number));
   field.dataset.name = name;
-  for (const [key, node] of Object.entries({ name: field, colour, only, all, more })) node.dataset.key = `${key}${number}`;
+  for (const [key, node] of Object.entries({ name: field, colour, only, all,
+    more })) node.dataset.key = `${key}${number}`;
   return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
     colour, el("div", { class: "what" }, field, ...hints(step),
-      el("span", { class: "facts" }, el("span", { text: facts(number), title: S.factsTitle }), ...severity(step))),
+      el("span", { class: "facts" }, el("span", { text: facts(number), title: S.factsTitle }),
+        ...severity(step))),
     el("div", { class: "acts" }, only, all, more));
 }
 
 // Suggested names.
 function hints({ number, suggested }) {
   if (!suggested.length) return [];
-  const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name, title: S.nameIt(name),
+  const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name,
+    title: S.nameIt(name),
     onclick: () => edit({ do: "rename", step: number, name }) }));
   return [el("span", { class: "hints" }, ...words)];
 }
@@ -62,7 +68,8 @@ function severity({ number, name, learned, severity: value }) {
   const which = el("select", { class: `severity ${value || ""}`, "aria-label": S.severityOf(name),
     title: S.severityTitle,
     onchange: () => send("severity", { step: number, severity: which.value || null }) },
-    ...S.severities.map(([key, text]) => el("option", { value: key, text, selected: key === (value || "") })));
+    ...S.severities.map(([key, text]) => el("option", { value: key, text,
+      selected: key === (value || "") })));
   return [which];
 }
 
@@ -79,7 +86,8 @@ function facts(number) {
   const parts = videos.map((video) => video.parts.filter((part) => part[2] === number));
   const doing = parts.filter((mine) => mine.length);
   if (!doing.length) return S.inNoVideo;
-  const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0)).sort((a, b) => a - b);
+  const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0))
+    .sort((a, b) => a - b);
   const usual = (lengths[(lengths.length - 1) >> 1] + lengths[lengths.length >> 1]) / 2;
   return S.facts(doing.length, videos.length, usual.toFixed(0));
 }

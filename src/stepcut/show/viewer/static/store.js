@@ -50,14 +50,17 @@ export function partAt(video, time) {
 
 // Report of a checked video, or of the last check of a training video.
 export function reportOf(video) {
-  return video.check || store.data.videos.find((each) => each.check && each.name === video.name)?.check || null;
+  return video.check || store.data.videos.find((each) => each.check
+    && each.name === video.name)?.check || null;
 }
 
 // Intervals of at least half a second in which two timelines differ: [start, end, ours, theirs].
 export function differences(video) {
   if (!video.beside) return [];
-  const edges = [0, video.duration, ...video.parts.flatMap((part) => part.slice(0, 2)), ...video.beside.flatMap((part) => part.slice(0, 2))];
-  const times = [...new Set(edges)].filter((time) => time >= 0 && time <= video.duration).sort((a, b) => a - b);
+  const edges = [0, video.duration, ...video.parts.flatMap((part) => part.slice(0, 2)),
+    ...video.beside.flatMap((part) => part.slice(0, 2))];
+  const times = [...new Set(edges)].filter((time) => time >= 0 && time <= video.duration)
+    .sort((a, b) => a - b);
   const found = [];
   times.slice(1).forEach((end, place) => {
     const start = times[place];

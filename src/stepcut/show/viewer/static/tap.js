@@ -48,10 +48,14 @@ export function drawTaps() {
   if (!store.tapping) return;
   const video = current();
   const held = document.activeElement?.closest?.("#taps [data-step]")?.dataset.step;
-  chips.replaceChildren(...store.data.steps.map((step, at) => el("button", { type: "button", class: "chip", disabled: !video.editable,
-    "data-step": step.number, style: { background: step.colour, color: step.ink }, onclick: () => clickStep(step.number) },
-    at < 9 ? el("kbd", { text: at + 1 }) : null, el("span", { text: step.name }), countOf(video, step.number))),
-    button(S.tapNew, () => askName(S.newStepTitle, addAndClick), { class: "chip new", disabled: !video.editable }));
+  chips.replaceChildren(...store.data.steps.map((step, at) =>
+    el("button", { type: "button", class: "chip", disabled: !video.editable,
+    "data-step": step.number, style: { background: step.colour, color: step.ink },
+      onclick: () => clickStep(step.number) },
+    at < 9 ? el("kbd", { text: at + 1 }) : null, el("span", { text: step.name }),
+      countOf(video, step.number))),
+    button(S.tapNew, () => askName(S.newStepTitle, addAndClick),
+      { class: "chip new", disabled: !video.editable }));
   if (held) chips.querySelector(`[data-step="${held}"]`)?.focus();
   const mine = store.data.videos.filter((each) => each.editable);
   counter.textContent = S.tapCount(mine.filter(isDone).length, mine.length);
@@ -72,8 +76,10 @@ const isDone = (video) => video.clicks.length > 0 || video.annotated.length > 0;
 
 // The next video: a suggested one, or the first without annotations.
 function findVideo() {
-  const open = store.data.videos.filter((video) => video.editable && !isDone(video) && video !== current());
-  return suggested.map((name) => open.find((video) => video.name === name)).find(Boolean) || open[0];
+  const open = store.data.videos.filter((video) => video.editable && !isDone(video)
+    && video !== current());
+  return suggested.map((name) => open.find((video) => video.name === name)).find(Boolean)
+    || open[0];
 }
 
 export function nextVideo() {
@@ -109,5 +115,6 @@ export function removeLast() {
 
 function saveComplete() {
   const { name } = current();
-  edit({ do: "clicks_complete", video: name, complete: complete.checked }).then((done) => !done && say(S.nothingDone, true));
+  edit({ do: "clicks_complete", video: name, complete: complete.checked })
+    .then((done) => !done && say(S.nothingDone, true));
 }

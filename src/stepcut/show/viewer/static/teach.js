@@ -1,4 +1,5 @@
-// Learn from annotations: they are kept, the other videos are segmented again, and it can be undone.
+// Learn from annotations: they are kept, the other videos are segmented again, and it can be
+// undone.
 
 import { ask, isOpen, work } from "./api.js";
 import { closer, open } from "./dialogs.js";
@@ -7,7 +8,8 @@ import { choose } from "./stage.js";
 import { load, say, send, store } from "./store.js";
 import { S } from "./strings.js";
 
-export const canTeach = () => store.data.learned && (store.data.taught || store.data.videos.some((video) => video.corrected));
+export const canTeach = () => store.data.learned && (store.data.taught
+  || store.data.videos.some((video) => video.corrected));
 
 export function askTeach() {
   const { videos, taught } = store.data;
@@ -41,7 +43,8 @@ export function askTeach() {
   }, { class: "main", disabled: !fresh });
   const back = taught ? [closer(S.takeBackLast, takeBack)] : [];
   // Esc closes the dialog and the job continues; Cancel stops it.
-  const cancel = closer(S.cancel, () => running && isOpen(running) && ask(`api/jobs/${running.id}/cancel`, {}));
+  const cancel = closer(S.cancel, () => running && isOpen(running)
+    && ask(`api/jobs/${running.id}/cancel`, {}));
   const dialog = open(S.teachQuestion, [words, next, bar, problem], ...back, cancel, go);
   (fresh ? go : cancel).focus(); // Enter must not undo the learning
 }
@@ -49,16 +52,20 @@ export function askTeach() {
 // List the videos whose annotations help most, with reasons.
 async function listNext(list) {
   const { result } = await work("api/suggest", {}).catch(() => ({ result: [] }));
-  list.replaceChildren(...result.map(([video, reason]) => el("li", {}, goTo(video), el("span", { text: reason }))));
+  list.replaceChildren(...result.map(([video, reason]) =>
+    el("li", {}, goTo(video), el("span", { text: reason }))));
   if (result.length) list.prepend(el("li", { text: S.teachNext }));
 }
 
 // Changes by video: the timeline before above the timeline after.
 function showChanges({ changes, before, after }) {
   const rows = changes.map(({ video, share, labelled }) => el("tr", {},
-    el("td", {}, goTo(video), el("div", { text: labelled ? S.asLabelled : share < 0.005 ? S.asBefore : S.another(S.percent(share)) })),
-    el("td", { class: "two" }, strip(before[video], after[video], S.before), strip(after[video], before[video], S.after))));
-  open(S.whatChanged, [el("div", { class: "scroll" }, el("table", { class: "changes" }, el("tbody", {}, ...rows)))],
+    el("td", {}, goTo(video), el("div", { text: labelled ? S.asLabelled : share < 0.005
+      ? S.asBefore : S.another(S.percent(share)) })),
+    el("td", { class: "two" }, strip(before[video], after[video], S.before),
+      strip(after[video], before[video], S.after))));
+  open(S.whatChanged, [el("div", { class: "scroll" }, el("table", { class: "changes" },
+    el("tbody", {}, ...rows)))],
     closer(S.takeBack, takeBack), closer(S.keep, undefined, { class: "main" }));
   say(S.learned);
 }
@@ -66,11 +73,14 @@ function showChanges({ changes, before, after }) {
 function strip(segments, others, label) {
   const end = Math.max(...[...segments, ...others].map((each) => each[1]), 1);
   const names = segments.map((each) => each[2]).join(", ");
-  return el("div", { class: "strip" }, el("span", { text: label }), el("div", { class: "blocks", role: "img", "aria-label": `${label}: ${names}` },
+  return el("div", { class: "strip" }, el("span", { text: label }),
+    el("div", { class: "blocks", role: "img", "aria-label": `${label}: ${names}` },
     ...segments.map(([start, stop, name, colour]) => el("div", { class: "block", "data-tip": name,
-      style: { left: `${(100 * start) / end}%`, width: `${(100 * (stop - start)) / end}%`, background: colour } }))));
+      style: { left: `${(100 * start) / end}%`, width: `${(100 * (stop - start)) / end}%`,
+        background: colour } }))));
 }
 
 // Close the dialog and show a video.
-const goTo = (name) => closer(name, () => choose(store.data.videos.findIndex((each) => each.name === name)), { class: "quiet" });
+const goTo = (name) => closer(name, () => choose(store.data.videos.findIndex((each) =>
+  each.name === name)), { class: "quiet" });
 const takeBack = () => send("back", {});

@@ -15,8 +15,10 @@ export class Track {
     this.range = el("div", { class: "range", hidden: true });
     this.handles = el("div", { class: "handles" });
     this.pins = el("div", { class: "pins" });
-    this.wide = el("div", { class: "wide" }, this.ruler, this.bar.node, this.range, this.handles, this.pins);
-    this.node = el("div", { class: "track", role: "group", "aria-label": S.timelineLabel }, this.wide);
+    this.wide = el("div", { class: "wide" }, this.ruler, this.bar.node, this.range, this.handles,
+      this.pins);
+    this.node = el("div", { class: "track", role: "group", "aria-label": S.timelineLabel },
+      this.wide);
     this.node.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.altKey) return;
       event.preventDefault();
@@ -43,8 +45,10 @@ export class Track {
     this.drawRuler();
     // Keep a boundary that is being dragged.
     if (!this.dragged) {
-      this.handles.replaceChildren(...(video.editable && !store.tapping ? boundaries(video).map((one) => this.handle(video, one)) : []));
-      this.pins.replaceChildren(...video.clicks.map((click, place) => this.pin(video, click, place)));
+      this.handles.replaceChildren(...(video.editable && !store.tapping ? boundaries(video)
+        .map((one) => this.handle(video, one)) : []));
+      this.pins.replaceChildren(...video.clicks.map((click, place) =>
+        this.pin(video, click, place)));
     }
     this.node.classList.toggle("pinned", video.clicks.length > 0);
     this.range.hidden = !store.range;
@@ -57,7 +61,8 @@ export class Track {
     const { scrollLeft, clientWidth } = this.node;
     const { duration } = this.bar;
     const second = ((clientWidth || 800) * this.zoom) / duration; // pixels
-    const span = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600].find((each) => each * second > 64) || 3600;
+    const span = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800,
+      3600].find((each) => each * second > 64) || 3600;
     const ticks = [];
     const last = Math.min((scrollLeft + clientWidth) / second, duration - 1e-6);
     for (let place = Math.floor(scrollLeft / second / span); place * span <= last; place += 1) {
@@ -81,7 +86,8 @@ export class Track {
     if (!follow || this.zoom === 1) return;
     const at = (time / this.bar.duration) * this.wide.clientWidth;
     const { scrollLeft, clientWidth } = this.node;
-    if (at < scrollLeft || at > scrollLeft + clientWidth) this.node.scrollLeft = at - clientWidth / 5;
+    if (at < scrollLeft || at > scrollLeft
+      + clientWidth) this.node.scrollLeft = at - clientWidth / 5;
   }
 
   dragRange(event) {
@@ -107,7 +113,8 @@ export class Track {
 
   handle(video, { place, edge, time, low, high }) {
     const label = S.edgeOf(S.edges[edge], stepOf(video.parts[place][2]).name);
-    const node = el("div", { class: "handle", role: "slider", tabIndex: 0, "aria-label": label, title: S.edgeTitle(label) });
+    const node = el("div", { class: "handle", role: "slider", tabIndex: 0, "aria-label": label,
+      title: S.edgeTitle(label) });
     node.dataset.key = `${place}${edge}`;
     return this.slide(node, { time, low, high,
       preview: (to) => this.resize(video, place, edge, to),
@@ -117,7 +124,8 @@ export class Track {
   // A click annotation that can be dragged, moved by keys and removed.
   pin(video, [time, number], place) {
     const step = stepOf(number);
-    const node = el("div", { class: "pin", role: "slider", tabIndex: 0, "aria-label": S.clickOf(step.name, clock(time)),
+    const node = el("div", { class: "pin", role: "slider", tabIndex: 0,
+      "aria-label": S.clickOf(step.name, clock(time)),
       "data-tip": S.clickTitle(step.name, clock(time)), style: { color: step.colour } });
     node.dataset.key = `pin${place}`;
     node.addEventListener("keydown", (event) => {
@@ -127,7 +135,8 @@ export class Track {
       node.letGo(); // discard an unsaved move
       edit({ do: "remove_click", video: video.name, click: place });
     });
-    node.addEventListener("dblclick", () => edit({ do: "remove_click", video: video.name, click: place }));
+    node.addEventListener("dblclick", () => edit({ do: "remove_click", video: video.name,
+      click: place }));
     return this.slide(node, { time, low: 0, high: video.duration, preview: () => {},
       commit: (to) => edit({ do: "move_click", video: video.name, click: place, time: to }) });
   }
@@ -186,7 +195,8 @@ export class Track {
           if (!moved) changed("drag"); // redraw the saved state
         }, 0);
       };
-      for (const event of ["pointerup", "pointercancel"]) node.addEventListener(event, end, { once: true });
+      for (const event of ["pointerup", "pointercancel"]) node.addEventListener(event, end,
+        { once: true });
     });
     return node;
   }
@@ -198,7 +208,8 @@ export class Track {
     if (edge === "start") this.bar.lay(blocks[place], time, end);
     else {
       this.bar.lay(blocks[place], start, time);
-      const next = video.parts.findIndex((part) => part[0] < part[1] && Math.abs(part[0] - end) < 1e-6);
+      const next = video.parts.findIndex((part) => part[0] < part[1]
+        && Math.abs(part[0] - end) < 1e-6);
       if (next >= 0) this.bar.lay(blocks[next], time, video.parts[next][1]);
     }
   }
@@ -207,7 +218,9 @@ export class Track {
 // All boundaries: ends of segments, and starts that do not touch an end.
 export function boundaries(video) {
   const least = 0.04;
-  const solid = video.parts.map((part, place) => [...part.slice(0, 2), place]).filter(([start, end]) => start < end); // point events have no boundary
+  // point events have no boundary
+  const solid = video.parts.map((part, place) => [...part.slice(0, 2), place])
+    .filter(([start, end]) => start < end);
   return solid.flatMap(([start, end, place], at) => {
     const before = solid[at - 1];
     const after = solid[at + 1];
@@ -215,7 +228,8 @@ export function boundaries(video) {
     const high = touches ? after[1] - least : after ? after[0] : video.duration;
     const found = [{ place, edge: "end", time: end, low: start + least, high }];
     if (!before || Math.abs(before[1] - start) >= 1e-6) {
-      found.unshift({ place, edge: "start", time: start, low: before ? before[1] : 0, high: end - least });
+      found.unshift({ place, edge: "start", time: start, low: before ? before[1] : 0,
+        high: end - least });
     }
     return found;
   });

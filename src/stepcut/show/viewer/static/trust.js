@@ -7,15 +7,18 @@ import { S } from "./strings.js";
 
 export function showTrust() {
   const { quality, hierarchy } = store.data;
-  const body = [el("p", { class: quality.kind === "uniform" ? "bad" : "good", text: quality.text })];
+  const body = [el("p", { class: quality.kind === "uniform" ? "bad" : "good",
+    text: quality.text })];
   let groups = [];
   const join = closer(S.joinThese, () => {
-    for (const [into, ...others] of groups) others.forEach((step) => edit({ do: "merge", step, into }));
+    for (const [into, ...others] of groups) others.forEach((step) =>
+      edit({ do: "merge", step, into }));
   }, { class: "main", disabled: true });
   if (hierarchy) {
     const steps = store.data.steps.map((step) => step.number);
     const list = el("ul", { class: "groups" });
-    const grain = el("input", { type: "range", min: 1, max: steps.length, value: steps.length, "aria-label": S.howMany });
+    const grain = el("input", { type: "range", min: 1, max: steps.length, value: steps.length,
+      "aria-label": S.howMany });
     const words = el("output", {});
     const draw = () => {
       groups = groupsOf(hierarchy, steps, Number(grain.value));
@@ -23,7 +26,8 @@ export function showTrust() {
       join.disabled = groups.length === steps.length;
       list.replaceChildren(...groups.map((group) => el("li", {}, ...group.map((number) => {
         const step = stepOf(number);
-        return el("span", { class: "chip", text: step.name, style: { background: step.colour, color: step.ink } });
+        return el("span", { class: "chip", text: step.name,
+          style: { background: step.colour, color: step.ink } });
       }))));
     };
     grain.addEventListener("input", draw);
@@ -42,7 +46,8 @@ function groupsOf({ merges }, steps, count) {
   let groups = steps.map((number) => [number]);
   for (const { a, b } of merges) {
     if (groups.length <= count) break;
-    const both = groups.filter((group) => group.some((number) => a.includes(number) || b.includes(number)));
+    const both = groups.filter((group) => group.some((number) => a.includes(number)
+      || b.includes(number)));
     if (both.length > 1) groups = [...groups.filter((group) => !both.includes(group)), both.flat()];
   }
   return groups.sort((one, other) => steps.indexOf(one[0]) - steps.indexOf(other[0]));

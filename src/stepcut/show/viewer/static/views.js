@@ -14,7 +14,8 @@ const DRAW = { check: drawChecks, compare: drawGroups, export: drawExport };
 export function buildViews() {
   const tabs = document.getElementById("tabs");
   tabs.setAttribute("aria-label", S.tabsLabel);
-  tabs.append(...VIEWS.map((name, place) => el("a", { href: `#/${name}`, text: S.tabs[name], title: `${S.tabs[name]} (F${place + 2})`, "data-view": name })));
+  tabs.append(...VIEWS.map((name, place) => el("a", { href: `#/${name}`, text: S.tabs[name],
+    title: `${S.tabs[name]} (F${place + 2})`, "data-view": name })));
   buildChecks(document.getElementById("check-view"));
   buildGroups(document.getElementById("compare-view"));
   buildExport(document.getElementById("export-view"));
@@ -31,7 +32,8 @@ function show(name) {
   const other = name !== store.view;
   store.view = name;
   document.body.dataset.view = name;
-  for (const each of ["check", "compare", "export"]) document.getElementById(`${each}-view`).hidden = each !== name;
+  for (const each of ["check", "compare",
+    "export"]) document.getElementById(`${each}-view`).hidden = each !== name;
   for (const tab of document.querySelectorAll("#tabs a")) {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
