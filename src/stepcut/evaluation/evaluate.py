@@ -40,7 +40,7 @@ from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.parallel.contract import Engine
+    from stepcut.parallel.engine import Engine
 
     Edges = Iterable[tuple[str, str]] | None
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]

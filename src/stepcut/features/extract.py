@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.backbones import open_backbone
-from stepcut.features.backbones.contract import Backbone
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.compute import batch_size, clip_length
-from stepcut.features.contract import Failure, Features, check_alike, check_rows
+from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, read_files, read_rows, save_rows
 from stepcut.features.files import load_features as load_features
 from stepcut.features.find import Inputs, find_inputs, find_videos
@@ -27,7 +27,7 @@ from stepcut.features.spec import DEFAULT, SENSORS, VECTORS, FeatureSpec, as_spe
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import FeatureError, OptionError
-from stepcut.features.contract import Failure, Features, check_alike, check_rows
+from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.find import (
     FEATURE_SUFFIXES,
     Inputs,

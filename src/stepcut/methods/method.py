@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import OptionError
-from stepcut.features.contract import check_rows
+from stepcut.features.features import check_rows
 from stepcut.methods.arithmetic import as_vectors, one_hot
 from stepcut.methods.constraints import Constraint, Constraints
 from stepcut.methods.inputs import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError
-from stepcut.features.contract import Features
+from stepcut.features.features import Features
 from stepcut.features.files import content_hash
 from stepcut.files.addresses import AnyPath, is_address
 from stepcut.files.cache import cache_dir

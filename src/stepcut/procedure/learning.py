@@ -12,9 +12,9 @@ from stepcut.checking.calibrate import check_false_alarms
 from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.contract import Backbone
-from stepcut.features.contract import Features
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.extract import Source, read_inputs
+from stepcut.features.features import Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
@@ -25,7 +25,7 @@ from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.method import NEEDED, Method
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config

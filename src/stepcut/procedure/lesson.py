@@ -20,7 +20,7 @@ from stepcut.annotations import (
     annotate_rows,
 )
 from stepcut.errors import AnnotationError, OptionError, as_items, unknown
-from stepcut.features.contract import Features
+from stepcut.features.features import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
 from stepcut.methods.constraints import OPEN, Constraint

@@ -22,8 +22,8 @@ from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError, ProcedureError, VideoError, check_kind
-from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
+from stepcut.features.features import Features
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, as_path, is_address, whole_path
