@@ -194,7 +194,7 @@ def _read(job: Extraction, path: Path | Address, spec: FeatureSpec) -> Features:
 
 
 def read_source(
-    source: Source,
+    source: Source | Inputs,
     rate: Rate = 1,
     spec: FeatureSpec | None = DEFAULT,
     cache: AnyPath | None = None,
@@ -209,7 +209,7 @@ def read_source(
     Parameters
     ----------
     source
-        Input of `find_inputs`: videos, feature files, sensor files or arrays.
+        Videos, feature files, sensor files or arrays, or what `find_inputs` made of them.
     rate
         Rows (or samples) per second of features (or sensor files) that do not state it.
     spec
@@ -220,23 +220,7 @@ def read_source(
     cache, strict, progress, engine, device
         As in `extract`.
     """
-    return read_inputs(
-        find_inputs(source), rate, spec, cache, strict, progress, engine, device, backbone
-    )
-
-
-def read_inputs(
-    inputs: Inputs,
-    rate: Rate = 1,
-    spec: FeatureSpec | None = DEFAULT,
-    cache: AnyPath | None = None,
-    strict: bool = False,
-    progress: Hook = silent,
-    engine: Engine | None = None,
-    device: str = "auto",
-    backbone: Backbone | None = None,
-) -> tuple[list[Features], list[Failure]]:
-    """Do the work of `read_source` for resolved `inputs`."""
+    inputs = source if isinstance(source, Inputs) else find_inputs(source)
     failures: list[Failure] = []
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, rate), []
@@ -279,7 +263,7 @@ def read_like(
         inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
         if len(inputs) > 1:
             raise OptionError(f"{len(inputs)} videos instead of one. Pass one file at a time.")
-        [features], _ = read_inputs(
+        [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
     if features.rate != rate:

@@ -202,7 +202,7 @@ def gather_evidence(
     given = method.settings()
     if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
         return None
-    order = sorted(range(len(features)), key=lambda place: fingerprint(features[place]))
+    order = order_by_content(features)
     features = [features[place] for place in order]
     found = [method.labels_[place] for place in order]
     count, labels = method.steps_, np.concatenate(found)
@@ -242,9 +242,10 @@ def gather_evidence(
     )
 
 
-def fingerprint(rows: Array) -> bytes:
-    """A digest of the content of one video's features."""
-    return hashlib.blake2b(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).digest()
+def order_by_content(features: Sequence[Array]) -> list[int]:
+    """The places of the videos, sorted by a hash of their values in single precision."""
+    values = [np.ascontiguousarray(rows, dtype=np.float32).tobytes() for rows in features]
+    return sorted(range(len(values)), key=lambda place: hashlib.blake2b(values[place]).digest())
 
 
 def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:

@@ -13,7 +13,7 @@ from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.backbone import Backbone
-from stepcut.features.extract import Source, read_inputs
+from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
@@ -184,7 +184,7 @@ def learn(
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
     with open_engine(run.engine, run.workers, run.address) as where:
-        features, failures = read_inputs(
+        features, failures = read_source(
             inputs,
             rate,
             as_spec(backbone),
