@@ -24,8 +24,9 @@ from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
 from stepcut.parallel.engine import Engine, attempt
 from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.loading import read_outline
 from stepcut.procedure.many import ask, open_once
-from stepcut.procedure.procedure import Procedure, read_outline
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.tables import Table
 from stepcut.timeline import Timeline

@@ -33,7 +33,8 @@ from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.procedure import Procedure, read_outline
+from stepcut.procedure.loading import read_outline
+from stepcut.procedure.procedure import Procedure
 from stepcut.rate import as_rate
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline

@@ -27,20 +27,21 @@ from stepcut.methods.method import NEEDED, Method
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
-from stepcut.procedure.fitting import fingerprint, fit
-from stepcut.procedure.folder import check_output, read_config
-from stepcut.procedure.lengths import check_features
-from stepcut.procedure.lesson import (
+from stepcut.procedure.collect import (
     LabelSource,
     Transcripts,
     Videos,
     find_alike,
-    first_lesson,
     origin_of,
     read_labels,
 )
+from stepcut.procedure.fitting import fingerprint, fit
+from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.lengths import check_features
+from stepcut.procedure.lesson import first_lesson
+from stepcut.procedure.loading import load
 from stepcut.procedure.naming import Namer
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.recipe import Recipe, read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook

@@ -14,7 +14,8 @@ from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.engine import Engine
 from stepcut.procedure.learning import learn
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, Stage, silent
 from stepcut.tables import Cell, Table
 
