@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepcut.errors import AnnotationError
-from stepcut.evaluation.evaluate import read_truth
+from stepcut.evaluation.sources import read_truth
 from stepcut.formats import FORMATS, read, read_all, read_folder, write
 from stepcut.procedure.collect import read_labels
 from stepcut.timeline import Segment, Timeline

@@ -6,25 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from stepcut.annotations import (
-    Annotation,
-    Annotations,
-    Origin,
-    RecipeStep,
-)
+from stepcut.annotations import Annotation, Annotations, Origin, RecipeStep
 from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.files.names import plain, spell
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
-from stepcut.procedure.collect import (
-    Read,
-    Transcripts,
-    Videos,
-    collect,
-    count_numbers,
-    find_alike,
-)
+from stepcut.procedure.collect import Read, Transcripts, Videos, collect, count_numbers, find_alike
 from stepcut.progress import warn_once
 from stepcut.timeline import is_unnamed, unnamed
 
