@@ -220,7 +220,7 @@ def read_source(
     cache, strict, progress, engine, device
         As in `extract`.
     """
-    inputs = source if isinstance(source, Inputs) else find_inputs(source)
+    inputs = find_inputs(source)
     failures: list[Failure] = []
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, rate), []
