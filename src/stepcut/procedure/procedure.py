@@ -30,7 +30,7 @@ from stepcut.formats import read_transcripts
 from stepcut.guidance.guide import Guide
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Array, Labels, build
-from stepcut.methods.method import Method
+from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import Quality, not_measured
 from stepcut.order import (
     Orders,
@@ -443,7 +443,7 @@ class Procedure:
         config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
         config["fingerprint"] = fingerprint(features, config, None, task)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
-        made = build(type(self.method), settings)
+        made = adapt(build(type(self.method), settings))
         # New annotations may name other steps than the current ones.
         same = task.names == self.steps and not (labels or transcripts or recipe)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
