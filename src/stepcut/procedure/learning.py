@@ -14,7 +14,7 @@ from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.extract import Source, read_source
-from stepcut.features.features import Features
+from stepcut.features.features import Failure, Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
@@ -165,12 +165,7 @@ def learn(
         )
     if output is not None:
         check_output(output)
-    part: Method | type[Method] = (
-        find("method", method, METHODS) if isinstance(method, str) else method
-    )
-    check_part("method", method, part, NEEDED, METHODS)
-    if output is not None and not isinstance(part, type):
-        check_keepable(part, output)
+    part = find_method(method, output)
     steps = check_steps(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
@@ -217,18 +212,8 @@ def learn(
     elif by_name and steps == "auto":
         steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
-    config: dict[str, Any] = {
-        "method": name_of("method", made, METHODS),
-        "settings": plain_numbers(made.settings()),
-        "seed": plain_numbers(seed),
-        "rate": str(features[0].rate),
-        "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
-        "shape": list(features[0].rows.shape[1:]),
-        "false_alarms": run.false_alarms,
-        "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": inputs.places,
-        "versions": versions(),
-    }
+    config = make_config(made, seed, features, failures)
+    config |= {"false_alarms": run.false_alarms, "source": inputs.places}
     named = [str(line) for line in by_name] if by_name else run.names
     config["fingerprint"] = fingerprint(features, config, named, lesson)
     if output is not None and already_there(output, config["fingerprint"]):
@@ -259,6 +244,36 @@ def learn(
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure
+
+
+def find_method(
+    method: str | Method | type[Method], output: AnyPath | None
+) -> Method | type[Method]:
+    """Find a method by name; refuse a custom one that breaks the contract or cannot be saved."""
+    part: Method | type[Method] = (
+        find("method", method, METHODS) if isinstance(method, str) else method
+    )
+    check_part("method", method, part, NEEDED, METHODS)
+    if output is not None and not isinstance(part, type):
+        check_keepable(part, output)
+    return part
+
+
+def make_config(
+    method: Method, seed: int, features: Sequence[Features], failures: Sequence[Failure]
+) -> dict[str, Any]:
+    """Return the settings and versions that config.json stores."""
+    first = features[0]
+    return {
+        "method": name_of("method", method, METHODS),
+        "settings": plain_numbers(method.settings()),
+        "seed": plain_numbers(seed),
+        "rate": str(first.rate),
+        "backbone": first.spec.to_json() if first.spec else {"name": VECTORS},
+        "shape": list(first.rows.shape[1:]),
+        "skipped": {failure.name: str(failure.error) for failure in failures},
+        "versions": versions(),
+    }
 
 
 def make_method(

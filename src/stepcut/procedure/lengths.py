@@ -134,11 +134,6 @@ def check_labels(
     ignore
         Warn only.
 
-    Returns
-    -------
-    list of str
-        The warnings.
-
     Raises
     ------
     AnnotationError

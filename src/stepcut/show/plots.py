@@ -303,14 +303,7 @@ def hierarchy(procedure: Procedure) -> Figure:
 def confusion(found: Found, truth: Any) -> Figure:
     """Draw the share of each true step's time per discovered step, in percent.
 
-    Matched pairs are framed.
-
-    Parameters
-    ----------
-    found
-        A procedure, or timelines by video name.
-    truth
-        True timelines, in any form that `stepcut.evaluate` takes.
+    Matched pairs are framed. `found` and `truth` are as for `timelines`.
     """
     from matplotlib.patches import Rectangle
 
