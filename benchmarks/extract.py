@@ -31,7 +31,7 @@ import numpy as np
 
 from shared import arguments
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.contract import Backbone
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
 from stepcut.features.video.sample import sample_frames

@@ -29,7 +29,7 @@ from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts
 from stepcut.methods.constraints import as_constraints
-from stepcut.methods.quality import CHANCE, WEIGHTS, fingerprint, gather_evidence, shorten
+from stepcut.methods.quality import CHANCE, WEIGHTS, gather_evidence, order_by_content, shorten
 
 REPORT = Path(__file__).parent / "reports" / "quality.md"
 PREDICTORS = [name for name in WEIGHTS if name != "one"]
@@ -54,7 +54,7 @@ def measure(trial: Trial) -> dict[str, Any]:
     }
     ids = sorted(set(np.concatenate(true).tolist()) - {0})
     known = [np.array([ids.index(one) if one else -1 for one in each]) for each in true]
-    order = sorted(range(len(rows)), key=lambda place: fingerprint(rows[place]))
+    order = order_by_content(rows)
     for count in (3, 5):
         if len(rows) < count + 3 or trial.kind == "wrong":
             continue

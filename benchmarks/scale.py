@@ -40,7 +40,7 @@ from shared import arguments
 from stepcut.features.extract import extract
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import write_json, write_text
-from stepcut.parallel.contract import count_cores
+from stepcut.parallel.engine import count_cores
 from stepcut.parallel.local import Local
 from stepcut.version import __version__
 

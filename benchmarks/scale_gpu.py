@@ -25,8 +25,8 @@ import numpy as np
 from shared import arguments, report
 from stepcut.features import extract as extraction
 from stepcut.features.backbones import HeldBackbone, load_backbone, open_backbone
-from stepcut.features.contract import Features
-from stepcut.parallel.contract import count_cores
+from stepcut.features.features import Features
+from stepcut.parallel.engine import count_cores
 from stepcut.parallel.ray import Ray
 from stepcut.version import __version__
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from stepcut.formats import read as read
     from stepcut.formats import write as write
     from stepcut.procedure.learning import learn as learn
+    from stepcut.procedure.loading import load as load
     from stepcut.procedure.procedure import Procedure as Procedure
-    from stepcut.procedure.procedure import load as load
     from stepcut.show import view as view
     from stepcut.timeline import Segment as Segment
     from stepcut.timeline import Timeline as Timeline
@@ -32,7 +32,7 @@ _HOMES = {
     "Timeline": "stepcut.timeline",
     "evaluate": "stepcut.evaluation",
     "learn": "stepcut.procedure.learning",
-    "load": "stepcut.procedure.procedure",
+    "load": "stepcut.procedure.loading",
     "read": "stepcut.formats",
     "view": "stepcut.show",
     "write": "stepcut.formats",

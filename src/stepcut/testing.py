@@ -11,7 +11,7 @@ from stepcut.methods import METHODS
 from stepcut.methods.constraints import Constraint
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import NEEDED, Method, adapt
-from stepcut.parallel.contract import attempt
+from stepcut.parallel.engine import attempt
 from stepcut.plugins import check_part
 
 
@@ -92,6 +92,9 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
         novelty,
     )
     expect(place.ndim == 2 and len(place) == len(new[0]), "embed() gives (T, D)", place.shape)
+    offered = method.suggest(training, [0], 2)
+    held = all(0 < place < len(training) and reason for place, reason in offered)
+    expect(held, "suggest() gives unlabelled videos with reasons", offered)
     online = method.online()
     pushed = np.stack([online.push(row) for row in new[0][:5]])
     expect(pushed.shape == (5, steps), "online().push(row) gives (K,)", pushed.shape)

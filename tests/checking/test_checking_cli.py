@@ -17,7 +17,7 @@ from stepcut.cli.guide import follow
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.guidance.sources import follow_pictures
-from stepcut.parallel.contract import attempt
+from stepcut.parallel.engine import attempt
 from stepcut.parallel.local import Local
 from stepcut.procedure.many import ask
 

@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 import stepcut as sc
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import choose_device, choose_runtime, load_backbone
-from stepcut.features.backbones.contract import Backbone
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.backbones.lite0 import STAGES, weights_file
 from stepcut.features.backbones.resnet50 import LAYERS, map_shape
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, read_weights

@@ -11,8 +11,8 @@ import pytest
 from features_films import make_film
 
 from stepcut.cli.main import main
-from stepcut.features.contract import Features
 from stepcut.features.extract import export, load_features
+from stepcut.features.features import Features
 
 
 @pytest.fixture

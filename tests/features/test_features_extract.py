@@ -11,8 +11,8 @@ import pytest
 from features_films import make_film
 
 from stepcut.errors import FeatureError, OptionError, VideoError
-from stepcut.features.contract import Features
 from stepcut.features.extract import read_like, read_source
+from stepcut.features.features import Features
 from stepcut.features.spec import as_spec
 
 

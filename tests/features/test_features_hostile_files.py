@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import StepcutError
-from stepcut.features.contract import Features
 from stepcut.features.extract import export, load_features
+from stepcut.features.features import Features
 
 ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
 

@@ -13,8 +13,8 @@ from features_films import make_film
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError
-from stepcut.features.contract import Features
 from stepcut.features.extract import export, load_features
+from stepcut.features.features import Features
 from stepcut.features.files import save_rows
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.atomic import read_json, write_json

@@ -17,8 +17,8 @@ from parallel_kit import Logged, seen
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
-from stepcut.features.contract import Features
 from stepcut.features.extract import export, extract, load_features
+from stepcut.features.features import Features
 from stepcut.features.files import save_rows
 from stepcut.features.find import find_videos
 from stepcut.files.addresses import Address, as_path, files_below, put

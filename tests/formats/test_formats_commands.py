@@ -12,7 +12,7 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.formats import read, read_folder, write
-from stepcut.procedure.procedure import load
+from stepcut.procedure.loading import load
 from stepcut.toy import toy_features
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from stepcut.errors import AnnotationError
-from stepcut.evaluation.evaluate import read_truth
+from stepcut.evaluation.sources import read_truth
 from stepcut.formats import FORMATS, read, read_all, read_folder, write
-from stepcut.procedure.lesson import read_labels
+from stepcut.procedure.collect import read_labels
 from stepcut.timeline import Segment, Timeline
 
 TWO = (Segment(0.0, 1.5, "pour tea"), Segment(1.5, 62.25, "stir"))

@@ -179,7 +179,7 @@ def other_targets(folder: Path) -> dict[str, Target]:
     from stepcut.features.video.sample import sample_frames
     from stepcut.procedure.edits import Edits
     from stepcut.procedure.learning import learn
-    from stepcut.procedure.procedure import load
+    from stepcut.procedure.loading import load
 
     def correct(place: Path) -> None:
         outside = place.parent / "outside"

@@ -101,7 +101,7 @@ def die_once(item: tuple[int, str]) -> int:
 
 
 def cores(_: int) -> tuple[int, str]:
-    from stepcut.parallel.contract import count_cores
+    from stepcut.parallel.engine import count_cores
 
     return count_cores(), os.environ["OMP_NUM_THREADS"]
 

@@ -26,7 +26,7 @@ from parallel_kit import (
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import PASSIVE, count_cores, share_cores
+from stepcut.parallel.engine import PASSIVE, count_cores, share_cores
 from stepcut.parallel.local import Local, map_threads
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
-from stepcut.features.contract import Features
+from stepcut.features.features import Features
 from stepcut.methods import StepCut
 from stepcut.toy import toy_features
 

@@ -10,7 +10,7 @@ from stepcut.checking.severity import check_share
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import in_words
-from stepcut.procedure.procedure import read_outline
+from stepcut.procedure.loading import read_outline
 
 OPERATIONAL = 5
 """Exit code of `watch` if the disk, the journal or the webhook fails."""

@@ -7,7 +7,7 @@ from stepcut.cli import say
 from stepcut.cli.common import find_moved, progress_hook, warn_changed
 from stepcut.errors import unknown
 from stepcut.files.names import spell
-from stepcut.procedure.procedure import read_outline
+from stepcut.procedure.loading import read_outline
 from stepcut.progress import Stage
 from stepcut.show.clips import write_clips
 

@@ -22,10 +22,11 @@ from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
-from stepcut.parallel.contract import Engine, attempt
+from stepcut.parallel.engine import Engine, attempt
 from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.loading import read_outline
 from stepcut.procedure.many import ask, open_once
-from stepcut.procedure.procedure import Procedure, read_outline
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.tables import Table
 from stepcut.timeline import Timeline
@@ -64,7 +65,7 @@ def chosen_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
-said = chosen_options
+said = chosen_options  # the former name, which the paper's commands still import
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from stepcut.guidance.guide import Alert, State
 from stepcut.guidance.sources import follow_pictures, hide_password, is_live
 from stepcut.guidance.stream import Outage
 from stepcut.order.orders import name_of
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import clock
 
 HOME, CLEAR = "\x1b[H", "\x1b[2J"

@@ -6,7 +6,7 @@ from pathlib import Path
 from stepcut.cli.common import ask_procedure, find_moved, warn_changed
 from stepcut.errors import OptionError
 from stepcut.files.atomic import write_text
-from stepcut.procedure.procedure import load
+from stepcut.procedure.loading import load
 from stepcut.show.report import make_report
 
 

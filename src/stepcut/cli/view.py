@@ -15,7 +15,7 @@ from stepcut.cli.common import (
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
-from stepcut.procedure.procedure import load, read_outline
+from stepcut.procedure.loading import load, read_outline
 from stepcut.show.viewer.checks import look
 from stepcut.show.viewer.server import RunningViewer, kept, outline_of
 from stepcut.show.viewer.state import Beside, Viewer

@@ -19,7 +19,8 @@ from stepcut.errors import OptionError, in_words
 from stepcut.features.find import all_files
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 
 Stamp = tuple[int, int, int]
 """(size in bytes, mtime in ns, ctime in ns)."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepcut.checks import SEEDS, check_number
-from stepcut.errors import AnnotationError, OptionError, as_items
+from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import (
     NO_VIDEO,
@@ -27,24 +24,14 @@ from stepcut.evaluation.compare import (
 )
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
-from stepcut.features.spec import VECTORS
-from stepcut.files.addresses import as_path
-from stepcut.files.names import match_videos, short_names
-from stepcut.formats import read_folder
-from stepcut.plugins import find
-from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.procedure import Procedure, read_outline
-from stepcut.rate import as_rate
+from stepcut.evaluation.sources import Edges, Found, Opened, Truth, open_rows, read_truth
+from stepcut.files.names import match_videos
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.parallel.contract import Engine
-
-    Edges = Iterable[tuple[str, str]] | None
-    Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
-    Truth = Any | Mapping[str, Timeline] | str | os.PathLike[str]
+    from stepcut.parallel.engine import Engine
 
 
 @dataclass(repr=False)
@@ -178,7 +165,7 @@ def evaluate(
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     chosen, random = find_protocol(protocol), range(seed, seed + seeds)
     true, origin, graphs = read_truth(truth)
-    opened = _open_rows(proc_or_timelines)
+    opened = open_rows(proc_or_timelines)
     shared, true_shared, warnings = share_videos(
         [one.timelines for row in opened.values() for one in row], true
     )
@@ -222,21 +209,6 @@ def evaluate(
         videos=pair.videos,
         clusters=[*pair.steps, *pair.clusters] if named else pair.clusters,
     )
-
-
-def _open_rows(source: Any) -> dict[str, list[Opened]]:
-    """Open the rows to score by name, each with a run per seed."""
-    timelines = isinstance(source, Mapping) and all(
-        isinstance(one, Timeline) for one in source.values()
-    )
-    rows = source if isinstance(source, Mapping) and not timelines else {"ours": source}
-    if taken := [name for name in rows if name in NO_VIDEO]:
-        raise OptionError(
-            f"row {taken[0]!r} has the name of a baseline. Rename it.",
-            setting="row",
-            value=taken[0],
-        )
-    return {name: _open_row(one) for name, one in rows.items()}
 
 
 def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]] | None:
@@ -333,29 +305,6 @@ def _explain(
     return notes
 
 
-class Opened(NamedTuple):
-    """The result of one run of a method."""
-
-    timelines: Mapping[str, Timeline]
-    steps: Sequence[str]
-    """Names of all steps, including unused ones."""
-    seed: str
-    labelled: set[str]
-    """Videos annotated by a person."""
-    rate: Fraction | None = None
-    """Rows per second of feature files, if the user set it."""
-
-
-def _open_row(source: Any) -> list[Opened]:
-    """Open one result, or several runs with different seeds."""
-    alone = isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "timelines")
-    runs = source if isinstance(source, Iterable) and not alone else [source]
-    opened = [_open(one) for one in runs]
-    if not opened:
-        raise OptionError("nothing to evaluate. Pass a procedure, its path, or timelines.")
-    return opened
-
-
 def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     """Return notes on one row, that is, one method with several seeds."""
     sizes = sorted({len(pair.clusters) for pair in pairs})
@@ -388,48 +337,3 @@ def spread(values: Sequence[float]) -> Cell:
     if len(values) == 1 or not numbers:
         return float(values[0])
     return Spread(float(np.mean(numbers)), float(np.std(numbers)))
-
-
-def _open(found: Any) -> Opened:
-    if isinstance(found, str | os.PathLike):
-        place = as_path(found)
-        # Timelines need no model.
-        found = read_outline(place) if is_procedure(place) else read_folder(found)
-    if isinstance(found, Mapping):
-        return Opened(found, (), "unknown", set())
-    if not hasattr(found, "config"):
-        raise OptionError(
-            f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video."
-        )
-    seed = str(found.config.get("seed", "unknown"))
-    labelled = set(found.annotations.annotated)
-    vectors = found.config.get("backbone", {}).get("name") == VECTORS
-    rate = as_rate(found.config["rate"], "rate") if vectors else None
-    return Opened(found.timelines, found.steps, seed, labelled, rate)
-
-
-def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
-    """Return the annotated timelines by video, their origin in a word, and graphs by video."""
-    if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
-        kind, _, root = truth.partition(":")
-        tasks: Any = find("dataset", kind, setting="data set").load(root)
-        videos = [(task, name, each) for task in tasks for name, each in task.timelines.items()]
-        # Two tasks may have videos of one name.
-        names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
-        graphs = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}
-        return dict(zip(names, (timeline for _, _, timeline in videos), strict=True)), kind, graphs
-    if isinstance(truth, str | os.PathLike):
-        return read_folder(truth, confirmed=True), Path(truth).name or str(truth), {}
-    if not isinstance(truth, Mapping):
-        if not hasattr(truth, "timelines"):
-            raise OptionError(
-                f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task."
-            )
-        graph = getattr(truth, "graph", None)
-        return (
-            truth.timelines,
-            str(getattr(truth, "name", "given")),
-            dict.fromkeys(truth.timelines, graph),
-        )
-    as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
-    return truth, "given", {}

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.errors import FeatureError
-from stepcut.features.backbones.contract import Backbone, Frames, Rows
+from stepcut.features.backbones.backbone import Backbone, Frames, Rows
 from stepcut.features.files import write_rows
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.parallel.contract import count_cores
+from stepcut.parallel.engine import count_cores
 from stepcut.rate import Rate, as_rate
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.backbones import open_backbone
-from stepcut.features.backbones.contract import Backbone
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.compute import batch_size, clip_length
-from stepcut.features.contract import Failure, Features, check_alike, check_rows
+from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, read_files, read_rows, save_rows
 from stepcut.features.files import load_features as load_features
 from stepcut.features.find import Inputs, find_inputs, find_videos
@@ -27,7 +27,7 @@ from stepcut.features.spec import DEFAULT, SENSORS, VECTORS, FeatureSpec, as_spe
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
@@ -194,7 +194,7 @@ def _read(job: Extraction, path: Path | Address, spec: FeatureSpec) -> Features:
 
 
 def read_source(
-    source: Source,
+    source: Source | Inputs,
     rate: Rate = 1,
     spec: FeatureSpec | None = DEFAULT,
     cache: AnyPath | None = None,
@@ -209,7 +209,7 @@ def read_source(
     Parameters
     ----------
     source
-        Input of `find_inputs`: videos, feature files, sensor files or arrays.
+        Videos, feature files, sensor files or arrays, or what `find_inputs` made of them.
     rate
         Rows (or samples) per second of features (or sensor files) that do not state it.
     spec
@@ -220,23 +220,7 @@ def read_source(
     cache, strict, progress, engine, device
         As in `extract`.
     """
-    return read_inputs(
-        find_inputs(source), rate, spec, cache, strict, progress, engine, device, backbone
-    )
-
-
-def read_inputs(
-    inputs: Inputs,
-    rate: Rate = 1,
-    spec: FeatureSpec | None = DEFAULT,
-    cache: AnyPath | None = None,
-    strict: bool = False,
-    progress: Hook = silent,
-    engine: Engine | None = None,
-    device: str = "auto",
-    backbone: Backbone | None = None,
-) -> tuple[list[Features], list[Failure]]:
-    """Do the work of `read_source` for resolved `inputs`."""
+    inputs = find_inputs(source)
     failures: list[Failure] = []
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, rate), []
@@ -279,7 +263,7 @@ def read_like(
         inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
         if len(inputs) > 1:
             raise OptionError(f"{len(inputs)} videos instead of one. Pass one file at a time.")
-        [features], _ = read_inputs(
+        [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
     if features.rate != rate:

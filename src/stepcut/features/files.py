@@ -20,14 +20,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import FeatureError, OptionError
-from stepcut.features.contract import Failure, Features, check_alike, check_rows
-from stepcut.features.find import (
-    FEATURE_SUFFIXES,
-    Inputs,
-    Source,
-    find_features,
-    unique_names,
-)
+from stepcut.features.features import Failure, Features, check_alike, check_rows
+from stepcut.features.find import FEATURE_SUFFIXES, Inputs, Source, find_features, unique_names
 from stepcut.features.sensors import read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version

@@ -63,7 +63,10 @@ def find_inputs(source: Any) -> Inputs:
 
     Paths are folders, files, globs or addresses; arrays come as a list or by name. In a folder,
     videos take precedence over feature files, and those over sensor files, which may be labels.
+    Resolved inputs stay as they are.
     """
+    if isinstance(source, Inputs):
+        return source
     if isinstance(source, Mapping):
         return Inputs("arrays", arrays={str(name): one for name, one in source.items()})
     items = as_list(source)

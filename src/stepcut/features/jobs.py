@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
-from stepcut.features.backbones.contract import Backbone
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.compute import compute_features
 from stepcut.features.files import (
     check_stored,
@@ -32,7 +32,7 @@ from stepcut.features.video.container import JUMP, blame, check_file, mendable
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
-from stepcut.parallel.contract import Engine, count_cores
+from stepcut.parallel.engine import Engine, count_cores
 from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage
 from stepcut.rate import Rate, as_rate

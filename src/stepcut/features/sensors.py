@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError
-from stepcut.features.contract import Features, check_rows
+from stepcut.features.features import Features, check_rows
 from stepcut.features.spec import SENSORS, FeatureSpec
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import VideoError
-from stepcut.features.backbones.contract import Backbone
+from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.compute import clip_length, frames_per_row, make_clips
 from stepcut.features.find import natural
 from stepcut.features.video.container import CONTAINERS

@@ -10,6 +10,7 @@ These have a default that a class may override:
     probabilities(features)              (T, K) per video: step probabilities, rows sum to 1
     novelty(features)                    (T,) per video: 0 for a familiar frame, higher if unusual
     embed(features)                      (T, D) per video: equal steps of different videos are close
+    suggest(features, labelled, n)       up to n videos to label next, each with the reason
     online()                             object with `push(row) -> (K,)`, from the past only
 
 A class declares `chooses_steps` (K may be "auto" or a range) and `learns_from` (parts of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, unknown
-from stepcut.features.contract import check_rows
+from stepcut.features.features import check_rows
 
 Array = NDArray[Any]
 Labels = NDArray[np.int64]

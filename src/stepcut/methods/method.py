@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import OptionError
-from stepcut.features.contract import check_rows
+from stepcut.features.features import check_rows
 from stepcut.methods.arithmetic import as_vectors, one_hot
 from stepcut.methods.constraints import Constraint, Constraints
 from stepcut.methods.inputs import (
@@ -33,6 +33,7 @@ from stepcut.methods.inputs import (
     plain_numbers,
 )
 from stepcut.methods.learned import Choice, Curve, LeftOut
+from stepcut.methods.stepcut.suggest import suggest
 from stepcut.progress import Hook, silent
 
 NEEDED = ("fit", "predict", "settings", "state", "restore")
@@ -194,6 +195,13 @@ class Method:
     def start_from(self, other: Self, shown: Sequence[Labels] | None = None) -> None:
         """Start from a method fitted to the same videos, with the current steps (T,) as `shown`."""
 
+    def suggest(self, features: Videos, labelled: Sequence[int], n: int) -> list[tuple[int, str]]:
+        """Return the places of up to `n` videos to label next, each with the reason.
+
+        `labelled` are the places of videos that need no more labels.
+        """
+        return suggest(self.embed(features), labelled, n)
+
     # ------------------------------------------------------------------ optional results
 
     @property
@@ -297,14 +305,23 @@ def adapt(method: Any) -> Method:
         if not hasattr(method, "probabilities") and hasattr(method, "memberships"):
             _warn_of_memberships(type(method))
             method.probabilities = method.memberships
-        for name in ("probabilities", "shares", "novelty", "embed", "online", "start_from"):
+        for name in (
+            "probabilities",
+            "shares",
+            "novelty",
+            "embed",
+            "online",
+            "start_from",
+            "suggest",
+        ):
             if not hasattr(method, name):
                 setattr(method, name, MethodType(getattr(Method, name), method))
         for name in ("left_out_", "right_", "choice_", "chosen_", "curve_"):
             if name not in dir(method):
                 setattr(method, name, None)
-        if not hasattr(method, "orders_by_mean"):
-            method.orders_by_mean = False
+        for name in ("orders_by_mean", "learns_from"):
+            if not hasattr(method, name):
+                setattr(method, name, getattr(Method, name))
     adapted: Method = method
     return adapted
 

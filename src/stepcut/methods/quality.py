@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
@@ -142,30 +143,15 @@ class Quality:
 
     def to_json(self) -> dict[str, Any]:
         """For config.json."""
-        evidence = None if self.evidence is None else asdict(self.evidence)
-        after = {str(count): list(one) for count, one in self.after.items()}
-        now = None if self.now is None else list(self.now)
-        return {
-            "kind": self.kind,
-            "now": now,
-            "after": after,
-            "why": self.why,
-            "evidence": evidence,
-        }
+        record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
         """What `to_json` wrote; a grade of version 0.2.0 says nothing of how much is right."""
         if "kind" not in record:
             return cls("unknown", None, {}, "it was learned with version 0.2.0, learn it again")
-        now, evidence = record["now"], record["evidence"]
-        return cls(
-            record["kind"],
-            None if now is None else Estimate(*map(float, now)),
-            {int(count): Estimate(*map(float, one)) for count, one in record["after"].items()},
-            str(record["why"]),
-            None if evidence is None else Evidence(**evidence),
-        )
+        return msgspec.convert(record, cls, str_keys=True)
 
 
 def measure_quality(method: Method, features: Sequence[Array], progress: Hook = silent) -> Quality:
@@ -202,7 +188,7 @@ def gather_evidence(
     given = method.settings()
     if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
         return None
-    order = sorted(range(len(features)), key=lambda place: fingerprint(features[place]))
+    order = order_by_content(features)
     features = [features[place] for place in order]
     found = [method.labels_[place] for place in order]
     count, labels = method.steps_, np.concatenate(found)
@@ -242,9 +228,10 @@ def gather_evidence(
     )
 
 
-def fingerprint(rows: Array) -> bytes:
-    """A digest of the content of one video's features."""
-    return hashlib.blake2b(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).digest()
+def order_by_content(features: Sequence[Array]) -> list[int]:
+    """The places of the videos, sorted by a hash of their values in single precision."""
+    values = [np.ascontiguousarray(rows, dtype=np.float32).tobytes() for rows in features]
+    return sorted(range(len(values)), key=lambda place: hashlib.blake2b(values[place]).digest())
 
 
 def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:

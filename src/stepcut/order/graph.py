@@ -138,11 +138,6 @@ class ProcedureGraph(Relations):
         ----------
         ax
             Axes to draw on; by default a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes.
         """
         at, names = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         if ax is None:

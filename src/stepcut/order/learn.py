@@ -248,11 +248,6 @@ def find_occurrences(
     sliver
         Drop segments below this share of the video's time on the step, divided by its repetitions.
 
-    Returns
-    -------
-    list of Occurrence
-        The occurrences.
-
     Examples
     --------
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
@@ -300,11 +295,6 @@ def orders_of_labels(
         Rows per second.
     names
         Step names.
-
-    Returns
-    -------
-    Orders
-        The ranked orders.
     """
     videos = {name: find_occurrences(numbers, rate) for name, numbers in labels.items()}
     times = grouped(

@@ -59,17 +59,7 @@ def sequence(labels: Labels) -> list[int]:
     """Return the steps of one video in order of their segments, with repetitions.
 
     Background is ignored: a pause does not split a segment. A step is repeated if another step was
-    done in between.
-
-    Parameters
-    ----------
-    labels
-        The step of each frame, (T,); -1 for background.
-
-    Returns
-    -------
-    list of int
-        Step numbers.
+    done in between. `labels` is (T,), as for `video_order`.
 
     Examples
     --------

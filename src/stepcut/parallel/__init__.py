@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stepcut.errors import OptionError, choose
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.parallel.local import Local
 from stepcut.parallel.ray import Ray
 

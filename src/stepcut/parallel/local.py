@@ -15,7 +15,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from stepcut.errors import OptionError, WorkerDied, in_words
-from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, share_cores
+from stepcut.parallel.engine import TRIES, Answer, Done, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
 """Bytes that a worker needs for libraries, backbone, decoder and two batches of frames."""

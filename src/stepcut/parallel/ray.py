@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
-from stepcut.parallel.contract import (
+from stepcut.parallel.engine import (
     TRIES,
     Answer,
     Done,

@@ -1,14 +1,15 @@
 """Content hashes of videos: detect whether a video is one that a procedure was learned from."""
 
 import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import StepcutError
-from stepcut.features.contract import Features
+from stepcut.errors import OptionError, StepcutError
+from stepcut.features.features import Features
 from stepcut.features.files import content_hash
 from stepcut.files.addresses import AnyPath, is_address
 from stepcut.files.cache import cache_dir
@@ -53,3 +54,46 @@ def has_content(features: Features, learned: Digest) -> bool | None:
     if now is not None:
         return now == learned.video
     return None if learned.rows is None else False
+
+
+def changed_videos(digests: Mapping[str, Digest], videos: Mapping[str, str | None]) -> list[str]:
+    """Return the `videos` (name -> path) whose file differs from the learned one."""
+    learned = {name: digest.video for name, digest in digests.items() if digest.video}
+    now = {name: video_digest(videos.get(name)) for name in learned}
+    return [name for name in learned if now[name] not in (None, learned[name])]
+
+
+def find_learned(
+    features: Sequence[Features], names: Collection[str], digests: Mapping[str, Digest]
+) -> list[Features]:
+    """Return the features of the learned videos `names`, in this order; refuse missing ones."""
+    found = {one.name: one for one in features}
+    lost = [name for name in names if name not in found]
+    if not lost:
+        return [found[name] for name in names]
+    learned = digests.get(lost[0], Digest())
+    same = [one.name for one in features if one.name not in names and has_content(one, learned)]
+    hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
+    raise OptionError(
+        f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
+        "feature files as source=... (--source)."
+    )
+
+
+def check_unchanged(
+    features: Sequence[Features], samples: Mapping[str, int], digests: Mapping[str, Digest]
+) -> None:
+    """Refuse training videos whose content has changed since learning."""
+    changed = [
+        one.name
+        for one in features
+        if len(one.rows) != samples[one.name]
+        or has_content(one, digests.get(one.name, Digest())) is False
+    ]
+    if changed:
+        raise OptionError(
+            f"{', '.join(changed[:5])}: the content has changed since learning, so the labels "
+            "belong to another recording. Restore the earlier file, pass its path as "
+            "source=... (--source), or learn a new procedure: stepcut learn",
+            video=changed[0],
+        )

@@ -11,7 +11,8 @@ from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit, apply_severity
 from stepcut.procedure.corrections.operations import Edit, correct, describe, plain_edit
 from stepcut.procedure.folder import folder_here, locked
-from stepcut.procedure.procedure import Procedure, read_outline
+from stepcut.procedure.loading import read_outline
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import EDITS
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from stepcut.annotations import Annotation, Annotations, RecipeStep, gaps
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import OptionError
-from stepcut.features.contract import Features
+from stepcut.features.features import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
 from stepcut.methods.constraints import Constraint, as_constraints

@@ -12,9 +12,9 @@ from stepcut.checking.calibrate import check_false_alarms
 from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.contract import Backbone
-from stepcut.features.contract import Features
-from stepcut.features.extract import Source, read_inputs
+from stepcut.features.backbones.backbone import Backbone
+from stepcut.features.extract import Source, read_source
+from stepcut.features.features import Failure, Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
@@ -25,22 +25,23 @@ from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.method import NEEDED, Method
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
-from stepcut.procedure.fitting import fingerprint, fit
-from stepcut.procedure.folder import check_output, read_config
-from stepcut.procedure.lengths import check_features
-from stepcut.procedure.lesson import (
+from stepcut.procedure.collect import (
     LabelSource,
     Transcripts,
     Videos,
     find_alike,
-    first_lesson,
     origin_of,
     read_labels,
 )
+from stepcut.procedure.fitting import fingerprint, fit
+from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.lengths import check_features
+from stepcut.procedure.lesson import first_lesson
+from stepcut.procedure.loading import load
 from stepcut.procedure.naming import Namer
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.recipe import Recipe, read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
@@ -164,12 +165,7 @@ def learn(
         )
     if output is not None:
         check_output(output)
-    part: Method | type[Method] = (
-        find("method", method, METHODS) if isinstance(method, str) else method
-    )
-    check_part("method", method, part, NEEDED, METHODS)
-    if output is not None and not isinstance(part, type):
-        check_keepable(part, output)
+    part = find_method(method, output)
     steps = check_steps(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
@@ -184,7 +180,7 @@ def learn(
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
     with open_engine(run.engine, run.workers, run.address) as where:
-        features, failures = read_inputs(
+        features, failures = read_source(
             inputs,
             rate,
             as_spec(backbone),
@@ -216,18 +212,8 @@ def learn(
     elif by_name and steps == "auto":
         steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
-    config: dict[str, Any] = {
-        "method": name_of("method", made, METHODS),
-        "settings": plain_numbers(made.settings()),
-        "seed": plain_numbers(seed),
-        "rate": str(features[0].rate),
-        "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
-        "shape": list(features[0].rows.shape[1:]),
-        "false_alarms": run.false_alarms,
-        "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": inputs.places,
-        "versions": versions(),
-    }
+    config = make_config(made, seed, features, failures)
+    config |= {"false_alarms": run.false_alarms, "source": inputs.places}
     named = [str(line) for line in by_name] if by_name else run.names
     config["fingerprint"] = fingerprint(features, config, named, lesson)
     if output is not None and already_there(output, config["fingerprint"]):
@@ -258,6 +244,36 @@ def learn(
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure
+
+
+def find_method(
+    method: str | Method | type[Method], output: AnyPath | None
+) -> Method | type[Method]:
+    """Find a method by name; refuse a custom one that breaks the contract or cannot be saved."""
+    part: Method | type[Method] = (
+        find("method", method, METHODS) if isinstance(method, str) else method
+    )
+    check_part("method", method, part, NEEDED, METHODS)
+    if output is not None and not isinstance(part, type):
+        check_keepable(part, output)
+    return part
+
+
+def make_config(
+    method: Method, seed: int, features: Sequence[Features], failures: Sequence[Failure]
+) -> dict[str, Any]:
+    """Return the settings and versions that config.json stores."""
+    first = features[0]
+    return {
+        "method": name_of("method", method, METHODS),
+        "settings": plain_numbers(method.settings()),
+        "seed": plain_numbers(seed),
+        "rate": str(first.rate),
+        "backbone": first.spec.to_json() if first.spec else {"name": VECTORS},
+        "shape": list(first.rows.shape[1:]),
+        "skipped": {failure.name: str(failure.error) for failure in failures},
+        "versions": versions(),
+    }
 
 
 def make_method(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.errors import AnnotationError, DataError, FeatureError, VideoError
-from stepcut.features.contract import Features
+from stepcut.features.features import Features
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.names import VIDEO_SUFFIXES, match_videos
 from stepcut.formats.common import read_text, seconds
@@ -133,11 +133,6 @@ def check_labels(
         Rows per second of feature files; None for decoded videos.
     ignore
         Warn only.
-
-    Returns
-    -------
-    list of str
-        The warnings.
 
     Raises
     ------

@@ -1,40 +1,20 @@
 """Lesson: all annotations to learn from, merged, and the names of the steps."""
 
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from stepcut.annotations import (
-    PYTHON,
-    Annotation,
-    Annotations,
-    Origin,
-    RecipeStep,
-    annotate,
-    annotate_rows,
-)
-from stepcut.errors import AnnotationError, OptionError, as_items, unknown
-from stepcut.features.contract import Features
-from stepcut.files.names import match_videos, plain, spell
-from stepcut.formats import read_folder
+from stepcut.annotations import Annotation, Annotations, Origin, RecipeStep
+from stepcut.errors import AnnotationError, OptionError, unknown
+from stepcut.files.names import plain, spell
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
+from stepcut.procedure.collect import Read, Transcripts, Videos, collect, count_numbers, find_alike
 from stepcut.progress import warn_once
-from stepcut.timeline import Timeline, is_unnamed, unnamed
-
-Read = Mapping[str, Timeline | NDArray[Any]]
-"""Timelines by video, or arrays (T,) of step numbers by video."""
-LabelSource = str | os.PathLike[str] | Read
-"""Labels as users pass them: the same, or label files."""
-Transcripts = Mapping[str, Sequence[str | int]]
-"""The steps of some videos in order, by name or number."""
+from stepcut.timeline import is_unnamed, unnamed
 
 LITTLE = 1.0
 """A step with fewer seconds of labels in all videos is reported as weakly annotated."""
@@ -59,118 +39,6 @@ class Lesson:
         return {number for number, name in enumerate(self.names) if name in named}
 
 
-@dataclass(frozen=True)
-class Videos:
-    """The videos that can be annotated: their number of feature rows and length in seconds."""
-
-    samples: Mapping[str, int]
-    ends: Mapping[str, float]
-    rate: Fraction
-
-    @classmethod
-    def of(cls, features: Sequence[Features]) -> "Videos":
-        samples = {one.name: len(one.rows) for one in features}
-        return cls(samples, {one.name: one.end for one in features}, features[0].rate)
-
-
-def read_labels(labels: LabelSource) -> Read:
-    """Return labels as timelines or arrays by video; read files in any supported format."""
-    if isinstance(labels, str | os.PathLike):
-        return read_folder(labels, confirmed=True)
-    if not isinstance(labels, Mapping) or not labels:
-        raise OptionError(
-            f"labels={labels!r} is not allowed; give a folder of label files, or a dict of "
-            "timelines or arrays by video.",
-            setting="labels",
-            value=labels,
-        )
-    kinds = {isinstance(one, Timeline) for one in labels.values()}
-    if len(kinds) > 1:
-        raise OptionError(
-            "labels mix timelines and arrays; give all of one kind.", setting="labels"
-        )
-    return {str(name): one for name, one in labels.items()}
-
-
-def origin_of(source: object, annotator: str | None = None) -> Origin:
-    """Return the origin of annotations: a file, or Python."""
-    place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
-    return Origin(str(place), annotator or "")
-
-
-def collect(
-    videos: Videos,
-    labels: Read | None,
-    transcripts: Transcripts | None = None,
-    recipe: Sequence[RecipeStep] = (),
-    steps: Sequence[str] = (),
-    origin: Origin | None = None,
-) -> Annotations:
-    """Check `labels`, `transcripts` and a `recipe`, and combine them for `videos`.
-
-    `steps` are the names for numbers in labels and transcripts. The default `origin` is Python.
-    """
-
-    def name_of(number: int) -> str:
-        return steps[number] if number < len(steps) else unnamed(number)
-
-    origin = origin or Origin(PYTHON)
-    found: dict[str, Annotation] = {}
-    for name, video in find_labelled(labels or {}, videos.samples).items():
-        one, end = (labels or {})[name], videos.ends[video]
-        if isinstance(one, Timeline):
-            found[video] = annotate(one, video, end, float(videos.rate), origin)
-        else:
-            rows = _numbers(video, one, videos.samples[video])
-            names = [name_of(number) for number in range(1 + max(rows, default=-1))]
-            found[video] = annotate_rows(rows, videos.rate, names, end, origin)
-    for name, video in find_labelled(transcripts or {}, videos.samples).items():
-        steps = as_items(
-            "transcripts", (transcripts or {})[name], (str, int, np.integer), "steps by video"
-        )
-        named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in steps)
-        _check_length(video, named, videos.samples[video])
-        before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
-        found[video] = msgspec.structs.replace(before, transcript=named)
-    return Annotations(videos=found, recipe=tuple(recipe))
-
-
-def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
-    if not transcript:
-        raise AnnotationError(
-            f"{video}: the transcript is empty. Give the steps in order.", video=video
-        )
-    if len(transcript) > rows:
-        raise AnnotationError(
-            f"{video}: the transcript has {len(transcript)} steps, but the video only {rows} rows "
-            "of features. Shorten it, or use a higher --fps.",
-            video=video,
-        )
-
-
-def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
-    """Match `names` to the videos in `samples`; refuse a name without a match."""
-    wanted = list(names)
-    found = match_videos(wanted, samples)
-    if lost := [name for name in wanted if name not in found]:
-        error = unknown("video", lost[0], samples)
-        raise AnnotationError(f"{error} Does it belong to another task?", video=lost[0])
-    return found
-
-
-def _numbers(name: str, labels: Any, rows: int) -> Labels:
-    numbers = np.asarray(labels)
-    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
-        raise OptionError(
-            f"{name}: {numbers.dtype} labels of shape {numbers.shape} "
-            f"({np.ravel(numbers)[:3]} ...) for {rows} rows of features; give one whole number per "
-            "row: a step counted from 0, -1 for background or -2 for open.",
-            setting="labels",
-            video=name,
-        )
-    return numbers.astype(np.int64)
-
-
 def usual_order(annotations: Annotations) -> list[str]:
     """Return the steps in the order of the recipe, then by the median of their relative middles.
 
@@ -192,20 +60,6 @@ def usual_order(annotations: Annotations) -> list[str]:
     places = grouped(middles)
     others = sorted(places, key=lambda name: float(np.median(places[name])))
     return list(dict.fromkeys((*(one.name for one in annotations.recipe), *others)))
-
-
-def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return two names that differ only by spaces, underscores and capitals, or None.
-
-    >>> find_alike(["stir", "pour", "Stir "])
-    ('stir', 'Stir ')
-    """
-    seen: dict[str, str] = {}
-    for name in names:
-        if plain(name) in seen:
-            return seen[plain(name)], name
-        seen[plain(name)] = name
-    return None
 
 
 def _spell(new: Annotations, known: Sequence[str]) -> Annotations:
@@ -247,24 +101,26 @@ def first_lesson(
     return lesson(videos, {}, steps, Annotations(), new, count, names is not None or bool(numbers))
 
 
-def count_numbers(
-    videos: Videos, labels: Read | None, transcripts: Transcripts | None
-) -> int | None:
-    """Return the number of steps in numbered `labels` and `transcripts`; None if they use names."""
-    arrays = [np.asarray(one) for one in (labels or {}).values() if not isinstance(one, Timeline)]
-    listed = [step for one in (transcripts or {}).values() for step in one]
-    numbers = [int(step) for step in listed if not isinstance(step, str)]
-    numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
-    if not arrays and (labels or len(numbers) < len(listed) or not listed):
-        return None
-    if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
-        raise OptionError(
-            f"a label is {highest}, but all videos together have {most} rows of features; count "
-            "steps from 0, with -1 for background and -2 for open.",
-            setting="labels",
-            value=highest,
-        )
-    return 1 + highest
+def next_lesson(
+    videos: Videos,
+    labels: Read | None,
+    transcripts: Transcripts | None,
+    recipe: Sequence[RecipeStep],
+    count: int | None,
+    origin: Origin,
+    *,
+    steps: Sequence[str],
+    shown: Mapping[str, Labels],
+    before: Annotations,
+    taught: bool,
+) -> Lesson:
+    """Create the lesson of `teach`: annotations `before`, and new ones; see `lesson`."""
+    numbers = None if recipe else count_numbers(videos, labels, transcripts)
+    names = [*steps, *map(nameless, range(len(steps), numbers or 0))]
+    new = None
+    if labels is not None or transcripts or recipe:
+        new = collect(videos, labels, transcripts, recipe, names, origin)
+    return lesson(videos, shown, names, before, new, count, numbers is not None, taught)
 
 
 def lesson(

@@ -12,9 +12,10 @@ from stepcut.features.extract import read_source
 from stepcut.features.find import find_inputs, natural
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.procedure.learning import learn
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, Stage, silent
 from stepcut.tables import Cell, Table
 

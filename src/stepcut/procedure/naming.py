@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from stepcut.annotations import RecipeStep
 from stepcut.features.video.sample import frame_at
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
-from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.procedure.lesson import Lesson, nameless
 
 NOTHING = 1e6
@@ -46,14 +46,14 @@ def fit_recipe(
             )
         if step.seconds:
             cost[:, column] += np.abs(np.log(np.maximum(seconds, 1e-3) / step.seconds)) / len(steps)
-    rows, columns = pair_steps(-cost)
+    rows, columns = linear_sum_assignment(cost)
     best = cost[rows, columns].sum()
     certain: dict[int, str] = {}
     likely: dict[int, list[str]] = {}
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         without = cost.copy()
         without[row, column] = NOTHING
-        other = without[pair_steps(-without)].sum()
+        other = without[linear_sum_assignment(without)].sum()
         if other - best > spread[row] + 1e-9:  # not by rounding alone
             certain[row] = steps[column].name
         else:
@@ -96,7 +96,7 @@ def carry_names(
     names = [name if number in used else "" for number, name in enumerate(old_names)]
     alike = shared_rows(before, after, count, count)[:-1, :-1] + 0.5 * np.eye(count)
     shared = alike[np.ix_(old, free)]
-    for i, j in zip(*pair_steps(shared), strict=True):
+    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
         if before:
             names[free[j]] = old_names[old[i]]
     return [name or nameless(number) for number, name in enumerate(names)]

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,22 +17,21 @@ from stepcut.annotations import Annotations, Origin, middles
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Report, without_accepted
-from stepcut.checking.severity import FILE, KINDS, parse_severity, read_severity
+from stepcut.checking.severity import KINDS, parse_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
-from stepcut.errors import NotLearned, OptionError, ProcedureError, VideoError, check_kind
-from stepcut.features.contract import Features
+from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.extract import Source, read_like, read_source
+from stepcut.features.features import Features
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import AnyPath, as_path, is_address, whole_path
+from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.formats import read_transcripts
 from stepcut.guidance.guide import Guide
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Array, Labels, build
-from stepcut.methods.method import Method
+from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import Quality, not_measured
-from stepcut.methods.stepcut.suggest import suggest
 from stepcut.order import (
     Orders,
     ProcedureGraph,
@@ -45,27 +43,28 @@ from stepcut.order import (
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.plugins import drawing
-from stepcut.procedure.content import Digest, has_content, video_digest
+from stepcut.procedure.collect import (
+    LabelSource,
+    Transcripts,
+    Videos,
+    find_labelled,
+    origin_of,
+    read_labels,
+)
+from stepcut.procedure.content import (
+    Digest,
+    changed_videos,
+    check_unchanged,
+    find_learned,
+    has_content,
+)
 from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections, apply_severity
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
-from stepcut.procedure.folder import damaged
-from stepcut.procedure.lesson import (
-    LabelSource,
-    Lesson,
-    Transcripts,
-    Videos,
-    collect,
-    count_numbers,
-    find_labelled,
-    lesson,
-    nameless,
-    origin_of,
-    read_labels,
-)
+from stepcut.procedure.lesson import next_lesson
 from stepcut.procedure.recipe import Recipe, read_recipe
-from stepcut.procedure.storage import read, read_timelines, save
+from stepcut.procedure.storage import save
 from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
@@ -188,37 +187,17 @@ class Procedure:
     @property
     def model_steps(self) -> list[str]:
         """The names of the model's steps; a step that still exists has its current name."""
-        current = [self.document.step(number) for number in range(len(self.learned_steps))]
-        merged = [
-            name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps
-        ]
-        return [step.name if step else name for step, name in zip(current, merged, strict=True)]
+        return self.document.model_steps(self.learned_steps)
 
     @property
     def shown_steps(self) -> Labels:
         """The index in `steps` of each model step, -1 for background; the last entry is -1."""
-        place = {step.number: number for number, step in enumerate(self.document.steps)}
-        now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
-        return np.array([*(-1 if number is None else place[number] for number in now), -1])
+        return self.document.shown_steps(len(self.learned_steps))
 
     @property
     def untaught(self) -> str:
         """A warning about corrected steps that `check` and `guide` ignore until `teach`, or ""."""
-        new = [step.name for step in self.document.steps if step.number >= len(self.learned_steps)]
-        merged = [
-            self.learned_steps[number]
-            for number in self.document.merged
-            if number < len(self.learned_steps)
-        ]
-        changes = [
-            f"{what} ({', '.join(names)})"
-            for what, names in (("merged", merged), ("new", new))
-            if names
-        ]
-        if not changes:
-            return ""
-        listed = " and ".join(changes)
-        return f"steps changed since learning, {listed}: run teach to update check and guide."
+        return self.document.untaught(self.learned_steps)
 
     @property
     def quality(self) -> Quality:
@@ -256,10 +235,7 @@ class Procedure:
         videos
             Current paths by name; by default `self.videos`.
         """
-        places = self.videos if videos is None else videos
-        learned = {name: digest.video for name, digest in self.digests.items() if digest.video}
-        now = {name: video_digest(places.get(name)) for name in learned}
-        return [name for name in learned if now[name] not in (None, learned[name])]
+        return changed_videos(self.digests, self.videos if videos is None else videos)
 
     @property
     def suggestions(self) -> dict[int, list[str]]:
@@ -447,7 +423,19 @@ class Procedure:
         if isinstance(transcripts, str | os.PathLike):
             origin, transcripts = origin or origin_of(transcripts), read_transcripts(transcripts)
         count = None if steps is None else int(steps)
-        task = self._lesson(labels, count, transcripts, recipe, origin)
+        ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
+        task = next_lesson(
+            Videos(self.samples, ends, self.rate),
+            None if labels is None else read_labels(labels),
+            transcripts,
+            () if recipe is None else read_recipe(recipe),
+            count,
+            origin or origin_of(labels),
+            steps=self.steps,
+            shown=self.labels,
+            before=self.annotations,
+            taught=bool(self.learned_annotations.annotated),
+        )
         features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(task.names)}
         place = {name: number for number, name in enumerate(task.names)}
@@ -455,7 +443,7 @@ class Procedure:
         config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
         config["fingerprint"] = fingerprint(features, config, None, task)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
-        made = build(type(self.method), settings)
+        made = adapt(build(type(self.method), settings))
         # New annotations may name other steps than the current ones.
         same = task.names == self.steps and not (labels or transcripts or recipe)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
@@ -476,26 +464,6 @@ class Procedure:
                 edit = {"do": "colour", "step": learned.index(step.name), "colour": step.colour}
                 taught.corrections = taught.corrections.do(edit)
         return taught
-
-    def _lesson(
-        self,
-        labels: LabelSource | None,
-        count: int | None,
-        transcripts: Transcripts | None,
-        recipe: Recipe | None,
-        origin: Origin | None,
-    ) -> Lesson:
-        """Combine the annotations so far with the arguments of `teach`."""
-        ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
-        videos, new = Videos(self.samples, ends, self.rate), None
-        read = None if labels is None else read_labels(labels)
-        numbers = None if recipe is not None else count_numbers(videos, read, transcripts)
-        steps = [*self.steps, *map(nameless, range(len(self.steps), numbers or 0))]
-        if read is not None or transcripts or recipe is not None:
-            parsed = () if recipe is None else read_recipe(recipe)
-            new = collect(videos, read, transcripts, parsed, steps, origin or origin_of(labels))
-        taught, fixed = bool(self.learned_annotations.annotated), numbers is not None
-        return lesson(videos, self.labels, steps, self.annotations, new, count, fixed, taught)
 
     def suggest(self, n: int = 3) -> list[str]:
         """Return up to `n` videos to label next, the most useful first."""
@@ -530,7 +498,7 @@ class Procedure:
             )
 
         done = [place for place, name in enumerate(names) if name in videos and is_done(name)]
-        reasons = suggest(self.method.embed([one.rows for one in features]), done, int(n))
+        reasons = self.method.suggest([one.rows for one in features], done, int(n))
         return [(names[place], reason) for place, reason in reasons]
 
     def learned_features(
@@ -574,39 +542,10 @@ class Procedure:
             read = read_source(places, self.rate, self.spec, progress=progress)[0]
         except VideoError as error:
             raise OptionError(f"{error} Pass the new place as source=... (--source).") from error
-        found = {one.name: one for one in read}
-        lost = [name for name in self.samples if name not in found]
-        if lost:
-            raise OptionError(f"{self._describe_lost(lost, found)} (--source).")
-        features = [self.features(found[name]) for name in self.samples]
-        changed = [
-            one.name
-            for one in features
-            if len(one.rows) != self.samples[one.name]
-            or has_content(one, self.digests.get(one.name, Digest())) is False
-        ]
-        if changed:
-            raise OptionError(
-                f"{', '.join(changed[:5])}: the content has changed since learning, so the labels "
-                "belong to another recording. Restore the earlier file, pass its path as "
-                "source=... (--source), or learn a new procedure: stepcut learn",
-                video=changed[0],
-            )
+        found = find_learned(read, self.samples, self.digests)
+        features = [self.features(one) for one in found]
+        check_unchanged(features, self.samples, self.digests)
         return features
-
-    def _describe_lost(self, lost: Sequence[str], found: Mapping[str, Features]) -> str:
-        """Describe the `lost` videos, with a found one that has the same content as the first."""
-        same = [
-            one.name
-            for one in found.values()
-            if has_content(one, self.digests.get(lost[0], Digest()))
-            and one.name not in self.samples
-        ]
-        hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
-        return (
-            f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
-            "feature files as source=..."
-        )
 
     # ------------------------------------------------------------------ new videos
 
@@ -795,71 +734,3 @@ class Procedure:
     def _repr_html_(self) -> str:
         """Draw the timelines of all videos in a notebook."""
         return drawing("timelines_html")(repr(self), self.timelines, self.colours)
-
-
-def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
-    """Load a saved procedure, with its corrections.
-
-    Parameters
-    ----------
-    path
-        The folder, or an address (s3://, gs://).
-    method
-        The class of a custom method that the procedure was learned with.
-    trust
-        Import the code that the procedure names. By default, loading runs no foreign code.
-
-    Returns
-    -------
-    Procedure
-        The saved procedure.
-
-    Raises
-    ------
-    ProcedureError
-        The folder is damaged, was written by a newer version, or names code that is not trusted.
-
-    Examples
-    --------
-    `procedure = stepcut.load("coffee.proc")`
-    """
-    procedure = Procedure(**read(path, method, trust))
-    try:
-        severity = read_severity(
-            as_path(path) / FILE, procedure.model_steps, procedure.learned_steps
-        )
-    except OptionError as error:
-        raise ProcedureError(str(error)) from error
-    procedure.learned_expectations = replace(procedure.learned_expectations, severity=severity)
-    # The model of an old version can be looked at, corrected and learned again, not used.
-    with damaged(path), suppress(NotLearned):
-        _try(procedure)
-    return procedure
-
-
-def read_outline(path: AnyPath) -> Procedure:
-    """Load a procedure without its model, which is enough to view and correct it.
-
-    Parameters
-    ----------
-    path
-        The folder, or an address (s3://, gs://).
-    """
-    return Procedure(**read_timelines(path))
-
-
-def _try(procedure: Procedure) -> None:
-    """Run every operation on two empty rows, to detect inconsistent files on loading."""
-    count, method = len(procedure.learned_steps), procedure.method
-    rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
-    shares = method.probabilities([rows])[0]
-    if shares.shape != (2, count) or not np.isfinite(shares).all():
-        raise ValueError(f"probabilities {shares.shape} for {count} steps")
-    if not np.isfinite(method.novelty([rows])[0]).all():
-        raise ValueError("novelty is not finite")
-    every = np.repeat(np.arange(count), 2)
-    check_labels(every, float(procedure.rate), procedure.expectations, names=procedure.model_steps)
-    procedure.check(rows)
-    procedure.segment(rows)
-    procedure.guide().push(0.0, rows[0])
-    procedure.plan()

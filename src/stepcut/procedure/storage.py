@@ -33,7 +33,7 @@ from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import plain_numbers
-from stepcut.methods.method import Method
+from stepcut.methods.method import Method, adapt
 from stepcut.order import Orders, ProcedureGraph
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.content import Digest
@@ -182,7 +182,7 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
             arrays = safetensors.numpy.load(model)
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("model.safetensors contains NaN or infinite values")
-            learned = kind.restore(config["settings"], arrays)
+            learned = adapt(kind.restore(config["settings"], arrays))
             if [len(labels) for labels in learned.labels_] != list(fields["samples"].values()):
                 raise ValueError("the model was learned from other videos")
             expectations = Expectations.from_json(read_json(folder / "check.json"))

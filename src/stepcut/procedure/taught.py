@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import read_bytes, write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.methods.stepcut.consensus import pair_steps
+from stepcut.procedure.collect import LabelSource
 from stepcut.procedure.folder import (
     OURS,
     check_output,
@@ -22,9 +23,9 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
-from stepcut.procedure.lesson import LabelSource
+from stepcut.procedure.loading import load
 from stepcut.procedure.naming import shared_rows
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
 
@@ -123,6 +124,6 @@ def changes(before: Procedure, after: Procedure) -> dict[str, float]:
     was, now, rows = before.labels, after.labels, len(before.steps)
     shared = shared_rows(was, now, rows, len(after.steps))
     match = np.full(rows + 1, -1)
-    one, other = pair_steps(shared[:-1, :-1])
+    one, other = linear_sum_assignment(shared[:-1, :-1], maximize=True)
     match[one] = other
     return {name: float(np.mean(match[was[name]] != now[name])) for name in now}

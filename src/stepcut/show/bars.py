@@ -34,11 +34,6 @@ def draw_bar(
     label
         Text for screen readers; by default the video and its steps.
 
-    Returns
-    -------
-    str
-        SVG.
-
     Examples
     --------
     >>> draw_bar(Timeline(duration=3)).startswith("<svg")

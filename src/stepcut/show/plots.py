@@ -1,4 +1,6 @@
-"""Plots for papers and notebooks. Each function returns a matplotlib figure; `save` writes it.
+"""Plots for papers and notebooks.
+
+Each function takes a procedure and returns a matplotlib figure; `save` writes it.
 
     from stepcut.show import plots
     plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")
@@ -59,11 +61,6 @@ def timelines(found: Found, truth: Any = None) -> Figure:
         A procedure, or timelines by video name.
     truth
         True timelines, in any form that `stepcut.evaluate` takes.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     drawn = timelines_of(found)
     steps = list(dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps))
@@ -112,8 +109,6 @@ def embedding(
 
     Parameters
     ----------
-    procedure
-        The procedure.
     features
         Rows (T, d) of each video, in the order of `procedure.timelines`; by default those it was
         learned from.
@@ -121,11 +116,6 @@ def embedding(
         Maximum number of frames.
     seed
         Seed of the random choice of frames.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     from sklearn.decomposition import PCA
 
@@ -166,18 +156,7 @@ def embedding(
 
 @styled
 def graph(procedure: Procedure) -> Figure:
-    """Draw what must precede what.
-
-    Parameters
-    ----------
-    procedure
-        The procedure.
-
-    Returns
-    -------
-    Figure
-        The figure.
-    """
+    """Draw what must precede what."""
     check_procedure(procedure)
     axes = procedure.graph.draw()
     axes.figure.patch.set_facecolor("white")
@@ -191,15 +170,8 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 
     Parameters
     ----------
-    procedure
-        The procedure.
     most
         Maximum number of orders.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     check_procedure(procedure)
     check_number("most", most, 1, whole=True)
@@ -235,16 +207,6 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 def loss(procedure: Procedure) -> Figure:
     """Draw the training loss and its parts per iteration (thin), with running means (thick).
 
-    Parameters
-    ----------
-    procedure
-        The procedure.
-
-    Returns
-    -------
-    Figure
-        The figure.
-
     Raises
     ------
     NotLearned
@@ -279,16 +241,6 @@ def loss(procedure: Procedure) -> Figure:
 def choice(procedure: Procedure) -> Figure:
     """Draw the score of each candidate number of steps; the chosen one is marked.
 
-    Parameters
-    ----------
-    procedure
-        The procedure.
-
-    Returns
-    -------
-    Figure
-        The figure.
-
     Raises
     ------
     NotLearned
@@ -311,16 +263,6 @@ def choice(procedure: Procedure) -> Figure:
 @styled
 def hierarchy(procedure: Procedure) -> Figure:
     """Draw the tree in which steps merge when fewer are wanted; the most similar merge first.
-
-    Parameters
-    ----------
-    procedure
-        The procedure.
-
-    Returns
-    -------
-    Figure
-        The figure.
 
     Raises
     ------
@@ -361,19 +303,7 @@ def hierarchy(procedure: Procedure) -> Figure:
 def confusion(found: Found, truth: Any) -> Figure:
     """Draw the share of each true step's time per discovered step, in percent.
 
-    Matched pairs are framed.
-
-    Parameters
-    ----------
-    found
-        A procedure, or timelines by video name.
-    truth
-        True timelines, in any form that `stepcut.evaluate` takes.
-
-    Returns
-    -------
-    Figure
-        The figure.
+    Matched pairs are framed. `found` and `truth` are as for `timelines`.
     """
     from matplotlib.patches import Rectangle
 

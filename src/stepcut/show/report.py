@@ -60,16 +60,6 @@ def make_report(
     title
         The heading.
 
-    Returns
-    -------
-    str
-        The page.
-
-    Raises
-    ------
-    OptionError
-        If an argument has the wrong type.
-
     Examples
     --------
     >>> from stepcut import learn

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.contract import Graph
+from stepcut.features.backbones.backbone import Graph
 from stepcut.features.backbones.resnet50 import resnet50
 from stepcut.features.backbones.torch_runtime import FUNCTIONS, TorchRuntime, as_tensors
 from stepcut.paper.cnc.embedder import Embedder

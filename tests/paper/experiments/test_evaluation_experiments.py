@@ -23,8 +23,8 @@ from safetensors.numpy import load_file, save_file
 from stepcut.cli.main import main
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.compare import NO_VIDEO
-from stepcut.features.contract import Features
 from stepcut.features.extract import export
+from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
 from stepcut.methods import METHODS, StepCut

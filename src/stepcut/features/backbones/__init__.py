@@ -11,11 +11,11 @@ import numpy as np
 
 from stepcut.errors import ExtraNeeded, OptionError, unknown
 from stepcut.features.backbones import lite0, resnet50
-from stepcut.features.backbones.contract import Backbone, Frames, Network, Place, Rows
+from stepcut.features.backbones.backbone import Backbone, Frames, Network, Place, Rows
 from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import SETTINGS, load_file
 from stepcut.features.spec import FeatureSpec, as_spec
-from stepcut.parallel.contract import Engine, Held
+from stepcut.parallel.engine import Engine, Held
 from stepcut.plugins import check_part, find, install_command, is_own
 from stepcut.rate import Rate
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import Frames, Network, Place, Rows
+from stepcut.features.backbones.backbone import Frames, Network, Place, Rows
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import (
+from stepcut.features.backbones.backbone import (
     Convs,
     Frames,
     Graph,

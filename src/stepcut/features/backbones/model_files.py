@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.contract import Frames, Network, Place, Rows, precision
+from stepcut.features.backbones.backbone import Frames, Network, Place, Rows, precision
 from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino
 from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
 from stepcut.features.backbones.weights import hash_file

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.parallel.contract import count_cores
+from stepcut.parallel.engine import count_cores
 
 Array = NDArray[np.float32]
 _TOGETHER = 4

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.contract import (
+from stepcut.features.backbones.backbone import (
     Convs,
     Graph,
     Network,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.annotations import VIEWER, Accepted, Annotation, Annotations, Origin, Stretches
 from stepcut.colours import colour
@@ -77,6 +79,34 @@ class Document:
         while now is not None and now in self.merged:
             now = self.merged[now]
         return now
+
+    def model_steps(self, learned: Sequence[str]) -> list[str]:
+        """Return the names of the `learned` steps; a step that still exists has its current one."""
+        names = {step.number: step.name for step in self.steps}
+        taken = set(names.values())
+        return [
+            names.get(number, f"{name} (merged)" if name in taken else name)
+            for number, name in enumerate(learned)
+        ]
+
+    def shown_steps(self, count: int) -> NDArray[np.int64]:
+        """Return the index in `steps` of each of `count` learned steps, -1 for background."""
+        place: dict[int | None, int] = {step.number: at for at, step in enumerate(self.steps)}
+        return np.array([*(place.get(self.stands_for(number), -1) for number in range(count)), -1])
+
+    def untaught(self, learned: Sequence[str]) -> str:
+        """Return a warning about steps that differ from the `learned` ones, or ""."""
+        new = [step.name for step in self.steps if step.number >= len(learned)]
+        merged = [learned[number] for number in self.merged if number < len(learned)]
+        changes = [
+            f"{what} ({', '.join(names)})"
+            for what, names in (("merged", merged), ("new", new))
+            if names
+        ]
+        if not changes:
+            return ""
+        listed = " and ".join(changes)
+        return f"steps changed since learning, {listed}: run teach to update check and guide."
 
     def timelines(self) -> dict[str, Timeline]:
         """Return the timelines by video."""

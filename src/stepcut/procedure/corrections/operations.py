@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from stepcut.annotations import union
 from stepcut.colours import colour
@@ -201,12 +201,7 @@ def _cut(document: Document, edit: Edit) -> Document:
     parts = (
         half for part in document.parts[video] for half in (halves if part == whole else (part,))
     )
-    covered = union(document.annotated.get(video, ()), (whole.start, whole.end))
-    return replace(
-        document,
-        parts={**document.parts, video: tuple(parts)},
-        annotated={**document.annotated, video: covered},
-    )
+    return _with_parts(document, video, parts, (whole.start, whole.end))
 
 
 def _split(document: Document, edit: Edit) -> Document:
@@ -247,7 +242,7 @@ def _move(document: Document, edit: Edit) -> Document:
     """
     video, time = _video(document, edit), _time(document, edit, "time")
     parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
-    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(parts):
+    if not _is_place(place, len(parts)):
         raise OptionError(
             f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0."
         )
@@ -257,7 +252,7 @@ def _move(document: Document, edit: Edit) -> Document:
     solid = [k for k, part in enumerate(parts) if part.start < part.end or k == place]
     around, at = [-1, *solid, len(parts)], solid.index(place) + 1
     left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
-    here, covered = getattr(parts[place], edge), document.annotated.get(video, ())
+    here = getattr(parts[place], edge)
     touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
     ends, starts = edge == "end" or touching, edge == "start" or touching
     low, high = 0.0, document.durations[video]
@@ -266,17 +261,14 @@ def _move(document: Document, edit: Edit) -> Document:
     if right < len(parts):
         high = parts[right].end - LEAST if starts else parts[right].start
     moved = _round(min(max(time, low), high)) if low <= high else here
+    touched = []
     if ends:
         parts[left] = parts[left]._replace(end=moved)
-        covered = union(covered, (parts[left].start, max(here, moved)))
+        touched.append((parts[left].start, max(here, moved)))
     if starts:
         parts[right] = parts[right]._replace(start=moved)
-        covered = union(covered, (min(here, moved), parts[right].end))
-    return replace(
-        document,
-        parts={**document.parts, video: tuple(parts)},
-        annotated={**document.annotated, video: covered},
-    )
+        touched.append((min(here, moved), parts[right].end))
+    return _with_parts(document, video, parts, *touched)
 
 
 def _mark(document: Document, edit: Edit) -> Document:
@@ -297,12 +289,7 @@ def _mark(document: Document, edit: Edit) -> Document:
     if number is not None:
         kept.append(Part(start, end, number))
     parts = join(sorted(kept, key=lambda part: part.start), {start, end})
-    covered = union(document.annotated.get(video, ()), (start, end))
-    return replace(
-        document,
-        parts={**document.parts, video: parts},
-        annotated={**document.annotated, video: covered},
-    )
+    return _with_parts(document, video, parts, (start, end))
 
 
 def _confirm(document: Document, edit: Edit) -> Document:
@@ -381,7 +368,7 @@ def _with_clicks(document: Document, video: str, clicks: Iterable[Click]) -> Doc
 
 def _click_place(document: Document, video: str, edit: Edit) -> int:
     place, count = edit.get("click"), len(document.clicks.get(video, ()))
-    if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < count:
+    if _is_place(place, count):
         return place
     raise OptionError(f"click={place!r} is not a click of {video}; it has {count}, from 0.")
 
@@ -403,7 +390,7 @@ def _fine(document: Document, edit: Edit) -> Document:
 def _learned(document: Document, edit: Edit) -> int:
     """The number of a step, which may be merged."""
     value = edit.get("step")
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < document.fresh:
+    if _is_place(value, document.fresh):
         return value
     raise OptionError(
         f"step={value!r} is not a step; give a number from 0 to {document.fresh - 1}."
@@ -436,9 +423,28 @@ def _with_new_step(document: Document, name: str) -> Document:
     return replace(document, steps=(*document.steps, step), fresh=document.fresh + 1)
 
 
+def _with_parts(
+    document: Document, video: str, parts: Iterable[Part], *confirmed: tuple[float, float]
+) -> Document:
+    """Set the parts of a video, and count the `confirmed` intervals as annotated."""
+    return replace(
+        document,
+        parts={**document.parts, video: tuple(parts)},
+        annotated={
+            **document.annotated,
+            video: union(document.annotated.get(video, ()), *confirmed),
+        },
+    )
+
+
+def _is_place(value: object, count: int) -> TypeGuard[int]:
+    """Whether a value from JSON is a whole number from 0 to `count` - 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
+
+
 def _number(document: Document, edit: Edit, key: str) -> int:
     value = edit.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and document.step(value) is not None:
+    if _is_place(value, document.fresh) and document.step(value) is not None:
         return value
     raise OptionError(
         f"{key}={value!r} is not a step. Choose from {[step.number for step in document.steps]}.",

@@ -14,13 +14,7 @@ from starlette.types import Receive, Scope, Send
 from stepcut.errors import OptionError, as_items
 from stepcut.show.app.watching import Watching
 from stepcut.show.app.workspace import Workspace
-from stepcut.show.viewer.answers import (
-    HANDLERS,
-    JobRoutes,
-    file_routes,
-    page_routes,
-    read_body,
-)
+from stepcut.show.viewer.answers import HANDLERS, JobRoutes, file_routes, page_routes, read_body
 from stepcut.show.viewer.routes import viewer_routes
 from stepcut.show.viewer.security import Guard
 from stepcut.version import __version__

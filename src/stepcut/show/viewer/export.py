@@ -11,7 +11,8 @@ from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats import FORMATS, write, write_folder
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import as_rate
 from stepcut.show.clips import flat, write_clips

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.features.contract import Features
 from stepcut.features.extract import read_source
+from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.procedure import Procedure
 

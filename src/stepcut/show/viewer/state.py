@@ -17,7 +17,8 @@ from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back
 from stepcut.show.video import is_playable, picture_at

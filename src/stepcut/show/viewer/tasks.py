@@ -6,7 +6,8 @@ from typing import Any
 
 from stepcut.errors import StepcutError
 from stepcut.procedure.learning import learn
-from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
 from stepcut.show.video import make_proxy

@@ -1,0 +1,161 @@
+"""The contract of backbones, which turn frames or clips into rows of features, and our own ones.
+
+A built-in network is a function `forward` over folded convolutions, written with the names of
+torch's functions. It runs with torch, or builds a model from the operations of OpenVINO.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+from stepcut.features.backbones import openvino_runtime as ov
+from stepcut.features.spec import FeatureSpec
+
+Frames = NDArray[np.uint8]
+Rows = NDArray[Any]
+Array = NDArray[np.float32]
+Convs = Mapping[str, tuple[Any, Any]]
+"""Name -> weight and bias of each convolution, as arrays or tensors."""
+Place = tuple[str, str]
+"""Device and runtime of a network."""
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """The contract of a backbone: four attributes and one method.
+
+    Optional attributes: `batch` (frames per call, 32 by default), `clip_frames` and `clip_fps`.
+    With these, it gets clips of `clip_frames` frames, 1 / `clip_fps` seconds apart and centred on
+    the time of the row.
+    """
+
+    name: str
+    dim: int
+    """Length of a feature vector, or channels of a feature map."""
+    size: int
+    """Side of the square input frames in pixels."""
+    fingerprint: str
+    """Changes whenever the features change; part of the name of cached features."""
+
+    def extract(self, frames: Frames) -> Rows:
+        """Compute rows (n, dim) or (n, dim, h, w) from uint8 RGB frames.
+
+        `frames` are (n, size, size, 3), or clips (n, clip_frames, size, size, 3).
+        """
+
+
+@dataclass(eq=False, repr=False)
+class Network:
+    """A backbone that stepcut runs. It is built at its first use, so cached features need none.
+
+    `build` returns the function that computes rows at a `place`.
+    """
+
+    spec: FeatureSpec
+    name: str
+    dim: int
+    """0 if no file states it: then it is measured on a black frame."""
+    size: int
+    fingerprint: str
+    build: Callable[[], Callable[[Frames], Rows]]
+    place: Place
+    load: Callable[..., Backbone] | None = None
+    """Recreates the network in another process."""
+
+    def __post_init__(self) -> None:
+        self.device, self.runtime = self.place
+        self.clip_frames, self.clip_fps = self.spec.clip_frames or 1, self.spec.clip_fps
+        self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
+        self._run: Callable[[Frames], Rows] | None = None
+        self.shape = (
+            *((self.clip_frames,) if self.clip_frames > 1 else ()),
+            self.size,
+            self.size,
+            3,
+        )
+        self.dim = self.dim or self.extract(np.zeros((1, *self.shape), np.uint8)).shape[1]
+
+    def __repr__(self) -> str:
+        clips = f"clips of {self.clip_frames} " if self.clip_frames > 1 else ""
+        where = f"{self.runtime} on {self.device}"
+        frame = f"{clips}{self.size} x {self.size}"
+        return f"<Backbone {self.name}, {self.dim} numbers from {frame}, {where}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.load, (self.spec, self.device, self.runtime)
+
+    def extract(self, frames: Frames) -> Rows:
+        """Compute the features of RGB `frames` (n, size, size, 3), or clips, in half precision."""
+        if frames.shape[1:] != self.shape or frames.dtype != np.uint8:
+            seen = f"frames of shape {frames.shape} and type {frames.dtype}"
+            wanted = ", ".join(map(str, self.shape))
+            raise OptionError(f"{seen} do not fit {self.name}. Use uint8 (n, {wanted}).")
+        self._run = self._run or self.build()
+        return self._run(frames)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network: `forward(functions, x, convs, **options)` for normalised `x` (n, 3, H, W)."""
+
+    name: str
+    forward: Callable[..., Any]
+    convs: dict[str, tuple[Array, Array]]
+    mean: tuple[float, float, float]
+    """The input is (frame / 255 - mean) / scale, RGB."""
+    scale: tuple[float, float, float]
+    options: dict[str, str] = field(default_factory=dict)
+    """Variant of the network."""
+
+
+def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[Array, Array]:
+    """Fold the batch norm `norm` into the convolution `conv`; return weight and bias.
+
+    gamma (W x - mu) / sqrt(var + eps) + beta = (W s) x + (beta - mu s),
+    s = gamma / sqrt(var + eps)
+    """
+    parts = (f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))
+    gamma, beta, mu, var = (np.asarray(weights[part], np.float64) for part in parts)
+    s = gamma / np.sqrt(var + eps)
+    bias = beta - mu * s
+    if f"{conv}.bias" in weights:  # Keras and Caffe have a bias before the batch norm
+        bias = bias + np.asarray(weights[f"{conv}.bias"], np.float64) * s
+    w = np.asarray(weights[f"{conv}.weight"], np.float64)
+    return (w * s[:, None, None, None]).astype(np.float32), bias.astype(np.float32)
+
+
+def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]:
+    """Return the function that computes the rows of a `graph` from frames of `size` x `size`."""
+    device, runtime = place
+    if runtime == "openvino":
+        openvino = ov.import_openvino()
+        shape = (-1, size, size, 3)
+        frames, x = ov.frames_to(
+            shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32
+        )
+        model = openvino.Model(
+            [graph.forward(ov.functions(), x, graph.convs, **graph.options)], [frames], "stepcut"
+        )
+        return ov.OpenVinoRuntime(model)
+    from stepcut.features.backbones import torch_runtime
+
+    convs = torch_runtime.as_tensors(graph.convs, device)
+
+    def forward(x: Any) -> Any:
+        return graph.forward(torch_runtime.FUNCTIONS, x, convs, **graph.options)
+
+    return torch_runtime.TorchRuntime(forward, graph.mean, graph.scale, device)
+
+
+def precision(place: Place) -> str:
+    """Return the part of a fingerprint that describes the numerical precision at a `place`."""
+    device, runtime = place
+    return (
+        f"openvino-{ov.precision()}"
+        if runtime == "openvino"
+        else f"{runtime}-{device.split(':')[0]}"
+    )

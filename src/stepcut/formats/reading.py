@@ -1,0 +1,199 @@
+"""Read label files: one timeline, all of a file, or all of a folder."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from stepcut.errors import AnnotationError, OptionError, choose, unknown
+from stepcut.files.addresses import path_text
+from stepcut.files.names import match_videos, short_names
+from stepcut.formats.common import (
+    MILLI,
+    Options,
+    as_columns,
+    fail,
+    frame_rate,
+    read_text,
+    refusals,
+    touching,
+    warn_once,
+    where_present,
+)
+from stepcut.formats.registry import FORMATS, label_files, recognise
+from stepcut.rate import Rate
+from stepcut.timeline import Timeline
+
+Columns = str | Mapping[str, str] | None
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    video: str | None = None,
+    columns: Columns = None,
+    encoding: str | None = None,
+) -> Timeline:
+    """Read the timeline in a label file.
+
+    Overlaps of at most one frame, or of the rounding of the format, are removed. Point events
+    become clicks.
+
+    Parameters
+    ----------
+    path
+        The label file.
+    format
+        One of `FORMATS`; by default detected from suffix and content.
+    rate
+        Frames per second, for formats that count frames.
+    annotator
+        The annotator to read, if a file contains several.
+    video
+        The video to read, if a file contains several.
+    columns
+        The column names of a table: "start=t0,end=t1,step=label", or a dict.
+    encoding
+        The text encoding; by default detected: UTF-8, UTF-16, cp1252, cp1251 or Shift-JIS.
+
+    Returns
+    -------
+    Timeline
+        The segments and clicks of the video.
+
+    Raises
+    ------
+    AnnotationError
+        The file cannot be read, or contains several videos and `video` is missing.
+    OptionError
+        `format`, `video` or `encoding` is unknown.
+    """
+    timelines = read_all(path, format, rate, annotator, columns, encoding=encoding)
+    names = [timeline.video for timeline in timelines]
+    if video is not None:
+        chosen = match_videos([str(video)], names, OptionError).get(str(video))
+        if chosen is None or names.count(chosen) > 1:
+            raise unknown("video", video, names, str(path))
+        return timelines[names.index(chosen)]
+    if len(timelines) != 1:
+        more = ", ..." if len(names) > 5 else ""
+        raise AnnotationError(
+            f"{path}: the file contains {len(names)} videos ({', '.join(names[:5])}{more}). "
+            "Choose one with video=NAME, or read all with read_folder().",
+            path=path,
+        )
+    return timelines[0]
+
+
+def read_all(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    columns: Columns = None,
+    confirmed: bool = False,
+    encoding: str | None = None,
+) -> list[Timeline]:
+    """Read all timelines in one file.
+
+    Videos without labels by the `annotator` are skipped; if none is left, that is an error.
+
+    Parameters
+    ----------
+    path, format, rate, annotator, columns, encoding
+        As for `read`.
+    confirmed
+        Skip Label Studio tasks that have only predictions.
+
+    Returns
+    -------
+    list of Timeline
+        One per video.
+    """
+    options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
+    place = Path(path_text(path))
+    named = choose("format", format, FORMATS) if format else None
+    text = read_text(place, encoding)
+    with refusals(place, named.title if named else "a label file"):
+        form, content = (
+            (named, named.parse(text, place)) if named else recognise(place, text, options)
+        )
+        # The EgoProceL reader reports the wrong line itself.
+        if form.matches and form.name != "egoprocel" and not form.matches(content):
+            what = f"is not {form.title}: keys or columns are missing"
+            fail(place, what, "Is it another format?")
+    if form.read is None:
+        fail(place, f"stepcut cannot read format {form.name!r}", "Read the original file instead")
+    if options.columns and form.name not in ("csv", "tsv"):
+        warn_once(place.parent, f"columns apply only to tables; {form.title} ignores them")
+    with refusals(place, form.title):
+        timelines = form.read(content, place, options)
+    unit = options.rate or form.unit
+    if form.unit == MILLI:  # the format needs a length, so a click lasts a millisecond
+        timelines = [_clicks_again(each) for each in timelines]
+    return [touching(each, unit) for each in timelines] if unit else timelines
+
+
+def _clicks_again(timeline: Timeline) -> Timeline:
+    segments = [replace(s, end=s.start) if s.end - s.start < 1.5 / MILLI else s for s in timeline]
+    return replace(timeline, segments=tuple(segments))
+
+
+def read_folder(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    columns: Columns = None,
+    confirmed: bool = False,
+    encoding: str | None = None,
+) -> dict[str, Timeline]:
+    """Read every label file of a folder, or one file with many videos.
+
+    Files of other types are skipped.
+
+    Parameters
+    ----------
+    path
+        The folder, or one label file.
+    format, rate, annotator, columns, confirmed, encoding
+        As for `read_all`.
+
+    Returns
+    -------
+    dict
+        Timelines by video name, without suffix and with the fewest folders that distinguish them.
+
+    Raises
+    ------
+    AnnotationError
+        A label file cannot be read, or a video has two label files.
+    """
+    files = label_files(Path(path_text(path)))
+
+    def read_one(file: Path) -> list[tuple[Timeline, Path]]:
+        found = read_all(file, format, rate, annotator, columns, confirmed, encoding)
+        return [(each, file) for each in found]
+
+    loaded = list(chain.from_iterable(where_present(files, read_one)))
+    if not loaded:
+        readable = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
+        raise AnnotationError(
+            f"{path}: there is no readable label file in this folder. Formats: {readable} "
+            "(docs/formats.md).",
+            path=path,
+        )
+    names = short_names([timeline.video or file.stem for timeline, file in loaded])
+    found: dict[str, tuple[Timeline, Path]] = {}
+    for name, (timeline, file) in zip(names, loaded, strict=True):
+        if name in found:
+            raise AnnotationError(
+                f"{file}: the video {name!r} is already in {found[name][1]}. Remove one of them.",
+                path=file,
+                video=name,
+            )
+        found[name] = timeline, file
+    return {name: timeline for name, (timeline, _) in found.items()}

@@ -1,0 +1,242 @@
+"""Write timelines to label files, in the names and times of each format."""
+
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from stepcut.errors import AnnotationError, OptionError, as_items, choose, printable
+from stepcut.files.addresses import path_text
+from stepcut.files.atomic import write_bytes
+from stepcut.files.names import safe_name, short_names, video_name
+from stepcut.formats.common import LONGEST, UNPRINTABLE, Options, frame_rate, rounded, shown_videos
+from stepcut.formats.registry import FORMATS, Format, format_to_write
+from stepcut.rate import Rate
+from stepcut.timeline import Timeline
+
+log = logging.getLogger("stepcut")
+_DATE = re.compile(rb'date"?[=:]\s*"[^"]*"', re.IGNORECASE)
+"""The date of an ELAN file or a BORIS project, which is ignored when files are compared."""
+
+AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
+
+
+def write(
+    path: str | os.PathLike[str],
+    timeline: AnyTimelines,
+    format: str | None = None,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    spreadsheet: bool = False,
+) -> None:
+    """Write one or more timelines to a file.
+
+    A different file of the same name is kept as `NAME.1.bak`. If the format does not support
+    clicks, a warning reports how many were dropped.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    timeline
+        One timeline, a list, or a mapping from video names.
+    format
+        One of `FORMATS`; by default selected by the suffix.
+    rate
+        Frames per second, for formats that count frames.
+    annotator
+        The name of the tier, for formats with tiers.
+    spreadsheet
+        Tables only: escape names that a spreadsheet would read as a formula.
+
+    Raises
+    ------
+    AnnotationError
+        The format does not support a name or an empty timeline.
+    OptionError
+        The format stores one video per file; use `write_folder`.
+    """
+    place = Path(path_text(path))
+    timelines = [
+        replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))
+    ]
+    form = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
+    if len(timelines) != 1 and not form.many:
+        raise OptionError(
+            f"{place}: format {form.name!r} stores one video per file, but there are "
+            f"{len(timelines)}. Write a folder: write_folder(), stepcut convert IN FOLDER.",
+            path=place,
+        )
+    videos = Counter(each.video for each in timelines)
+    if twice := [video for video, times in videos.items() if times > 1]:
+        raise AnnotationError(
+            f"{place}: two timelines have the video name {twice[0]!r}. Rename one of them.",
+            path=place,
+            video=twice[0],
+        )
+    if not form.links:
+        named = zip(timelines, shown_videos(timelines), strict=True)
+        timelines = [replace(each, video=name) for each, name in named]
+    written = [_as_written(each, form) for each in timelines]
+    options = Options(frame_rate(rate), annotator, spreadsheet=spreadsheet)
+    beside = _keeping(place.with_suffix(form.beside)) if form.beside else nullcontext()
+    with _keeping(place), beside:
+        form.write(place, written, options)
+    points = sum(len(each.clicks) for each in timelines)
+    if points and "clicks" not in form.keeps.split():
+        what = "1 click" if points == 1 else f"{points} clicks"
+        log.warning("%s: format %r does not support clicks; %s dropped", place, form.name, what)
+
+
+def _as_written(timeline: Timeline, form: Format) -> Timeline:
+    """Return the `timeline` with the names and times of a format, or refuse it."""
+    where = timeline.video or "timeline"
+    keeps = form.keeps.split()
+    held = timeline.segments if "clicks" in keeps else timeline.intervals
+    if not held and "empty" not in keeps:
+        raise AnnotationError(
+            f"{where}: format {form.name!r} cannot store a timeline without segments. Use JSON."
+        )
+    for segment in timeline:
+        if not 0 <= segment.start <= segment.end < LONGEST:
+            raise AnnotationError(
+                f"{where}: {segment.step!r} from {segment.start:g} s to {segment.end:g} s is "
+                "outside the video. Use timeline.crop(0, timeline.end)."
+            )
+    names: dict[str, str] = {}
+    for step in timeline.steps:
+        if not step.strip() or UNPRINTABLE.search(step):
+            raise AnnotationError(
+                f"{where}: the name {step!r} is empty or contains control characters. Rename it."
+            )
+        try:
+            name = form.names(step)
+        except ValueError as error:
+            raise AnnotationError(
+                f"{where}: {error}, which format {form.name!r} does not support. Rename the step."
+            ) from error
+        if name in names.values():
+            raise AnnotationError(
+                f"{where}: two steps have the name {name!r} in format {form.name!r}. Rename one."
+            )
+        names[step] = name
+    if any(step != name for step, name in names.items()):
+        timeline = timeline.rename(names)
+    return rounded(timeline, form.unit) if form.unit else timeline
+
+
+def left_out(timelines: AnyTimelines, format: str) -> list[str]:
+    """List the information in `timelines` that a `format` does not store.
+
+    >>> from stepcut.timeline import Segment
+    >>> left_out([Timeline([Segment(0, 1, "pour", 0.5)], duration=3)], "vtt")
+    ['confidence', 'the length of the video']
+    """
+    form, listed = choose("format", format, FORMATS), as_list(timelines)
+    have = {
+        "confidence": any(s.confidence is not None for each in listed for s in each),
+        "duration": any(each.duration is not None for each in listed),
+        "steps": any(set(each.steps) != set(each.sequence()) for each in listed),
+    }
+    words = {"duration": "the length of the video", "steps": "steps that do not occur"}
+    lost = [what for what, there in have.items() if there and what not in form.keeps.split()]
+    return [words.get(what, what) for what in lost]
+
+
+@contextmanager
+def _keeping(place: Path) -> Iterator[None]:
+    """Back up a file while it is written; keep the backup if the content changes."""
+    if not place.is_file() or not place.stat().st_size:
+        yield
+        return
+    names = (place.with_name(f"{place.name}.{number}.bak") for number in count(1))
+    kept = next(name for name in names if not name.exists())
+    write_bytes(kept, place.read_bytes())
+    try:
+        yield
+    finally:
+        before, after = (_DATE.sub(b"", file.read_bytes()) for file in (kept, place))
+        if before == after:
+            kept.unlink()
+        else:
+            log.warning("%s: replaced; the previous file is %s", place, kept.name)
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    timelines: Sequence[Timeline] | Mapping[str, Timeline],
+    format: str,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    spreadsheet: bool = False,
+) -> list[Path]:
+    """Write one file per timeline into `folder`, named after its video.
+
+    Parameters
+    ----------
+    folder
+        The folder, which is created.
+    timelines
+        A list, or a mapping from video names.
+    format, rate, annotator, spreadsheet
+        As for `write`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    OptionError
+        Two timelines would get the same file name.
+    """
+    form = choose("format", format, FORMATS)
+    listed = as_list(timelines)
+    names = short_names([timeline.video or "video1" for timeline in _named_apart(listed)])
+    paths = [
+        Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{form.suffix}"
+        for name in names
+    ]
+    taken = Counter(paths)
+    for name, path in zip(names, paths, strict=True):
+        # If only the file name identifies the video, its folders would be lost.
+        if taken[path] > 1 or ("/" in name and "video" not in form.keeps.split()):
+            raise OptionError(
+                f"{path}: two timelines have the video name {video_name(name)!r} in different "
+                "folders. Rename one, or write one file (.json, .csv) for all.",
+                path=path,
+                video=name,
+            )
+    for path, timeline in zip(paths, listed, strict=True):
+        write(path, timeline, format, rate, annotator, spreadsheet)
+    return paths
+
+
+def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
+    """Name unnamed videos video1, video2, ..., if there are several."""
+    if len(timelines) < 2:
+        return timelines
+    return [
+        each if each.video else replace(each, video=f"video{n}")
+        for n, each in enumerate(timelines, start=1)
+    ]
+
+
+def as_list(timelines: AnyTimelines) -> list[Timeline]:
+    """Return `timelines` as a list, with the names of a mapping."""
+    wanted = "a Timeline, a list of them, or a dict from video names"
+    if isinstance(timelines, Mapping):
+        each = as_items("timelines", timelines.values(), Timeline, wanted)
+        return [
+            t if t.video else replace(t, video=str(name))
+            for name, t in zip(timelines, each, strict=True)
+        ]
+    return as_items(
+        "timelines", [timelines] if isinstance(timelines, Timeline) else timelines, Timeline, wanted
+    )

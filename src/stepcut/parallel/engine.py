@@ -1,0 +1,116 @@
+"""The contract of an engine, which does the same work for many items and survives crashes."""
+
+import os
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+from stepcut.errors import OptionError, StepcutError
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Done = Callable[[int, Answer | Exception], None]
+"""Called in the caller's process with the number of an item and its answer."""
+
+Held = Callable[..., Any]
+"""An object shared by several users, one at a time: `held(work, *args)` returns
+`work(object, *args)`."""
+
+TRIES = 2
+"""Number of attempts before an item is blamed for the death of its worker."""
+
+
+class Engine(Protocol):
+    """A place where work is done. Call `close` at the end."""
+
+    def map(
+        self,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Done[Answer] | None = None,
+        gpu: bool = False,
+    ) -> list[Answer | Exception]:
+        """Call `work(item)` for every item; return the answers in order, exceptions included.
+
+        A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
+        answer is `WorkerDied`. Free workers get the next item. A cluster gets a few ahead, so that
+        it knows when to grow. `done(number, answer)` is called in this process as answers arrive;
+        an exception in it stops all work. With `gpu`, every item gets a GPU of its own, if any.
+        """
+
+    def hold(self, make: Callable[[str], Any], device: str = "auto") -> Held | None:
+        """Create an object, `make("cpu")` or `make("cuda")`, in a few places for all workers.
+
+        The result can be sent to workers; None means that each creates its own. `device` is
+        "auto", "cpu" or "cuda".
+        """
+
+    def close(self) -> None:
+        """Stop the workers."""
+
+
+def attempt(work: Callable[[Any], Any], item: Any) -> Any:
+    """Return `work(item)`, or its exception; unexpected ones carry their traceback as a note."""
+    try:
+        return work(item)
+    except StepcutError as error:
+        return error
+    except Exception as error:
+        error.add_note("in a worker:\n" + "".join(traceback.format_exception(error)))
+        return error
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use, at most `STEPCUT_CORES`.
+
+    In a container it can be less than the machine has. Workers share the machine.
+    """
+    if text := os.environ.get("STEPCUT_CORES"):
+        if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
+            raise OptionError(
+                f"STEPCUT_CORES={text!r} in the environment is not a number of cores from 1 up."
+            )
+        return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Set environment variables inside the block, for processes that start there."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
+"""Makes threads of numerical libraries sleep while they wait. Spinning doubles the CPU time of
+`learn` and slows down the threads that it waits for."""
+
+
+def wait_passively() -> None:
+    """Make numerical libraries that are not loaded yet wait passively, unless the user set it."""
+    for name, value in PASSIVE.items():
+        os.environ.setdefault(name, value)
+
+
+def share_cores(cores: int) -> AbstractContextManager[None]:
+    """Limit `count_cores()` and the threads of libraries that are not loaded yet to `cores`."""
+    names = (
+        "STEPCUT_CORES",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    )
+    return environment(**{**PASSIVE, **os.environ, **dict.fromkeys(names, str(cores))})
