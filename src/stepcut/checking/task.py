@@ -35,7 +35,7 @@ from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
 
 RARE = 0.01
-"""Share of videos of this task that may be taken for another task."""
+"""Share of videos of this task that may be classified as another task."""
 SPREAD = 0.15
 """Prior spread of log distances, see `Scale`."""
 APART = 1.3

@@ -210,7 +210,7 @@ def evaluate(
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
         f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
         f"seeds {' '.join(one.seed for one in opened[first])} "
-        f"(random: {random[0]} to {random[-1]}), clock {clock:g} Hz, stepcut {__version__}"
+        f"(random: {random[0]} to {random[-1]}), sampled at {clock:g} Hz, stepcut {__version__}"
     )
     named = chosen.name == "named"
     return Evaluation(
@@ -428,8 +428,8 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Ed
         graph = getattr(truth, "graph", None)
         return (
             truth.timelines,
-            str(getattr(truth, "name", "given")),
+            str(getattr(truth, "name", "unnamed")),
             dict.fromkeys(truth.timelines, graph),
         )
     as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
-    return truth, "given", {}
+    return truth, "unnamed", {}

@@ -366,7 +366,7 @@ class Procedure:
         Parameters
         ----------
         *videos
-            Names of videos. `proc.expectations.oddest` lists the most unusual videos first.
+            Names of videos. `proc.expectations.most_unusual` lists the most unusual videos first.
         holds
             False puts the videos back into the reference set.
 

@@ -684,7 +684,7 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     assert same.mean("kmeans").mean == results.mean("kmeans").mean
     with pytest.raises(
         DataError,
-        match="--backbone resnet50: there are no videos",
+        match="--backbone resnet50: found neither videos",
     ):
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 

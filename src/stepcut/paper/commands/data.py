@@ -95,7 +95,7 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
 
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     if not any(task.timelines for task in loaded.tasks):
-        absent = " ".join(loaded.missing[:3]) or "There are no timelines."
+        absent = " ".join(loaded.missing[:3]) or "No timelines found."
         raise DataError(
             f"{args.root}: nothing to count. {absent} Run: stepcut data check {data_set.name} "
             f"--root {args.root}"

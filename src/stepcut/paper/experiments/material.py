@@ -315,7 +315,7 @@ def choose_features(
         if made or with_video:
             return made[0] if made else spec
         raise DataError(
-            f"--backbone {spec.backbone}: there are no videos, and no features of this backbone."
+            f"--backbone {spec.backbone}: found neither videos nor features of this backbone."
         )
     if len(existing) > 1:
         raise OptionError(
