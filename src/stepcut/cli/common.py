@@ -78,7 +78,7 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise OptionError(
-                f"--set {word}: write it as NAME=VALUE, for example --set background=1.",
+                f"--set {word}: write it as NAME=VALUE, for example --set background=0.2.",
                 setting="set",
                 value=word,
             )

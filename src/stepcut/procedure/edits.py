@@ -57,7 +57,7 @@ class Edits:
 
     @property
     def corrections(self) -> Corrections:
-        """The changes, with the undone ones."""
+        """All changes, including undone ones."""
         return self.outline.corrections
 
     @property
