@@ -38,8 +38,12 @@ RARE = 0.01
 """Share of videos of this task that may be classified as another task."""
 SPREAD = 0.15
 """Prior spread of log distances, see `Scale`."""
-APART = 1.3
-"""Standard deviations between two groups of videos that count as two tasks."""
+APART = 2.7
+"""Standard deviations between two groups of videos that count as two tasks.
+
+Single tasks reach 2.25 (30 toy kitchens, nine recipes of CaptainCook4D, OpenPack); two recipes in
+one folder have 3.3 to 6.6.
+"""
 COMPARED = 40
 """At most this many videos are compared with each other; the rest join the nearer group."""
 FARTHEST = 1e15
