@@ -1,4 +1,4 @@
-"""Quality: how much of the time the steps are expected to be right, without labels and with some."""
+"""Quality: the share of time in which the steps are expected to be right."""
 
 import hashlib
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ NUMBERS = {3: "three", 5: "five"}
 SPREAD = 0.1
 """Prior standard deviation of the share that is right over videos; weighs as much as two videos."""
 
-# Fitted by benchmarks/quality.py; benchmarks/reports/quality.md has their accuracy on held-out tasks.
+# Fitted by benchmarks/quality.py; benchmarks/reports/quality.md has results on held-out tasks.
 WEIGHTS = {"one": 0.09, "runs": 0.527, "irregularity": 0.076, "sharpness": 0.157}
 """Weights of the evidence in the estimated share of time that is right."""
 ERRORS = (-0.15, 0.205)
@@ -43,7 +43,7 @@ EQUAL = (0.297, -0.013, -0.106, 0.1)
 """Share that equal-length segments get right, EQUAL[0] + EQUAL[1] / steps, and quantiles of its
 error."""
 AFTER = {3: (-0.091, 1.553, -0.099, 0.148), 5: (-0.028, 1.461, -0.115, 0.132)}
-"""By number of labelled videos: (a, b, quantiles of the error) of a + b * estimate without labels."""
+"""By number of labelled videos: a, b, and error quantiles of a + b * (estimate without labels)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Evidence:
     uniform: float
     """Agreement with equal-length segments."""
     irregularity: float
-    """Variation of the times of each step in single runs without a time prior; 0: always the same."""
+    """Variation of the time of each step in single runs without a time prior; 0: no variation."""
     sharpness: float
     """Explained variance that is lost when every boundary moves by half a segment, see
     `measure_sharpness`; 0 if the steps are arbitrary slices of time."""
