@@ -79,7 +79,7 @@ ROWS: dict[str, Callable[[Recipe, int], Labels]] = {
 
 def main_table(found: list[Recipe], kept: Kept, seeds: int, figure: str, rows: list[str]) -> Table:
     """Rows by recipes; mean over seeds, and the deviation over seeds of the mean over recipes."""
-    columns = ["", *(recipe.key for recipe in found), "built on", "held back", "sd"]
+    columns = ["", *(recipe.key for recipe in found), "tuning recipes", "test recipes", "sd"]
     table = Table(columns, [], f"{figure} F1, K = annotated number of steps, {seeds} seeds")
     for row in rows:
         table.rows.append(
@@ -121,7 +121,7 @@ def means(found: list[Recipe], figures: np.ndarray) -> list[float]:
 
 def ablation_table(found: list[Recipe], kept: Kept) -> Table:
     """One component removed at a time, one seed; and the choice by the other recipes."""
-    columns = ["", *(recipe.key for recipe in found), "built on", "held back"]
+    columns = ["", *(recipe.key for recipe in found), "tuning recipes", "test recipes"]
     table = Table(columns, [], "strict F1, seed 0")
     for row, settings in ABLATION.items():
         table.rows.append([row, *summary(found, kept, row, method(**settings), 1, "strict")[:-1]])

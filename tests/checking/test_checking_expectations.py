@@ -44,7 +44,9 @@ def half(seed: int) -> NDArray[np.int64]:
 
 
 def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed: Expectations) -> None:
-    assert mixed.oddest[0] == "video12"
+    assert mixed.most_unusual[0] == "video12"
+    with pytest.warns(DeprecationWarning, match="now called most_unusual"):
+        assert mixed.oddest == mixed.most_unusual
     assert mixed.detects["missing half"] < 0.1
     assert check_labels(half(1), 1.0, mixed).ok
     checked = mixed.without(["video12"])
@@ -57,7 +59,7 @@ def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed: Expect
 
 
 def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectations) -> None:
-    first, second, third = mixed.oddest[:3]
+    first, second, third = mixed.most_unusual[:3]
     share = mixed.without([first]).detects["missing half"]
     assert all(name in mixed.advice for name in (first, second, third))
     assert f"missing half {100 * share:.0f} %" in mixed.advice

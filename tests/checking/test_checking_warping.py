@@ -230,12 +230,15 @@ def test_two_tasks_in_one_folder_are_noticed() -> None:
     looks = np.random.default_rng(8).normal(size=(8, 12))
     names = [f"v{place}" for place in range(11)]
 
-    def learn_from(second: list[int]) -> Expectations:
-        """Videos at the places `second` show four other steps."""
+    def learn_from(second: list[int], kitchen: float = 0.0) -> Expectations:
+        """Videos at `second` show four other steps; `kitchen` shifts three videos."""
         rng = np.random.default_rng(9)
+        offsets = kitchen * rng.normal(size=(2, 12))
         shown = [np.repeat(np.arange(4), rng.integers(8, 16, 4)) for _ in names]
         rows = [
-            looks[cut + 4 * (place in second)] + 0.6 * rng.normal(size=(len(cut), 12))
+            looks[cut + 4 * (place in second)]
+            + offsets[int(place in (1, 5, 6))]
+            + 0.6 * rng.normal(size=(len(cut), 12))
             for place, cut in enumerate(shown)
         ]
         return learn_expectations(shown, 1.0, embeddings=rows, videos=names)
@@ -243,6 +246,7 @@ def test_two_tasks_in_one_folder_are_noticed() -> None:
     one = learn_from([])
     assert (one.groups, one.mixed) == ((), "")
     assert learn_from([4]).groups == ()  # one video that differs is a deviation
+    assert learn_from([], kitchen=0.4).groups == ()  # one task in two kitchens
     two = learn_from([1, 5, 6])
     first, second = two.groups
     assert second == ("v1", "v5", "v6")

@@ -54,7 +54,7 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
     assert table.rows[0][1:10] == pytest.approx([100.0] * 9)
     assert table.score.tau == 1.0
     assert "step 0 = stir, 100 % of its frames" in table.matching
-    assert "protocol strict, K = 3, 4 videos, data given " in table.caption
+    assert "protocol strict, K = 3, 4 videos, data unnamed " in table.caption
     assert "random: 0 to 4" in table.caption
     assert isinstance(table.rows[1][1], Spread)
     assert table.notes[0].startswith("F1 is ")
@@ -206,7 +206,7 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     assert table.columns[-1] == "graph F1"
     assert "data tea " in table.caption
     assert (
-        "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
+        "data unnamed " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
     )  # a toy kitchen
 
 

@@ -436,13 +436,13 @@ def test_a_video_that_holds_a_mistake_is_no_normal_one(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sc.load(place)
-    odd = before.expectations.oddest[0]
+    odd = before.expectations.most_unusual[0]
     assert main(["teach", str(place), "--mistakes", f"films/{odd}.mp4"]) == 0
     after = sc.load(place)
     assert after.expectations.forecast in capsys.readouterr().out
     assert after.expectations == before.learned_expectations.without([odd]) != before.expectations
     assert (after.labels[odd] == before.labels[odd]).all()
-    assert odd not in after.expectations.oddest
+    assert odd not in after.expectations.most_unusual
     assert main(["teach", str(place), "--mistakes", "nobody"]) == 2
     assert "nobody" in capsys.readouterr().err
     for other in (["--back"], ["-o", str(place / "new.proc")], ["-k", "7"]):
@@ -464,7 +464,7 @@ def test_a_video_holds_a_mistake_until_that_is_taken_back(place: Path) -> None:
 
 
 def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
-    odd = sc.load(place).expectations.oddest[0]
+    odd = sc.load(place).expectations.most_unusual[0]
     Edits(place).do({"do": "mistake", "video": odd})
     _, after = teach_folder(place, {ONE: TRUTH[ONE], TWO: TRUTH[TWO]})
     assert not after.corrections.done

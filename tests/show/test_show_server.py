@@ -323,7 +323,7 @@ def test_severity_from_a_window_that_is_behind_is_refused(page: Page, place: Pat
 
 
 def test_unusual_videos_are_shown_and_can_be_excluded(many: Path) -> None:
-    odd = sc.load(many).expectations.oddest
+    odd = sc.load(many).expectations.most_unusual
     with Page(many) as page:
         videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
         assert {name for name, video in videos.items() if video["unusual"]} == set(odd[:3])

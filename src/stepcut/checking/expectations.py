@@ -1,6 +1,7 @@
 """Expectations: what normal videos look like, how far they may deviate, and detection rates."""
 
 import math
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -114,10 +115,20 @@ class Expectations:
         )
 
     @property
-    def oddest(self) -> list[str]:
+    def most_unusual(self) -> list[str]:
         """Names of the reference videos, most unusual first."""
         totals = total_contribution(contributions(self.amounts, self.scales)) if self.videos else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
+
+    @property
+    def oddest(self) -> list[str]:
+        """Deprecated: use `most_unusual`."""
+        warnings.warn(
+            "expectations.oddest is now called most_unusual; rename it before stepcut 0.4.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.most_unusual
 
     @property
     def forecast(self) -> str:
@@ -147,7 +158,7 @@ class Expectations:
         """Which videos to inspect for mistakes, and the detection rate without the first one."""
         if len(self.videos) < 3:
             return ""
-        first, *others = self.oddest[:3]
+        first, *others = self.most_unusual[:3]
         less = self.without([first])._found
         return (
             f"{first} differs most from the others, then {' and '.join(others)}. "

@@ -22,7 +22,7 @@ class Severity:
     """Severity of steps, by step number."""
 
     optional: frozenset[int] = frozenset()
-    """Steps that may be left out."""
+    """Steps that may be missing."""
     critical: frozenset[int] = frozenset()
     """Steps that raise an alarm whenever they are not seen."""
     free: frozenset[int] = frozenset()

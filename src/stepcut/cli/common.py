@@ -65,9 +65,6 @@ def chosen_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
-said = chosen_options  # the former name, which the paper's commands still import
-
-
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
     """Read `NAME=VALUE` words as a dict. Values that are valid JSON are parsed.
 
@@ -79,7 +76,7 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise OptionError(
-                f"--set {word}: write it as NAME=VALUE, for example --set background=1.",
+                f"--set {word}: write it as NAME=VALUE, for example --set background=0.2.",
                 setting="set",
                 value=word,
             )

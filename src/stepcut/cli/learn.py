@@ -70,7 +70,7 @@ def run_task(args: argparse.Namespace) -> int:
     place, expected, program = shlex.quote(output), procedure.expectations, this_program()
     print(f"\n{describe_trust(procedure)}")
     if expected.advice:
-        unusual = shlex.quote(expected.oddest[0])
+        unusual = shlex.quote(expected.most_unusual[0])
         print(f"{expected.advice}\n  {program} teach {place} --mistakes {unusual}")
     view = "" if isinstance(as_path(output), Address) else f"\nshow it:  {program} view {place}"
     print(f"\nsaved to {output}{view}")

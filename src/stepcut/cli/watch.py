@@ -168,7 +168,7 @@ class Watch:
             began = time.monotonic()
             try:
                 found = self.check(path)
-            except OSError:  # a full disk says nothing about the video
+            except OSError:  # a full disk is not the video's fault
                 raise
             except Exception as error:
                 if stamp_of(path) != stamp:

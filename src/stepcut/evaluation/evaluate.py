@@ -197,7 +197,7 @@ def evaluate(
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
         f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
         f"seeds {' '.join(one.seed for one in opened[first])} "
-        f"(random: {random[0]} to {random[-1]}), clock {clock:g} Hz, stepcut {__version__}"
+        f"(random: {random[0]} to {random[-1]}), sampled at {clock:g} Hz, stepcut {__version__}"
     )
     named = chosen.name == "named"
     return Evaluation(

@@ -100,8 +100,8 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Ed
         graph = getattr(truth, "graph", None)
         return (
             truth.timelines,
-            str(getattr(truth, "name", "given")),
+            str(getattr(truth, "name", "unnamed")),
             dict.fromkeys(truth.timelines, graph),
         )
     as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
-    return truth, "given", {}
+    return truth, "unnamed", {}

@@ -149,7 +149,7 @@ class FeatureSpec:
     def from_json(cls, record: Mapping[str, Any], trust: bool = False) -> Self | None:
         """Read the `record` that `to_json` made, also in an earlier version; None for feature files.
 
-        `trust` allows to import custom code.
+        `trust` allows importing custom code.
         """
         if record["name"] == VECTORS:
             return None

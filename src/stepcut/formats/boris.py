@@ -302,7 +302,7 @@ def _wanted(
     if chosen or name is None or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
     raise Absent(
-        f"{path}: there is no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
+        f"{path}: found no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
         f"observations {sorted(observations)}.",
         path=path,
     )

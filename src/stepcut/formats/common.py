@@ -444,7 +444,7 @@ def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str
         if options.annotator not in tiers:
             there = ", ".join(map(repr, tiers))
             raise Absent(
-                f"{path}: there is no tier of {options.annotator!r}. Choose from {there}.",
+                f"{path}: found no tier of {options.annotator!r}. Choose from {there}.",
                 path=path,
             )
         return options.annotator

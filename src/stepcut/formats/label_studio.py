@@ -133,7 +133,7 @@ def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapp
         if not chosen:
             people = sorted({name for each in done for name in _annotator_names(each)})
             raise Absent(
-                f"{where}: there are no annotations by {options.annotator!r}. Choose from {people}."
+                f"{where}: found no annotations by {options.annotator!r}. Choose from {people}."
             )
         return list(chosen[-1]["result"])
     if len(done) > 1:

@@ -182,7 +182,7 @@ def read_folder(
     if not loaded:
         readable = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
         raise AnnotationError(
-            f"{path}: there is no readable label file in this folder. Formats: {readable} "
+            f"{path}: no readable label file in this folder. Formats: {readable} "
             "(docs/formats.md).",
             path=path,
         )

@@ -1,7 +1,7 @@
 """Stream: the newest frame of a live source. It skips frames instead of falling behind.
 
 A thread reads the source, reconnects after outages, and keeps the newest picture of each sampling
-slot of 1 / rate seconds. A picture that nobody asked for before the next slot counts as skipped.
+slot of 1 / rate seconds. A picture that is not requested before the next slot counts as skipped.
 So memory does not grow, and the answer is current on a slow machine, too.
 """
 

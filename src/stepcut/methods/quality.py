@@ -1,4 +1,4 @@
-"""Quality: how much of the time the steps are expected to be right, without labels and with some."""
+"""Quality: the share of time in which the steps are expected to be right."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,39 +33,40 @@ SHORT = 64
 """Principal axes on which videos are learned again."""
 NUMBERS = {3: "three", 5: "five"}
 SPREAD = 0.1
-"""The spread of the share that is right over videos, assumed before any is seen, worth two videos."""
+"""Prior standard deviation of the share that is right over videos; weighs as much as two videos."""
 
-# Made by benchmarks/quality.py; benchmarks/reports/quality.md shows how well they hold on tasks that were left out.
+# Fitted by benchmarks/quality.py; benchmarks/reports/quality.md has results on held-out tasks.
 WEIGHTS = {"one": 0.09, "runs": 0.527, "irregularity": 0.076, "sharpness": 0.157}
-"""The share of time that is right, as a sum of evidence."""
+"""Weights of the evidence in the estimated share of time that is right."""
 ERRORS = (-0.15, 0.205)
-"""The 10 % and 90 % quantiles of how far the truth lies from the estimate."""
+"""10 % and 90 % quantiles of the error of the estimate."""
 EQUAL = (0.297, -0.013, -0.106, 0.1)
-"""The share that equal-length segments have right: EQUAL[0] + EQUAL[1] / steps, and the quantiles of its error."""
+"""Share that equal-length segments get right, EQUAL[0] + EQUAL[1] / steps, and quantiles of its
+error."""
 AFTER = {3: (-0.091, 1.553, -0.099, 0.148), 5: (-0.028, 1.461, -0.115, 0.132)}
-"""After so many labelled videos: a + b times the estimate without any, and the quantiles of its error."""
+"""By number of labelled videos: a, b, and error quantiles of a + b * (estimate without labels)."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured without labels; all but the last two from 0 to 1."""
+    """Measurements without labels; all but the last two are between 0 and 1."""
 
     runs: float
     """Agreement between single runs from different starts."""
     halves: float
     """Agreement of all steps with those learned from half of the videos, mean of both halves."""
     beyond: float
-    """(h - c) / (1 - c), h how far the two halves agree with each other, c the same on videos with random phases: each
-    keeps how strongly and how quickly its features change, and loses what it shares with the others."""
+    """(h - c) / (1 - c): h is the agreement of the two halves with each other, c the same for
+    features with random phases, which keep their spectrum but share nothing with other videos."""
     stable: float
-    """The share of rows that keep their step in a video that is left out of learning."""
+    """Share of rows that keep their step when their video is held out."""
     uniform: float
     """Agreement with equal-length segments."""
     irregularity: float
-    """How much the times vary at which single runs, without a time prior, find each step; 0: each at one time."""
+    """Variation of the time of each step in single runs without a time prior; 0: no variation."""
     sharpness: float
-    """What of the features is lost when every boundary moves by half a segment, see `measure_sharpness`; where nothing
-    is, steps are slices of time."""
+    """Explained variance that is lost when every boundary moves by half a segment, see
+    `measure_sharpness`; 0 if the steps are arbitrary slices of time."""
     steps: int
     videos: int
 
@@ -79,7 +80,7 @@ class Estimate(NamedTuple):
 
     @classmethod
     def around(cls, right: float, errors: tuple[float, float]) -> Self:
-        """From an estimate and the quantiles of its error; all within 0 and 1."""
+        """Make an estimate from its value and the quantiles of its error, clipped to 0 and 1."""
         return cls(
             *(float(np.clip(x, 0.0, 1.0)) for x in (right, right + errors[0], right + errors[1]))
         )
@@ -92,19 +93,19 @@ class Estimate(NamedTuple):
 class Quality:
     """How much of the time the steps are expected to be right.
 
-    Right is the share of all rows, background included, that have their true step after one matching of discovered to
+    A row, also of background, is right if it has its true step after one matching of discovered to
     true steps for the whole task.
     """
 
     kind: Literal["estimate", "labels", "uniform", "unknown"]
-    """estimate: from evidence without labels; labels: cross-validated; uniform: no better than equal-length segments;
-    unknown: not enough evidence."""
+    """estimate: from evidence without labels; labels: cross-validated; uniform: no better than
+    equal-length segments; unknown: not enough evidence."""
     now: Estimate | None
-    """None where it is unknown."""
+    """None if `kind` is unknown."""
     after: dict[int, Estimate]
     """The same after three and five labelled videos; empty once videos are labelled."""
     why: str = ""
-    """What the estimate rests on, or why there is none."""
+    """The basis of the estimate, or the reason why it is unknown."""
     evidence: Evidence | None = None
 
     @property
@@ -114,7 +115,7 @@ class Quality:
 
     @property
     def reliability(self) -> float:
-        """What step probabilities are multiplied by to be confidences: as sure as steps are right without labels."""
+        """Factor that turns step probabilities into confidences when nothing is labelled."""
         if self.now is None or self.evidence is None:
             return 1.0
         return float(np.clip(self.now.right, 0.05, 0.95))
@@ -142,26 +143,26 @@ class Quality:
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """For config.json."""
+        """Return a JSON-able object."""
         record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
-        """What `to_json` wrote; a grade of version 0.2.0 says nothing of how much is right."""
+        """Read the result of `to_json`; a grade of version 0.2.0 gives an unknown quality."""
         if "kind" not in record:
             return cls("unknown", None, {}, "it was learned with version 0.2.0, learn it again")
         return msgspec.convert(record, cls, str_keys=True)
 
 
 def measure_quality(method: Method, features: Sequence[Array], progress: Hook = silent) -> Quality:
-    """How much of the time the steps that a fitted `method` found without labels are right, in a few seconds."""
+    """Estimate the quality of the steps that a fitted `method` discovered without labels."""
     evidence = gather_evidence(method, features, progress)
     return not_measured() if evidence is None else estimate(evidence)
 
 
 def estimate(evidence: Evidence) -> Quality:
-    """The quality that follows from the evidence: never more than equal-length segments where nothing is shared."""
+    """Estimate the quality; at most that of equal-length segments if the halves share nothing."""
     right = sum(
         weight * (1.0 if name == "one" else getattr(evidence, name))
         for name, weight in WEIGHTS.items()
@@ -178,12 +179,12 @@ def estimate(evidence: Evidence) -> Quality:
 def gather_evidence(
     method: Method, features: Sequence[Array], progress: Hook = silent
 ) -> Evidence | None:
-    """What says, without labels, how far to trust the steps that a fitted `method` found in these videos.
+    """Measure how stable the steps of a fitted `method` are, without labels.
 
-    It learns again with a few restarts, from other starts, and from half of the videos; which half a video belongs to
-    follows from its content, so that names and order do not matter. None for a method without the settings `steps`,
-    `seed` and `restarts` (learning again would take as long as learning), for fewer than four videos and for one step.
-    `progress` hears how far learning again is, once for each time.
+    The method is refitted with few restarts: from other seeds, and on each half of the videos. The
+    content of a video decides its half, so that names and order do not matter. Returns None for
+    fewer than four videos, for one step, and for a method without the settings `steps`, `seed` and
+    `restarts`, whose refits would be slow. `progress` is called for each refit.
     """
     given = method.settings()
     if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
@@ -235,11 +236,11 @@ def order_by_content(features: Sequence[Array]) -> list[int]:
 
 
 def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:
-    """1 - E(moved) / E(found),  E = sum over segments of |sum of x|^2 / rows,  what the means of segments explain.
+    """Compute 1 - E(moved) / E(found), with E = sum over segments of |sum of x|^2 / rows.
 
-    `moved` has its boundaries in the middle of the segments found. Where features stay alike within a step and change
-    between steps, much is lost; of features that only drift, moved boundaries explain as much, and it is 0 or below.
-    `videos` are centred, (T, d) each; `labels` (T,) each.
+    E is what the means of the segments explain. `moved` has its boundaries in the middle of the
+    found segments. The result is high if features are constant within steps and change between
+    them, and 0 or below if they only drift. `videos` are centred, (T, d) each; `labels` (T,) each.
     """
     found = moved = 0.0
     for rows, cut in zip(videos, labels, strict=True):
@@ -251,7 +252,7 @@ def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> flo
 
 
 def _explained(rows: Floats, starts: NDArray[np.int64]) -> float:
-    """Sum over segments, which begin at `starts`, of |sum of x|^2 / rows."""
+    """Sum over the segments that begin at `starts` of |sum of x|^2 / rows."""
     lengths = np.diff(np.append(starts, len(rows)))
     return float(((np.add.reduceat(rows, starts, axis=0) ** 2).sum(axis=1) / lengths).sum())
 
@@ -259,14 +260,14 @@ def _explained(rows: Floats, starts: NDArray[np.int64]) -> float:
 def cut_by_halves(
     method: Method, videos: Sequence[Array], progress: Hook, **changes: Any
 ) -> list[list[Labels]]:
-    """All videos cut by the steps of the first, third, ... video, and by those of the others."""
+    """Segment all videos twice: fitted on the videos at even places, and on those at odd places."""
     return [
         refit(method, videos[first::2], progress, **changes).predict(videos) for first in (0, 1)
     ]
 
 
 def randomise_phases(videos: Sequence[Floats], seed: int) -> list[Floats]:
-    """Videos with the same power at every frequency and random phases: the surrogate data of Theiler et al. (1992)."""
+    """Randomise the phases of every frequency: the surrogate data of Theiler et al. (1992)."""
     rng = np.random.default_rng(seed)
     out = []
     for rows in videos:
@@ -278,7 +279,7 @@ def randomise_phases(videos: Sequence[Floats], seed: int) -> list[Floats]:
 
 
 def shorten(features: Sequence[Array]) -> list[Floats]:
-    """The videos on their first principal axes, so that learning again is quick: (T, 64) each."""
+    """Project the videos onto their first principal axes, (T, 64) each, for quick refits."""
     rows = [as_vectors(video).astype(np.float64) for video in features]
     centred = [video - video.mean(axis=0) for video in rows]
     if rows[0].shape[1] <= SHORT:
@@ -288,7 +289,7 @@ def shorten(features: Sequence[Array]) -> list[Floats]:
 
 
 def refit(method: Method, videos: Sequence[Array], progress: Hook, **changes: Any) -> Method:
-    """A method with the same settings and what was chosen, but for `changes`, fitted to these videos."""
+    """Fit a method with the same settings and choices, except for `changes`, to these videos."""
     chosen = {"steps": method.steps_, **(method.chosen_ or {})}
     fresh: Method = build(type(method), {**method.settings(), **chosen, **changes})
     return fresh.fit(videos, progress=progress)
@@ -297,23 +298,25 @@ def refit(method: Method, videos: Sequence[Array], progress: Hook, **changes: An
 def cross_validated(
     labels: Sequence[Labels | None], left_out: Sequence[Labels], count: int
 ) -> Quality:
-    """The quality of `count` steps that a person labelled, by how well labelled videos are segmented when they are left
-    out of learning, beside equal parts of each video in the usual order."""
+    """Measure the quality of `count` labelled steps on held-out videos.
+
+    The baseline is equal-length segments in the usual order.
+    """
     pairs = [
-        (said, seen)
-        for said, seen in zip(labels, left_out, strict=True)
-        if said is not None and (said != OPEN).any()
+        (true, seen)
+        for true, seen in zip(labels, left_out, strict=True)
+        if true is not None and (true != OPEN).any()
     ]
     if len(pairs) < 2:
         why = "one labelled video alone cannot be compared with another. Label two or three more"
         return Quality("unknown", None, {}, why)
-    shares = np.array([(seen == said)[said != OPEN].mean() for said, seen in pairs])
+    shares = np.array([(seen == true)[true != OPEN].mean() for true, seen in pairs])
     spread = (
         np.sqrt(((shares - shares.mean()) ** 2).sum() + 2 * SPREAD**2) / (len(shares) + 1) ** 0.5
     )
     half = float(stdtrit(len(shares) + 1, 0.9) * spread / len(shares) ** 0.5)
-    rows = np.concatenate([said for said, _ in pairs])
-    when = np.concatenate([normalised_times(len(said)) for said, _ in pairs])
+    rows = np.concatenate([true for true, _ in pairs])
+    when = np.concatenate([normalised_times(len(true)) for true, _ in pairs])
     times = [when[rows == k].mean() if (rows == k).any() else 2.0 for k in range(count)]
     equal = np.argsort(times)[(when * count).astype(np.int64)]
     uniform = float((equal == rows)[rows != OPEN].mean())
@@ -323,6 +326,6 @@ def cross_validated(
 
 
 def not_measured() -> Quality:
-    """What is known where nothing was measured."""
+    """Return the quality if nothing was measured."""
     why = "it needs four videos or more and a method that can learn again quickly; label two videos"
     return Quality("unknown", None, {}, why)

@@ -58,7 +58,7 @@ class Edits:
 
     @property
     def corrections(self) -> Corrections:
-        """The changes, with the undone ones."""
+        """All changes, including undone ones."""
         return self.outline.corrections
 
     @property

@@ -95,6 +95,20 @@ class Procedure:
     """The steps of a task, their timeline in every video, and the model that segments new videos.
 
     `stepcut.learn` creates a procedure, `save` writes it to a folder and `stepcut.load` reads it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import stepcut as sc
+    >>> rng = np.random.default_rng(0)
+    >>> video = lambda: np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8))
+    >>> proc = sc.learn([video() for _ in range(5)], steps=3)
+    >>> [round(segment.start) for segment in proc.segment(video())]
+    [0, 20, 40]
+    >>> len(proc.suggest(2))
+    2
+    >>> proc.teach({"0": np.repeat([0, 1, 2], 20)}).annotations.labels.keys()
+    dict_keys(['0'])
     """
 
     learned_steps: list[str]
@@ -342,7 +356,7 @@ class Procedure:
         Parameters
         ----------
         *videos
-            Names of videos. `proc.expectations.oddest` lists the most unusual videos first.
+            Names of videos. `proc.expectations.most_unusual` lists the most unusual videos first.
         holds
             False puts the videos back into the reference set.
 

@@ -80,14 +80,16 @@ def take_back(path: AnyPath) -> None:
     Raises
     ------
     OptionError
-        There is no backup on this machine.
+        This machine has no backup.
     OutputError
         Corrections were made after teaching; undo them first.
     """
     folder = folder_here(path)
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
-        raise OptionError(f"{folder}: there is no teaching to undo on this machine.")
+        raise OptionError(
+            f"{folder}: nothing to undo; the procedure was not taught on this machine."
+        )
     with new_folder(folder) as fresh:
         _copy(_backup(folder, fingerprint), fresh)
         with locked(folder):

@@ -106,12 +106,12 @@ def write_script(
     background
         Share of the time without a step.
     skip, repeat
-        Probability that a step is left out, or done again later.
+        Probability that a step is skipped, or done again later.
     shuffle
         Variation of the order, from 0 (always the same) to 1 (any valid order).
     flaw
         One mistake: "skip:add jam", "swap:add jam" (done before its preconditions) or
-        "repeat:add jam" (done three times). Other steps are then neither left out nor repeated.
+        "repeat:add jam" (done three times). Other steps are then neither skipped nor repeated.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str
 
 
 def _choose(skip: float, rng: np.random.Generator) -> list[str]:
-    """The steps that are not left out, at least three."""
+    """The steps that are not skipped, at least three."""
     kept = {step for step in STEPS if rng.random() >= skip}
     while len(kept) < 3:
         kept.add(STEPS[int(rng.integers(len(STEPS)))])

@@ -184,13 +184,16 @@ def test_a_changed_custom_method_runs_again(
         "jobs": 1,
         "rows": ["my_method:Mine"],
     }
-    figures = []
+    figures, files = [], []
     for parts in (1, 1, 3):
         (tmp_path / "my_method.py").write_text(text.format(__name__, parts))
         monkeypatch.delitem(sys.modules, "my_method", raising=False)
         importlib.invalidate_caches()
-        figures.append(run_experiment("main", data, **options).mean("my_method:Mine").mean)
+        results = run_experiment("main", data, **options)
+        figures.append(results.mean("my_method:Mine").mean)
+        files.append(results.file_name())
     assert figures[0] == figures[1] != figures[2]
+    assert files[0] == files[1] != files[2]
     assert len(list((tmp_path / "cells").glob("*my_method*"))) == 2
 
 
@@ -450,6 +453,7 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
     results = run_experiment("main", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1)
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
     assert "neither features nor videos" in results.record["notes"][0]
+    assert "features none, encoder none, segmenters none, device CPU" in results.table().caption
     for other in (tmp_path / "bare", "toy"):
         with pytest.raises(OptionError, match="this table compares procel and crosstask"):
             run_experiment("third-person", other, seeds=1, folder=tmp_path, jobs=1)
@@ -647,8 +651,13 @@ def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
     assert "as published" in published.table("strict").caption
     assert any(note.startswith("As published, except for: ") for note in published.record["notes"])
     words = smooth.table("strict").caption
-    for word in ("iterations 3", "frames 32", "hidden 128", "cut.smoothness=50", "device CPU"):
+    for word in ("iterations 3", "frames 32", "hidden 128", "device CPU"):
         assert word in words
+    assert "smoothness 50, window 0.0, m 1.1, restarts 5, solver exact)" in words
+    words = plain.table("strict").caption
+    assert "segmenters procut (normalise True, prior 0.0, smoothness 2.0, window 0.0" in words
+    words = published.table("strict").caption
+    assert "window 4.0, m 2.0, restarts 5, solver expansion)" in words
     names = {each.file_name() for each in (smooth, plain, published)}
     assert len(names) == 3
 
@@ -667,14 +676,15 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     results = run_experiment("main", tmp_path / "tea", **options)
     assert results.record["features"] == "efficientnet-lite0 at 1 per second"
     assert (
-        "features efficientnet-lite0 at 1 per second, encoder none, cut at its defaults, "
+        "features efficientnet-lite0 at 1 per second, encoder none, "
+        "segmenters kmeans without encoder (normalise False, prior 0.0, restarts 10), device CPU"
         in results.table().caption
     )
     same = run_experiment("main", tmp_path / "tea", spec=spec, **options)
     assert same.mean("kmeans").mean == results.mean("kmeans").mean
     with pytest.raises(
         DataError,
-        match="--backbone resnet50: there are no videos",
+        match="--backbone resnet50: found neither videos",
     ):
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 
@@ -878,7 +888,7 @@ def test_as_published_every_loss_has_a_row_of_its_own(tmp_path: Path) -> None:
         as_published=True,
     )
     table = results.table("strict")
-    assert "cut as published" in table.caption
+    assert "), as published, segmenters procut (" in table.caption
     shown = {str(row[0]): [table.show(cell) for cell in row[1:]] for row in table.rows}
     trained = [row for row in shown if " + " in row]
     assert trained == ["tcc + procut", "lav+tcc + procut", "lav + procut", "tc3i + procut"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stepcut.checks import check_number
 from stepcut.errors import FeatureError
-from stepcut.features.contract import check_rows
+from stepcut.features.features import check_rows
 from stepcut.methods.arithmetic import FUZZIFIER, TINY, fuzzy_shares
 from stepcut.methods.inputs import Rows
 

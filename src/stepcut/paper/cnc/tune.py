@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from stepcut.errors import OptionError
 from stepcut.features.backbones import lite0, resnet50
-from stepcut.features.backbones.contract import Graph
+from stepcut.features.backbones.backbone import Graph
 from stepcut.features.backbones.torch_runtime import FUNCTIONS
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import as_spec

@@ -3,7 +3,7 @@
 import argparse
 
 from stepcut.cli import say
-from stepcut.cli.common import said, show_table
+from stepcut.cli.common import chosen_options, show_table
 from stepcut.errors import DataError, OptionError
 from stepcut.paper.datasets import DATASETS, DataSet, Loaded, all_datasets, find_dataset
 from stepcut.paper.datasets.statistics import plot_statistics, statistics
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(
             f"data {args.action} {args.name} needs --root DIR, the folder of the data set."
         )
-    loaded = data_set.examine(args.root, **said(args, "view", "rate"))
+    loaded = data_set.examine(args.root, **chosen_options(args, "view", "rate"))
     return (
         _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
     )
@@ -95,7 +95,7 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
 
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     if not any(task.timelines for task in loaded.tasks):
-        absent = " ".join(loaded.missing[:3]) or "There are no timelines."
+        absent = " ".join(loaded.missing[:3]) or "No timelines found."
         raise DataError(
             f"{args.root}: nothing to count. {absent} Run: stepcut data check {data_set.name} "
             f"--root {args.root}"

@@ -5,7 +5,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import progress_hook, read_settings, read_value, said, show_table, spec_of
+from stepcut.cli.common import (
+    chosen_options,
+    progress_hook,
+    read_settings,
+    read_value,
+    show_table,
+    spec_of,
+)
 from stepcut.errors import OptionError, choose
 from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.method import cut_settings, tune_backbone
@@ -30,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         settings = _settings(args)
         jobs = args.workers if args.jobs is None else args.jobs
-        more = said(args, "name", "seeds", "rows", "engine", "address", "maps", "data")
+        more = chosen_options(args, "name", "seeds", "rows", "engine", "address", "maps", "data")
         results = run_experiment(**settings, **more, jobs=jobs)
         path = settings["folder"] / results.file_name()
         results.save(path)
@@ -61,7 +68,7 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
             "--data is missing. Use the folder of a data set, NAME:DIR, or toy; or --from FILE."
         )
     train, cut = group_settings(read_settings(args.set or []), cut_settings())
-    made = said(args, "backbone", "weights", "layer", "family")
+    made = chosen_options(args, "backbone", "weights", "layer", "family")
     spec = spec_of(args) if made else None
     if train.get("tune_backbone"):
         spec, train["backbone"] = tune_backbone(spec_of(args))
@@ -73,5 +80,5 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
         "toy": read_settings(args.toy or []),
         "progress": progress_hook(args),
         "spec": spec,
-        **said(args, "features", "tasks", "seed", "fps", "device", "as_published"),
+        **chosen_options(args, "features", "tasks", "seed", "fps", "device", "as_published"),
     }

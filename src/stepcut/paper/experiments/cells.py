@@ -164,7 +164,7 @@ class Work(NamedTuple):
     cut: Mapping[str, Any]
     """Settings of the segmenters; each takes those it has."""
     device: str | None = None
-    """Where embedders are trained; not part of file names."""
+    """Where embedders are trained: cpu or cuda; None lets each worker choose."""
     as_published: bool = False
     """Use published settings where none are set."""
 
@@ -185,7 +185,8 @@ class Work(NamedTuple):
 def run_cell(work: Work) -> dict[str, Any]:
     """Fill one cell, or read its intact file in `folder/cells`."""
     cell, material = work.cell, work.material
-    cached = work.file("cells", asdict(cell), *work.settings, *custom_code(cell))
+    trained = [work.device] if cell.embedding else []
+    cached = work.file("cells", asdict(cell), *work.settings, *trained, *custom_code(cell))
     path = cached.with_name(f"{cell.key}-{cached.name}.json")
     record: dict[str, Any]
     with suppress(OSError, ValueError, TypeError):
@@ -251,19 +252,43 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
         videos = [as_vectors(video) for video in rows.values()]
         videos = smooth_embedding(videos, material.rate) if embedding == "smooth" else videos
         rows = dict(zip(rows, videos, strict=True))
-        # Smooth rows contain time as a dimension, so they are not normalized again.
-        named["normalise"] = False
-    takes = inspect.signature(METHODS[name]).parameters
-    chosen = {setting: value for setting, value in work.settings[1].items() if setting in takes}
-    segmenter = build(METHODS[name], {**named, **chosen})
+    segmenter = build(METHODS[name], {**named, **cut_in_effect(work)})
     return dict(zip(rows, segmenter.fit(list(rows.values())).labels_, strict=True))
+
+
+def cut_in_effect(work: Work) -> dict[str, Any]:
+    """Return every setting of the segmenter of a cell, chosen or default."""
+    takes = inspect.signature(METHODS[work.cell.parts[1]]).parameters
+    settings = {
+        name: each.default for name, each in takes.items() if name not in ("steps", "rate", "seed")
+    }
+    if work.cell.embedding is None:
+        # Smooth rows contain time as a dimension, so they are not normalized again.
+        settings["normalise"] = False
+    return settings | {name: value for name, value in work.settings[1].items() if name in takes}
+
+
+def describe_cuts(works: Iterable[Work]) -> str:
+    """Describe the segmenters of cells with all their settings; "none" without any."""
+    words: dict[str, None] = {}
+    for work in works:
+        embedding, name = work.cell.parts
+        if embedding in ("none", "method"):
+            continue
+        title = name if work.cell.embedding else f"{work.cell.row} without encoder"
+        settings = ", ".join(
+            f"{setting} {'auto' if value is None else value}"
+            for setting, value in cut_in_effect(work).items()
+        )
+        words[f"{title} ({settings})"] = None
+    return "; ".join(words) or "none"
 
 
 def train_embedder(work: Work) -> Path:
     """Return the file of embeddings, trained once per task, view, loss and seed."""
     cell, material = work.cell, work.material
     settings = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.settings[0]}
-    path = work.file("embeddings", settings).with_suffix(".safetensors")
+    path = work.file("embeddings", settings, work.device).with_suffix(".safetensors")
     with suppress(OSError, SafetensorError), safe_open(path, "numpy"):  # intact
         return path
     rows, checkpoint = material.read(), path.with_suffix(".checkpoint")

@@ -10,8 +10,8 @@ import numpy as np
 
 from stepcut.errors import DataError
 from stepcut.features.backbones.resnet50 import map_shape
-from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
+from stepcut.features.features import Failure, Features
 from stepcut.features.files import (
     content_hash,
     feature_file,
@@ -23,7 +23,7 @@ from stepcut.features.files import (
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.paper.datasets import Task
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.engine import Engine
 from stepcut.progress import Hook
 
 MAPS = {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
-from stepcut.features.contract import Failure, Features
+from stepcut.features.features import Failure, Features
 from stepcut.features.files import content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.cache import cache_dir
@@ -315,7 +315,7 @@ def choose_features(
         if made or with_video:
             return made[0] if made else spec
         raise DataError(
-            f"--backbone {spec.backbone}: there are no videos, and no features of this backbone."
+            f"--backbone {spec.backbone}: found neither videos nor features of this backbone."
         )
     if len(existing) > 1:
         raise OptionError(

@@ -104,12 +104,13 @@ class Results:
         return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
 
     def file_name(self) -> str:
-        """A file name that is unique to settings, data and code."""
+        """A file name that is unique to settings, data, code and figures."""
         kept = {
             name: value
             for name, value in self.record.items()
             if name not in ("cells", "notes", "made", "format")
         }
+        kept["cells"] = [[cell["cell"], cell["figures"]] for cell in self.record["cells"]]
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
         return str(safe_name(f"{self.experiment.name}-{self.record['data']}-{digest[:8]}.json"))
 
@@ -259,14 +260,14 @@ class Results:
         fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
         videos = sum(task["videos"] for task in tasks)
         seeds = record["seeds"]
-        cut = ", ".join(f"cut.{name}={value}" for name, value in record.get("cut", {}).items())
-        usual = "as published" if record.get("as_published") else "at its defaults"
-        published = ", as published" if record.get("as_published") else ""
+        encoder = record.get("encoder", "none")
+        if record.get("as_published") and encoder != "none":
+            encoder += ", as published"
         return (
             f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
             f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
             f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
-            f"encoder {record.get('encoder', 'none')}{published}, cut {cut or usual}, "
+            f"encoder {encoder}, segmenters {record.get('segmenters', 'none')}, "
             f"device {record.get('device', 'CPU')}, seeds {seeds[0]} to {seeds[-1]}, "
             f"stepcut {record['versions']['stepcut']}"
         )

@@ -20,6 +20,7 @@ from stepcut.paper.experiments.cells import (
     EXPERIMENTS,
     Work,
     choose_rows,
+    describe_cuts,
     plan,
     run_cell,
     train_embedder,
@@ -28,7 +29,7 @@ from stepcut.paper.experiments.maps import MAPS, make_maps, state_cost
 from stepcut.paper.experiments.material import Material, choose_features, find_tasks, make_material
 from stepcut.paper.experiments.results import FORMAT, Results
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine, count_cores
+from stepcut.parallel.engine import Engine, count_cores
 from stepcut.parallel.local import free_memory
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
@@ -167,8 +168,16 @@ def run_experiment(
                 "There are neither features nor videos, so only the rows that ignore the video are "
                 "filled."
             )
+        encoded = any(" + " in row for row in chosen)
+        trained_on, where = "CPU", None if device == "auto" else device
+        if encoded and on_cluster and where is None:
+            trained_on = "of each worker"
+        elif encoded:
+            trained_on = _device(device)
+            where = where or ("cpu" if trained_on == "CPU" else "cuda")
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
+        works: list[Work] = []
         for part in [[one] for one in found] if maps == "stream" else [found]:
             made = [
                 make_material(task, view, kinds[view if experiment.datasets else ""], fps, make)
@@ -183,7 +192,6 @@ def run_experiment(
                 for of, m in by_task.items()
             }
             cells = plan(chosen, numbers, range(seed, seed + seeds))
-            where = None if device == "auto" else device
             work = [
                 Work(cell, by_task[cell.view, cell.task], place, train, cut, where, as_published)
                 for cell in cells
@@ -195,6 +203,7 @@ def run_experiment(
                 _each(train_embedder, list(first.values()), workers, "embeddings", progress)
                 records += _each(run_cell, work, workers, "cells", progress)
             materials += ready
+            works += work
             if maps == "stream":
                 shutil.rmtree(place / "maps", ignore_errors=True)
         if not materials:
@@ -203,7 +212,6 @@ def run_experiment(
                 "Choose other features or tasks."
             )
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
-    encoded = any(" + " in row for row in chosen)
     return Results(
         {
             "format": FORMAT,
@@ -214,9 +222,10 @@ def run_experiment(
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
             "encoder": describe_encoder(described, train) if encoded else "none",
-            "device": _device(device) if encoded else "CPU",
+            "device": trained_on,
             "train": train,
             "cut": cut,
+            "segmenters": describe_cuts(works),
             "as_published": as_published,
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),

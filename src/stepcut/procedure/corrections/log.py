@@ -63,7 +63,7 @@ class Corrections:
     def undo(self) -> Self:
         """Return the list without the last edit."""
         if not self.done:
-            raise OptionError("there is nothing to undo.")
+            raise OptionError("nothing to undo.")
         return replace(
             self,
             done=self.done[:-1],
@@ -74,7 +74,7 @@ class Corrections:
     def redo(self) -> Self:
         """Return the list with the last undone edit."""
         if not self.undone:
-            raise OptionError("there is nothing to redo.")
+            raise OptionError("nothing to redo.")
         return replace(
             self,
             done=(*self.done, self.undone[-1]),

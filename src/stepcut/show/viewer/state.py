@@ -87,7 +87,9 @@ def read_reference(folder: Path, fingerprint: str) -> list[str]:
     """Names of the reference videos, most unusual first; empty if they are unknown."""
     with suppress(OSError, ValueError, ProcedureError):
         return (
-            Expectations.from_json(read_json(folder / "check.json")).oddest if fingerprint else []
+            Expectations.from_json(read_json(folder / "check.json")).most_unusual
+            if fingerprint
+            else []
         )
     return []
 

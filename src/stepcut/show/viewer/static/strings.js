@@ -92,7 +92,7 @@ export const S = {
   facts: (doing, all, seconds) => `${doing} of ${all} · ${seconds} s`,
   inNoVideo: "in no video",
   severityOf: (name) => `Severity of ${name} in a check`,
-  severityTitle: "critical: raises an alarm when it is missing; optional: may be left out; "
+  severityTitle: "critical: raises an alarm when it is missing; optional: may be missing; "
     + "any time: free in order",
   severities: [["", "normal"], ["critical", "critical"], ["optional", "optional"],
     ["free", "any time"]],
@@ -185,7 +185,7 @@ export const S = {
   teachWords: (annotated, all) =>
     `${annotated} of ${all} videos have annotations. stepcut keeps them, `
     + "learns the steps again and updates the other videos.",
-  teachNothing: "There are no new annotations.",
+  teachNothing: "No new annotations.",
   teachNext: "Annotate next (most useful):",
   takeBackLast: "Undo the last learning",
   whatChanged: "What changed",
