@@ -214,14 +214,8 @@ class Careless(Given):
     ("method", "said"),
     [
         (Given, "method=Given is a class; pass an object, Given"),
-        (
-            3,
-            "method=3 has no fit, predict, settings, state, restore",
-        ),
-        (
-            Forgetful(),
-            "Forgetful: __init__ takes width",
-        ),
+        (3, "method=3 has no fit, predict, settings, state, restore"),
+        (Forgetful(), "Forgetful: __init__ takes width"),
         (Careless(), "restore.settings, state. predicts the same; got .*no attribute 'kept'"),
     ],
 )

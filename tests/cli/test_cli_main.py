@@ -74,10 +74,7 @@ def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "told"),
     [
         (["learn", "x", "--stepz", "3"], "option --stepz; did you mean --steps?"),
-        (
-            ["check", "p", "v", "--per-step"],
-            "--per-step; it is an option of stepcut evaluate",
-        ),
+        (["check", "p", "v", "--per-step"], "--per-step; it is an option of stepcut evaluate"),
         (["check", "p", "v", "--nonsense"], "--nonsense; the options are --"),
         (["check"], "PROCEDURE"),
         (["learn", "x", "--seed", "two"], "two"),
@@ -286,9 +283,7 @@ def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
 
 
 def test_a_name_of_nothing_is_not_the_folder_one_is_in(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [np.repeat(np.eye(2, 4), 10, axis=0) for _ in range(2)]

@@ -438,16 +438,8 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
             {"v0": [1, 2]},
             r"truth=.*\[1, 2\].* is not allowed; give a stepcut.Timeline for each video",
         ),
-        (
-            Task("tea", [], STEPS),
-            truth(),
-            "Task tea: 0 videos, 3 steps> cannot be evaluated",
-        ),
-        (
-            {"random": [truth()]},
-            truth(),
-            "row 'random' has the name of a baseline",
-        ),
+        (Task("tea", [], STEPS), truth(), "Task tea: 0 videos, 3 steps> cannot be evaluated"),
+        ({"random": [truth()]}, truth(), "row 'random' has the name of a baseline"),
     ],
 )
 def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> None:

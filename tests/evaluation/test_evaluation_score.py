@@ -330,18 +330,8 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
             "protocol 'own': match returned two columns for one row",
         ),
         ([[0]], [[1]], {"protocol": WORD_RATES}, r"protocol 'own': rate returned .*, not Rates\("),
-        (
-            [[0]],
-            [[1]],
-            {"protocol": NO_MATCHING},
-            "protocol 'own': match returned None",
-        ),
-        (
-            [[0]],
-            [[1]],
-            {"protocol": FAR_MATCHING},
-            r"protocol 'own': match returned \{99: 99\}",
-        ),
+        ([[0]], [[1]], {"protocol": NO_MATCHING}, "protocol 'own': match returned None"),
+        ([[0]], [[1]], {"protocol": FAR_MATCHING}, r"protocol 'own': match returned \{99: 99\}"),
         (
             [[0]],
             [[1]],

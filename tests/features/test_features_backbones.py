@@ -325,10 +325,7 @@ def test_no_gpu() -> None:
 
 def test_weights_that_end_too_early(tmp_path: Path) -> None:
     save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
-    with pytest.raises(
-        OptionError,
-        match=r"layer='conv4c' needs layer2\.0\.conv1\.weight",
-    ):
+    with pytest.raises(OptionError, match=r"layer='conv4c' needs layer2\.0\.conv1\.weight"):
         load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
 
 

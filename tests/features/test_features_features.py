@@ -311,15 +311,9 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
         def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
             return super().extract(frames)[:, :1]
 
-    with pytest.raises(
-        FeatureError,
-        match=r"backbone mean returned \(4, 1\) for 4 frames",
-    ):
+    with pytest.raises(FeatureError, match=r"backbone mean returned \(4, 1\) for 4 frames"):
         extract(folder, Narrow("narrow"), fps=5, cache=tmp_path)
-    with pytest.raises(
-        FeatureError,
-        match=r"half precision\. Scale its features down",
-    ):
+    with pytest.raises(FeatureError, match=r"half precision\. Scale its features down"):
         extract(folder, Mean(scale=1e6), fps=5, cache=tmp_path)
     with pytest.raises(FeatureError, match=r"returned nan or inf\. Check the mean and scale"):
         extract(folder, Mean(scale=np.nan), fps=5, cache=tmp_path)

@@ -33,8 +33,7 @@ def test_a_name_that_may_be_two_and_two_that_are_one_are_told() -> None:
     with pytest.raises(AnnotationError, match=r"the video 'a' may be 'cam1/a' or 'cam2/a'\."):
         match_videos(["a"], ["cam1/a", "cam2/a"])
     with pytest.raises(
-        OptionError,
-        match=r"two names match one video: 'a\.mp4' and 'A' both match 'a'",
+        OptionError, match=r"two names match one video: 'a\.mp4' and 'A' both match 'a'"
     ):
         match_videos(["a.mp4", "A"], ["a"], OptionError)
 

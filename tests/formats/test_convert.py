@@ -76,10 +76,7 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (
-            ["tea.json", "out/"],
-            "out: a folder has no suffix",
-        ),
+        (["tea.json", "out/"], "out: a folder has no suffix"),
         (["tea.json", "x.doc"], "x.doc: the suffix '.doc' is unknown"),
         (["tea.json", "x.csv", "--to", "cvs"], "format='cvs' is unknown; did you mean 'csv'?"),
         (["tea.json", "x.csv", "--video", "tee"], "video='tee' is unknown; did you mean 'tea'?"),

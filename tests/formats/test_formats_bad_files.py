@@ -63,10 +63,7 @@ def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> Non
 def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
     folder = tmp_path / f"x{SUFFIX[name]}"
     folder.mkdir()
-    with pytest.raises(
-        AnnotationError,
-        match=r"is a folder, not a label file\. .*read_folder",
-    ):
+    with pytest.raises(AnnotationError, match=r"is a folder, not a label file\. .*read_folder"):
         read(folder, name, rate=2)
 
 
@@ -200,10 +197,7 @@ def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path:
 
 @pytest.mark.parametrize("name", ALL)
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        AnnotationError,
-        match=r"'a' from -1 s .* Use timeline\.crop",
-    ):
+    with pytest.raises(AnnotationError, match=r"'a' from -1 s .* Use timeline\.crop"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 

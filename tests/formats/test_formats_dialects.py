@@ -131,8 +131,7 @@ def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
     assert found["b"].steps == ("pour_tea", "stir")
     (tmp_path / "groundTruth" / "a.txt").write_text("fry\n")
     with pytest.raises(
-        AnnotationError,
-        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\.",
+        AnnotationError, match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\."
     ):
         read_folder(tmp_path, rate=2)
     (tmp_path / "mapping.txt").write_text("0 SIL\nfry\n")
@@ -147,10 +146,7 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
     assert (
         tmp_path / "groundTruth" / "b.txt"
     ).read_text() == "background\nbackground\nstir\nstir\n"
-    with pytest.raises(
-        AnnotationError,
-        match="the step name 'SIL' means background",
-    ):
+    with pytest.raises(AnnotationError, match="the step name 'SIL' means background"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
     with pytest.raises(AnnotationError, match="the timeline has no length"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)

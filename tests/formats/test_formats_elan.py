@@ -328,10 +328,7 @@ def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> Non
     path.write_bytes(
         f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding)
     )
-    with pytest.raises(
-        AnnotationError,
-        match=r"(?i)x\.eaf, line 2: contains <!DOCTYPE",
-    ):
+    with pytest.raises(AnnotationError, match=r"(?i)x\.eaf, line 2: contains <!DOCTYPE"):
         read(path)
 
 

@@ -318,8 +318,7 @@ def test_the_same_numbers_of_another_type_give_the_same_labels(name: str) -> Non
     once = METHODS[name](steps=4, seed=1).fit(videos).labels_
     for kind in (np.float16, np.float64, ">f4"):
         assert same(
-            once,
-            METHODS[name](steps=4, seed=1).fit([rows.astype(kind) for rows in videos]).labels_,
+            once, METHODS[name](steps=4, seed=1).fit([rows.astype(kind) for rows in videos]).labels_
         ), kind
     assert same(
         once, METHODS[name](steps=4, seed=1).fit([rows.tolist() for rows in videos]).labels_

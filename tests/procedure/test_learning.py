@@ -171,10 +171,7 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
         (3, "source=3 .*give a folder, files or globs"),
         ("", "the path is empty; give a file, a folder"),
         ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths"),
-        (
-            [[[1, 2], [3]]] * 2,
-            r"video 0: .*inhomogeneous.*shape \(T, d\)",
-        ),
+        ([[[1, 2], [3]]] * 2, r"video 0: .*inhomogeneous.*shape \(T, d\)"),
         (np.ones((9, 2)), r"video 0: shape \(2,\).*list of such arrays"),
     ],
 )

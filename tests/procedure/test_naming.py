@@ -167,7 +167,4 @@ def test_no_more_pictures_are_read_than_a_namer_is_shown(
     cuts = {name: np.array([0, 0, 1]) for name in videos}
     assert words_of_namer(
         lambda pictures: f"{len(pictures)}, {len(read)}", videos, cuts, 2, 1.0
-    ) == {
-        0: ["3, 3"],
-        1: ["3, 6"],
-    }
+    ) == {0: ["3, 3"], 1: ["3, 6"]}

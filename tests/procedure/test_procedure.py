@@ -121,8 +121,7 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
 
 def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
     with pytest.raises(
-        FeatureError,
-        match=r"a row has shape \[3\]; this procedure was learned from \[12\]",
+        FeatureError, match=r"a row has shape \[3\]; this procedure was learned from \[12\]"
     ):
         procedure.segment(np.zeros((4, 3)))
     with pytest.raises(

@@ -159,11 +159,7 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
     assert edits.severity == {1: "optional"}
     edits.undo()
     said = sc.load(place).expectations.severity
-    assert (said.optional, said.critical, said.free) == (
-        frozenset(),
-        {1},
-        {1},
-    )  # both are restored
+    assert (said.optional, said.critical, said.free) == (frozenset(), {1}, {1})  # both are restored
     edits.redo()
     edits.redo()
     assert sc.load(place).expectations.severity == now

@@ -535,10 +535,7 @@ def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None
 def test_learning_again_does_not_replace_what_was_taught(place: Path, files: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
     _, taught = teach_folder(place)
-    with pytest.raises(
-        OutputError,
-        match="would lose the annotations",
-    ):
+    with pytest.raises(OutputError, match="would lose the annotations"):
         sc.learn(files, steps=6, output=place, **QUICK)
     assert sc.load(place) == taught
 

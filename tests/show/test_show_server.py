@@ -411,10 +411,7 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         page.edit({"do": "confirm", "video": name})
         assert page.post("api/teach", {"revision": "old"}).status == 409
         changes = ask(page, "api/teach", {"revision": page.revision})["result"]["changes"]
-        assert {one["video"]: one["labelled"] for one in changes} == {
-            name: True,
-            other: False,
-        }
+        assert {one["video"]: one["labelled"] for one in changes} == {name: True, other: False}
         state = page.get("api/state").json()
         assert (state["taught"], state["undo"], len(state["videos"][0]["annotated"])) == (
             True,

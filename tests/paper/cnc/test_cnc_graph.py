@@ -181,10 +181,7 @@ def test_costs_that_are_no_numbers(bad: float) -> None:
     for t, k in ((0, 0), (3, 1), (5, 0)):
         unary = np.zeros((6, 2))
         unary[t, k] = bad
-        with pytest.raises(
-            FeatureError,
-            match="a frame without any finite cost",
-        ):
+        with pytest.raises(FeatureError, match="a frame without any finite cost"):
             chain(unary, 1)
         with pytest.raises(FeatureError, match="alpha-expansion needs finite costs"):
             expand(unary, chain_links(6), 1)

@@ -550,14 +550,7 @@ def test_the_command_runs_keeps_and_makes_again(
     printed = capsys.readouterr().out
     assert "cut cut.smoothness=9, cut.m=1.2" in printed  # every setting counts, not the last alone
     assert len(list(tmp_path.glob("steps-folder-*.json"))) == 2  # other settings, another file
-    source = [
-        "experiment",
-        "steps",
-        "--from",
-        str(kept),
-        "--protocol",
-        "strict",
-    ]
+    source = ["experiment", "steps", "--from", str(kept), "--protocol", "strict"]
     assert main([*source, "--plot", str(tmp_path / "steps.png")]) == 0
     assert capsys.readouterr().out == first.out
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
@@ -672,10 +665,7 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     )
     same = run_experiment("main", tmp_path / "tea", spec=spec, **options)
     assert same.mean("kmeans").mean == results.mean("kmeans").mean
-    with pytest.raises(
-        DataError,
-        match="--backbone resnet50: there are no videos",
-    ):
+    with pytest.raises(DataError, match="--backbone resnet50: there are no videos"):
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 
 
@@ -824,10 +814,7 @@ def test_third_person_trains_both_columns_on_small_data(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     crosstask, procel = tmp_path / "crosstask", tmp_path / "procel"
     release = crosstask / "crosstask_release"
-    trees.put(
-        release / "tasks_primary.txt",
-        "1\nMake Tea\nhttp://example.org\n2\npour,stir\n\n",
-    )
+    trees.put(release / "tasks_primary.txt", "1\nMake Tea\nhttp://example.org\n2\npour,stir\n\n")
     trees.put(release / "videos.csv", "1,a,https://example.org/1\n")
     (crosstask / "crosstask_features").mkdir()
     trees.put(procel / "change_tire" / "mapping.txt", "1 brake_on\n2 raise_jack\n")
