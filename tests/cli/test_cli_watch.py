@@ -532,9 +532,8 @@ def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path: Path) ->
     assert next(records)["error"] == "ZeroDivisionError: odd"
     with pytest.raises(OutputError, match="no space left"):
         next(records)
-    assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == [
-        "b"
-    ]  # once there is room
+    # Once there is room.
+    assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == ["b"]
 
 
 def test_one_watch_at_a_time_writes_a_journal(

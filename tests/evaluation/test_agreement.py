@@ -87,9 +87,10 @@ def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap() -> Non
     assert compare_annotations({"a": person}, {"a": proposed})[0].column("same %")[
         0
     ] == pytest.approx(100 * 11 / 12)
+    # `stir` has a name, and `pour` shares no time with step 0.
     assert compare_annotations({"a": person}, {"a": swapped})[0].column("same %")[
         0
-    ] == pytest.approx(100 * 2 / 12)  # `stir` has a name, and `pour` shares no time with step 0
+    ] == pytest.approx(100 * 2 / 12)
 
 
 def test_an_edited_proposal_keeps_its_placeholders() -> None:
@@ -110,14 +111,11 @@ def test_boundaries() -> None:
     assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [(1, 1.5), (5, 5)]
     assert match_boundaries([1, 1.4], [1.5], 1.0) == [(1.4, 1.5)]
     assert match_boundaries([0, 1.8, 2], [2], 3.0) == [(2, 2)]
-    assert match_boundaries([1, 2], [2, 3], 1.0) == [
-        (1, 2),
-        (2, 3),
-    ]  # two, though one pair would lie nearer
+    # Two, though one pair would lie nearer.
+    assert match_boundaries([1, 2], [2, 3], 1.0) == [(1, 2), (2, 3)]
     assert match_boundaries([], [2], 1.0) == match_boundaries([1], [3], 1.0) == []
-    assert agree([(ANN, BOB)]).boundaries == pytest.approx(
-        2 * 2 / 5
-    )  # 4 and 10 against 4.5, 9 and 10
+    # 4 and 10 against 4.5, 9 and 10.
+    assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
 
 

@@ -205,9 +205,8 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     table = evaluate(renamed(truth()), task)
     assert table.columns[-1] == "graph F1"
     assert "data tea " in table.caption
-    assert (
-        "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
-    )  # a toy kitchen
+    # A toy kitchen.
+    assert "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
 
 
 def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other_folders() -> None:
@@ -241,9 +240,8 @@ def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
     assert one.columns[-1] == "graph F1"
     assert one.rows[0][-1] == pytest.approx(100.0)
     assert "graph F1" not in evaluate(soup, "captaincook4d:x").columns
-    assert (
-        "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns
-    )  # two tasks have no graph in common
+    # Two tasks have no graph in common.
+    assert "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns
 
 
 def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
@@ -332,10 +330,11 @@ def test_a_length_that_the_labels_say_is_compared() -> None:
 @pytest.mark.parametrize("rate", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -> None:
     made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
+    # Two rows a second.
     true = {
         name: Timeline([Segment(0, len(rows) / 4, "a"), Segment(len(rows) / 4, len(rows) / 2, "b")])
         for name, rows in made.items()
-    }  # two rows a second
+    }
     procedure = learn(made, steps=2, rate=rate)
     with pytest.raises(AnnotationError) as caught:
         evaluate(procedure, true)
@@ -499,9 +498,8 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     assert table.column("row") == ["good", "nothing", "random", "uniform", "one-cluster"]
     assert table.rows[0][1] == pytest.approx(100, abs=1)
     assert table.rows[1][1] == 0
-    assert any(
-        "good is +" in note and "p = 0.125" in note for note in table.notes
-    )  # 2 of the 2^4 exchanges
+    # 2 of the 2^4 exchanges.
+    assert any("good is +" in note and "p = 0.125" in note for note in table.notes)
     assert (
         main(
             [

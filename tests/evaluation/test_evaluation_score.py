@@ -163,9 +163,8 @@ def test_strict_by_hand() -> None:
     assert result.mof == pytest.approx(100 * 6 / 8)
     assert "cluster 0 = pour, 67 % of its frames" in result.explain()
     assert "= nothing, 2 frames" in result.explain()
-    assert (
-        "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"
-    )  # not "pour = pour"
+    # Not "pour = pour".
+    assert "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"
     pour, stir = result.per_step
     assert (pour.name, pour.cluster, pour.frames) == ("pour", 0, 4)
     assert (stir.precision, stir.recall) == (100.0, 50.0)
@@ -192,9 +191,8 @@ def test_the_two_framewise_readings_of_one_big_cluster_on_much_background() -> N
     whole = score(pred, true, "framewise")
     assert (whole.precision, whole.recall, whole.f1) == pytest.approx((80, 80, 80))
     assert score(pred, true, "framewise", clusters=7).f1 == pytest.approx(80)
-    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(
-        100
-    )  # the two steps are not matched
+    # The two steps are not matched.
+    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(100)
     steps = score(pred, true, "framewise-steps")
     assert (steps.precision, steps.recall) == pytest.approx((10, 50))
 

@@ -148,9 +148,8 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> N
     assert numbers == [*range(100), *[99] * 80]
     assert probe(film).duration == 9
     with pytest.raises(VideoError, match="truncated or damaged"):
-        read_all(
-            state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99)
-        )  # nobody films that
+        # Nobody films that.
+        read_all(state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99))
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.97])
@@ -285,9 +284,8 @@ def test_frames_that_matroska_passes_over_are_counted(
 
 @pytest.mark.parametrize("sound", [False, True])
 def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -> None:
-    still = np.random.default_rng(0).choice(
-        [1, 2, 60, 400], size=60
-    )  # a screen, recorded when it changes
+    # A screen, recorded when it changes.
+    still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)
     times = [0, *np.cumsum(still).tolist()]
     film = make_film(
         tmp_path / "film.mkv", frames=61, rate=1, times=times, clock=Fraction(1, 20), sound=sound

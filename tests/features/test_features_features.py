@@ -386,9 +386,8 @@ def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert failures == []
     assert (features[0].rate, features[0].duration) == (Fraction(3), 2.0)
-    assert (
-        extract(tmp_path, FeatureSpec("vectors", 3))[0][0].rate == 3
-    )  # as `stepcut features --backbone vectors` asks
+    # As `stepcut features --backbone vectors` asks.
+    assert extract(tmp_path, FeatureSpec("vectors", 3))[0][0].rate == 3
     (tmp_path / "b.npy").write_text("no array")
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert ([one.name for one in features], [failure.name for failure in failures]) == (
@@ -407,9 +406,8 @@ def test_stored_files_can_be_read_back_as_given_features(folder: Path, tmp_path:
     assert np.array_equal(stored[0].rows, features[0].rows)
     assert stored[0].rate == 5
     file = next((tmp_path / "features").iterdir())
-    assert np.array_equal(
-        load_file(file)["rows"], features[0].rows
-    )  # plain safetensors, for anybody
+    # Plain safetensors, for anybody.
+    assert np.array_equal(load_file(file)["rows"], features[0].rows)
 
 
 def test_the_cache_is_where_the_platform_wants_it(

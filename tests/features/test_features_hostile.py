@@ -178,9 +178,8 @@ def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None
 def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4", frames=100, bf="0")
     data = bytearray(film.read_bytes())
-    table = (
-        data.index(b"stts") + 12
-    )  # version, number of entries; then (how many frames, how long each)
+    # Version, number of entries; then (how many frames, how long each).
+    table = data.index(b"stts") + 12
     length = int.from_bytes(data[table + 4 : table + 8], "big")
     for hours in (30, 1000):
         data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")

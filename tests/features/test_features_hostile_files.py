@@ -134,9 +134,8 @@ def test_a_bomb_is_refused_by_its_declared_size(tmp_path: Path) -> None:
     assert bomb.stat().st_size < 2**20
     with pytest.raises(StepcutError, match=r"would unpack to 81,920,\d+"):
         load_features(bomb, rate=1)
-    np.savez_compressed(
-        tmp_path / "b.npz", features=np.zeros((1000, 64))
-    )  # small and much smaller packed: fine
+    # Small and much smaller packed: fine.
+    np.savez_compressed(tmp_path / "b.npz", features=np.zeros((1000, 64)))
     assert load_features(tmp_path / "b.npz", rate=1)[0].rows.shape == (1000, 64)
 
 

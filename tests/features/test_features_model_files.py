@@ -417,9 +417,8 @@ def test_the_order_of_colours_is_obeyed_for_networks_of_hubs() -> None:
         load_backbone("timm:net", "cpu", colour=colour, **settings) for colour in ("rgb", "bgr")
     )
     assert np.allclose(one.extract(pictures(1, 32, 32)), [[0.2, 0.4, 0.45]], atol=1e-3)
-    assert np.allclose(
-        other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3
-    )  # means are in its order, too
+    # Means are in its order, too.
+    assert np.allclose(other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3)
     assert one.fingerprint != other.fingerprint
     assert one.fingerprint == load_backbone("timm:net", "cpu", **settings).fingerprint
 

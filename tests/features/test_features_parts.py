@@ -66,12 +66,8 @@ def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
         engine.close()
     items = [event.item for event in events if event.stage == "features" and event.item]
     assert list(dict.fromkeys(items)) == ["v3", "v2", "v1", "v0"]
-    assert [one.name for one in found] == [
-        "v0",
-        "v1",
-        "v2",
-        "v3",
-    ]  # the answers stay in the order of the videos
+    # The answers stay in the order of the videos.
+    assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]
 
 
 @pytest.mark.parametrize(
@@ -151,9 +147,8 @@ def test_a_worker_killed_in_the_middle_costs_one_piece(
     assert failures == []
     assert (tmp_path / "died").exists()
     assert stored(tmp_path / "clean") == stored(tmp_path / "cache")
-    assert seen(tmp_path / "log") == sum(
-        len(f.rows) for f in features
-    )  # it died before its first batch
+    # It died before its first batch.
+    assert seen(tmp_path / "log") == sum(len(f.rows) for f in features)
 
 
 @pytest.mark.slow
@@ -168,9 +163,8 @@ def test_a_full_disk(films: Path, tmp_path: Path) -> None:
 
 def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> None:
     backbone = Logged(tmp_path)
-    vars(backbone)["session"] = (
-        threading.Lock()
-    )  # as what holds a network of another library often does
+    # As what holds a network of another library often does.
+    vars(backbone)["session"] = threading.Lock()
     with pytest.raises(
         OptionError, match=r"logged cannot be sent to workers \(cannot pickle .*without engine"
     ):

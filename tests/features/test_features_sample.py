@@ -154,9 +154,8 @@ def test_recording_without_stated_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize("degrees", [0, 90, 180, -90])
 def test_rotation_is_applied(tmp_path: Path, degrees: int) -> None:
     film = make_film(tmp_path / "turned.mp4", frames=2, rotation=degrees)
-    expected = np.rot90(
-        picture(1), degrees // 90
-    )  # a positive display rotation turns against the clock
+    # A positive display rotation turns against the clock.
+    expected = np.rot90(picture(1), degrees // 90)
     info = probe(film)
     assert (info.height, info.width) == expected.shape[:2]
     image = [image for _, image in sample_frames(film, 20)][1]

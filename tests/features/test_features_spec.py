@@ -170,9 +170,8 @@ def test_rows_of_another_network_are_taken_with_a_word(
     for number in range(3):
         export(rows(f"v{number}", "resnet50", "/here/w.pth", digest="abc"), tmp_path)
     procedure = sc.learn(tmp_path, 2, cache=tmp_path)
-    procedure.check(
-        rows("new", "resnet50", "/there/w.pth", digest="abc")
-    )  # the same file in another place
+    # The same file in another place.
+    procedure.check(rows("new", "resnet50", "/there/w.pth", digest="abc"))
     assert said_of(caplog) == []
     procedure.check(rows("new", "resnet50", "/here/w.pth", digest="def"))
     assert "digest=def" in said_of(caplog)[0]

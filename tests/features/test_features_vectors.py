@@ -176,9 +176,8 @@ def test_a_file_that_may_not_be_read_is_told_as_such(
     def shut(file: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(file))
 
-    monkeypatch.setattr(
-        "builtins.open", shut
-    )  # whoever runs this may be allowed to read everything
+    # Whoever runs this may be allowed to read everything.
+    monkeypatch.setattr("builtins.open", shut)
     with pytest.raises(
         FeatureError, match=rf"{name}: cannot be read \(Permission denied\). Check its permissions"
     ):

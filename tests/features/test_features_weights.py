@@ -55,9 +55,8 @@ def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_pa
 
 
 def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> None:
-    save_file(
-        {"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors"
-    )  # read where ml_dtypes is loaded
+    # Read where ml_dtypes is loaded.
+    save_file({"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors")
     code = "import sys; from stepcut.features.backbones.lite0 import package_weights\n"
     code += "from stepcut.features.backbones.weights import read_weights\n"
     code += "print(len(package_weights()), 'torch' in sys.modules, flush=True)\n"

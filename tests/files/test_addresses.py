@@ -86,9 +86,8 @@ def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
     ]
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(plain, found, strict=True))
     kept = {file.name for file in files_below(address / "cache" / "features")}
-    assert kept == {
-        file.name for file in (folder / "cache" / "features").iterdir()
-    }  # named by content, not by place
+    # Named by content, not by place.
+    assert kept == {file.name for file in (folder / "cache" / "features").iterdir()}
     before = seen(log)
     shutil.rmtree(copies())  # another machine
     again, _ = extract(
@@ -161,9 +160,8 @@ def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> No
     assert (
         main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
     )
-    assert (
-        len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
-    )  # the empty task does not stop the others
+    # The empty task does not stop the others.
+    assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
 
 
 def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:

@@ -229,9 +229,8 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path.write_text(json.dumps(project(**lengths, events=taps)))
     found = read_folder(path)
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
-    late = [
-        [time, "", "pour", "", ""] for time in (3.4996, 5)
-    ]  # part of the second video, because lengths are rounded
+    # Part of the second video, because lengths are rounded.
+    late = [[time, "", "pour", "", ""] for time in (3.4996, 5)]
     path.write_text(json.dumps(project(**lengths, events=late)))
     found = read_folder(path)
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
@@ -264,10 +263,8 @@ def test_what_is_written_has_what_boris_asks_for(tmp_path: Path) -> None:
     (observation,) = record["observations"].values()
     assert observation["file"] == {"1": ["films/tea.mp4"]}
     assert observation["media_info"]["length"] == {"films/tea.mp4": 9.0}
-    assert {event[1] for event in observation["events"]} == {
-        "",
-        "person 2",
-    }  # overlapping segments get two subjects
+    # Overlapping segments get two subjects.
+    assert {event[1] for event in observation["events"]} == {"", "person 2"}
     assert read(path).segments == tuple(segments)
 
 

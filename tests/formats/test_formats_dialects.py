@@ -78,9 +78,8 @@ def test_egoprocel_numbers_order_the_steps_and_may_have_gaps(text: str, tmp_path
 
 def test_elan_text_with_times_in_three_ways_and_no_length(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text(
-        "ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n"
-    )  # 1000 * 1.001 < 1001
+    # 1000 * 1.001 < 1001.
+    path.write_text("ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n")
     assert read(path).segments == (Segment(1.001, 2.0, "pour"),)
     path.write_text("ann\t\t00:00:00.001\t0.001\t00:00:01.000\t1.0\t00:00:00.999\t0.999\tpour\n")
     assert read(path).segments == (Segment(0.001, 1.0, "pour"),)
@@ -341,9 +340,8 @@ def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:
         "ranges": [{"start": 1, "end": 45}],
         "timelinelabels": ['pour "tea" & milk'],
     }
-    assert second["value"]["ranges"] == [
-        {"start": 46, "end": 60}
-    ]  # touching segments do not share a frame
+    # Touching segments do not share a frame.
+    assert second["value"]["ranges"] == [{"start": 46, "end": 60}]
     config = etree.fromstring((tmp_path / "tasks.config.xml").read_text())
     control, video = config
     assert (control.tag, video.tag, control.get("toName")) == (

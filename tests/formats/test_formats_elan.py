@@ -76,9 +76,8 @@ def check_schema(path: Path) -> etree.Element:
         assert must <= set(element.attrib) <= must | may, element.attrib
     assert [child.tag for child in root].count("HEADER") == 1
     assert [child.tag for child in root].count("TIME_ORDER") == 1
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"]
-    )  # xsd:dateTime
+    # Xsd:dateTime.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"])
     names = [
         e.attrib[k]
         for e in root.iter()
@@ -241,9 +240,8 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
 
 def test_tiers_of_one_annotator_are_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "x.eaf"
-    steps = Timeline(
-        [Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v"
-    )  # overlaps: a tier "steps (2)"
+    # Overlaps: a tier "steps (2)".
+    steps = Timeline([Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v")
     gaze = Timeline([Segment(1, 6, "looks at cup")], video="v")
     elan.write_tiers(path, {"steps": steps, "gaze": gaze, "bob": gaze})
     path.write_text(re.sub('ANNOTATOR="(steps|gaze)"', 'ANNOTATOR="ann"', path.read_text()))
@@ -301,9 +299,8 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
     assert read(path).segments == (Segment(2.54, 3.79, "pour tea"),)
     sound = '<MEDIA_DESCRIPTOR MEDIA_URL="file:///C:/films/sound.wav" MIME_TYPE="audio/x-wav"/>'
     path.write_text(path.read_text().replace("<MEDIA_DESCRIPTOR", f"{sound}<MEDIA_DESCRIPTOR", 1))
-    assert read(path) == Timeline(
-        [Segment(2.54, 3.79, "pour tea")], video="tea time"
-    )  # the video, not its sound
+    # The video, not its sound.
+    assert read(path) == Timeline([Segment(2.54, 3.79, "pour tea")], video="tea time")
     path.write_text(path.read_text().replace("pour  tea", " "))
     with pytest.raises(
         AnnotationError, match=r"x\.eaf, annotation a1: the label is empty\. Name the step"

@@ -143,9 +143,8 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
 
 def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
     rng = np.random.default_rng(0)
-    few = learn_expectations(
-        [film([0, 1, 2, 3], rng) for _ in range(5)], 1.0
-    )  # too few to call anything rare
+    # Too few to call anything rare.
+    few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)
     rows = shares(np.repeat([0, 2, 3], 20))
     for critical, said in (
         (frozenset[int](), []),

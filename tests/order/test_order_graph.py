@@ -57,9 +57,8 @@ def test_without_errors_a_common_order_is_not_a_requirement() -> None:
     assert graph.edges == edges
     lines = dict(line.strip().split(": ", 1) for line in str(graph).splitlines()[1:])
     assert "any time" in lines[graph.name(5)]
-    assert (
-        "any time" not in lines[graph.name(0)]
-    )  # nothing precedes it, but it must come before the others
+    # Nothing precedes it, but it must come before the others.
+    assert "any time" not in lines[graph.name(0)]
 
 
 def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
@@ -78,9 +77,8 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
     none, a_first = np.zeros((2, 2), dtype=bool), np.array([[False, True], [False, False]])
     assert order_likelihood(none, [[0, 1]]) == pytest.approx(np.log(1 / 2))
     price = np.log(2) / 2
-    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(
-        np.log(3 / 4) - price
-    )  # 1 - e + e / 2, e from 0 to 1
+    # 1 - e + e / 2, e from 0 to 1.
+    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(np.log(3 / 4) - price)
     assert order_likelihood(a_first, [[1, 0]]) == pytest.approx(np.log(1 / 4) - price)  # e / 2
     rates, chain = (np.arange(10_000) + 0.5) / 10_000, close_order(np.eye(4, k=1, dtype=bool))
     # A step before its two preconditions is an error; they are not required again.
@@ -182,9 +180,8 @@ def test_optional_repeated_and_durations() -> None:
     assert graph.optional == {1}
     assert graph.repeated == {0}
     assert graph.durations[1].median == 2
-    assert (
-        graph.durations[0].high > graph.durations[0].median == 3
-    )  # two of four videos spend 4 s on it
+    # Two of four videos spend 4 s on it.
+    assert graph.durations[0].high > graph.durations[0].median == 3
     assert "shake: " in str(graph)
     assert "optional, done in 2 of 4 videos" in str(graph)
     assert "repeated, up to 2 times" in str(graph)

@@ -56,9 +56,8 @@ def test_cyclic_tasks_are_ordered_by_first_occurrence() -> None:
     assert len(rank_orders({name: video_order(labels) for name, labels in films.items()})) > 1
 
     films = {f"{n}": np.repeat(once, rng.integers(3, 9, len(once))).tolist() for n in range(3)}
-    films["back"] = (
-        [0] * 4 + [1] * 2 + [2] * 4 + [1] * 6
-    )  # one video alone: by mean times, as in the paper
+    # One video alone: by mean times, as in the paper.
+    films["back"] = [0] * 4 + [1] * 2 + [2] * 4 + [1] * 6
     found = orders_of_labels(films, rate=2.0)
     assert [order for order, _ in found] == [(0, 1, 2, 3, 4), (0, 2, 1)]
     assert not found.by_first
@@ -116,9 +115,8 @@ def test_orders_are_written_and_draw_themselves() -> None:
         {"order": [0, 1], "videos": ["<a>"]},
         {"order": [], "videos": ["b"]},
     ]
-    assert (
-        "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
-    )  # arrows keep their direction between right-to-left names
+    # Arrows keep their direction between right-to-left names.
+    assert "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
     assert "(no step)" in str(orders)
 
 

@@ -72,9 +72,8 @@ def test_nobody_writes_once_cancelling_has_ended(engine: Ray, tmp_path: Path) ->
 
 def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engine: Ray) -> None:
     one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
-    backbone = Logged(
-        tmp_path / "there", die=tmp_path / "died"
-    )  # and one worker is killed on the way
+    # And one worker is killed on the way.
+    backbone = Logged(tmp_path / "there", die=tmp_path / "died")
     many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
     assert failures == []
     assert [(f.name, f.path, f.duration) for f in one] == [

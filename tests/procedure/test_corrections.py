@@ -152,11 +152,8 @@ def test_both_halves_of_a_cut_keep_the_step_until_they_become_one_again(place: P
     edits.do({"do": "cut", "video": "one", "time": 3.0})
     assert parts_of(edits)[:4] == [(0.0, 1.0, 0), (1.0, 2.0, 0), (2.0, 3.0, 1), (3.0, 4.0, 1)]
     edits.do({"do": "mark", "video": "one", "start": 2.0, "end": 3.0, "step": 0})
-    assert parts_of(edits)[:3] == [
-        (0.0, 1.0, 0),
-        (1.0, 3.0, 0),
-        (3.0, 4.0, 1),
-    ]  # the other boundary stays
+    # The other boundary stays.
+    assert parts_of(edits)[:3] == [(0.0, 1.0, 0), (1.0, 3.0, 0), (3.0, 4.0, 1)]
     with pytest.raises(OptionError, match="is background"):
         edits.do({"do": "cut", "video": "one", "time": 4.2})
 

@@ -53,9 +53,8 @@ def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_
 
     sc.learn(videos, steps=4, cache=tmp_path, progress=listen, **QUICK)
     runs = [one for one in sorted(set(done)) if one == int(one)]
-    assert runs[:9] == list(
-        range(9)
-    )  # three restarts, two halves, two shuffled, one with more steps
+    # Three restarts, two halves, two shuffled, one with more steps.
+    assert runs[:9] == list(range(9))
     assert len(done) > 2 * 8  # plus the events of restarts
 
 

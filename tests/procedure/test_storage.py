@@ -133,11 +133,8 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
     assert (said.critical, said.free) == ({1}, {1, 2})
     severity(edits, 0, "optional")
     said = sc.load(place).expectations.severity
-    assert (said.optional, said.critical, said.free) == (
-        {0},
-        {1},
-        {1, 2},
-    )  # a step with two severities keeps both
+    # A step with two severities keeps both.
+    assert (said.optional, said.critical, said.free) == ({0}, {1}, {1, 2})
     edits.do({"do": "rename", "step": 1, "name": "switch it off"})
     assert sc.load(place).expectations.severity == said
     sc.load(place).rename({2: "turn it off"}).save(place)
@@ -277,11 +274,8 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) 
     (tmp_path / "a.json").symlink_to(there.parent / "a.json")
     write_json(tmp_path / "a.json", [1])
     assert (there.parent / "a.json").read_text() == "[\n 1\n]\n"
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "a.json",
-        "a.proc",
-        "disk",
-    }  # no temporary files remain
+    # No temporary files remain.
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.proc", "disk"}
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 
 
@@ -374,9 +368,8 @@ def test_eight_editors_and_two_readers(place: Path, workers: str) -> None:
     done = [edit["name"] for edit in Edits(place).corrections.done]
     assert len(done) == 32
     before = dict(zip(done, ["step 1", *done], strict=False))
-    assert {
-        name: seen for seen, name in accepted
-    } == before  # each edit was based on the current state
+    # Each edit was based on the current state.
+    assert {name: seen for seen, name in accepted} == before
 
 
 # ---------------------------------------------------------------------- atomic folders

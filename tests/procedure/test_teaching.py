@@ -294,14 +294,8 @@ def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> No
     edits = Edits(place)
     edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": 0})
     known = labelled_rows(place)
-    assert np.flatnonzero(known == 0).tolist() == [
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-    ]  # one row per second, from 3.0 to 9.0
+    # One row per second, from 3.0 to 9.0.
+    assert np.flatnonzero(known == 0).tolist() == [3, 4, 5, 6, 7, 8]
     assert (known[[2, 9]] == -2).all()
 
 
@@ -322,9 +316,8 @@ WORDS = [
 def test_labels_are_shown_saved_and_exported_as_they_were_written(
     learned: sc.Procedure, tmp_path: Path
 ) -> None:
-    said = Timeline(
-        [Segment(*one) for one in WORDS]
-    )  # between rows, with two touching segments of one step
+    # Between rows, with two touching segments of one step.
+    said = Timeline([Segment(*one) for one in WORDS])
     taught = learned.teach({ONE: said})
     taught.save(tmp_path / "t.proc")
     again = sc.load(tmp_path / "t.proc")
@@ -341,9 +334,8 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(
     ):
         assert exact(timeline) == WORDS
     assert exact(second.timelines[TWO]) == WORDS[2:]
-    assert {segment.confidence for segment in taught.timelines[ONE]} == {
-        None
-    }  # annotated by a person
+    # Annotated by a person.
+    assert {segment.confidence for segment in taught.timelines[ONE]} == {None}
     assert taught.timelines[ONE].duration == learned.timelines[ONE].duration
 
 

@@ -35,9 +35,8 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key))[1].astype(int)
     assert np.abs(ours - theirs).mean() < 2  # identical frames
-    assert not cut_clip(
-        video, key + 0.2, key + 1.2, target, keys=[Fraction(0)]
-    )  # no key frame near: re-encoded
+    # No key frame near: re-encoded.
+    assert not cut_clip(video, key + 0.2, key + 1.2, target, keys=[Fraction(0)])
     assert probe(target).duration == pytest.approx(1, abs=0.3)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key + 0.2))[1].astype(int)
@@ -74,9 +73,8 @@ def test_an_instant_is_a_short_clip(copied: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("copied", [True, False])
 @pytest.mark.parametrize("start", [1.93, 1.99, 2.0])
 def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_path: Path) -> None:
-    video = make_film(
-        tmp_path / "film.mp4", frames=40, rate=20, g="8", bf="0"
-    )  # 2 s; the last key frame is at 1.6 s
+    # 2 s; the last key frame is at 1.6 s.
+    video = make_film(tmp_path / "film.mp4", frames=40, rate=20, g="8", bf="0")
     assert (
         cut_clip(video, start, 2.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)])
         == copied

@@ -200,9 +200,8 @@ def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
-    assert (
-        len(re.findall("<svg", procedure._repr_html_())) == 3
-    )  # two videos and the axis they share
+    # Two videos and the axis they share.
+    assert len(re.findall("<svg", procedure._repr_html_())) == 3
 
 
 def test_nothing_is_dropped_without_a_word(procedure: Procedure) -> None:

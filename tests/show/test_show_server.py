@@ -420,9 +420,8 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         )
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
-        page.edit(
-            {"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5}
-        )  # in what was labelled
+        # In what was labelled.
+        page.edit({"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5})
         assert [video["corrected"] for video in page.get("api/state").json()["videos"]] == [
             True,
             False,

@@ -84,9 +84,8 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
         .fit(features)
         .transform(features)
     )
-    assert torch.equal(
-        torch.get_rng_state(), before
-    )  # the user's own random numbers are left alone
+    # The user's own random numbers are left alone.
+    assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(same[0], out[0])
     other = (
         Embedder.of(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=4)
@@ -203,9 +202,8 @@ def test_stops_when_converged() -> None:
     )
     assert not converged(Curve(("loss",), [[float(x)] for x in range(8, 0, -1)]), plan)
     assert converged(Curve(("loss",), [[1.0]] * 8), plan)
-    assert not converged(
-        Curve(("loss",), [[1.0]] * 9), plan
-    )  # looked at every `patience` iterations
+    # Looked at every `patience` iterations.
+    assert not converged(Curve(("loss",), [[1.0]] * 9), plan)
     assert not converged(Curve(("loss",), [[1.0]] * 4), plan)
     short = Embedder.of(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
     assert len(short.curve_.values) < 500

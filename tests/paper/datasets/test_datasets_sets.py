@@ -244,10 +244,8 @@ def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
     )
     assert [len(group) for group in collapse_views([here, nearby, elsewhere])] == [2, 1]
     assert [len(group) for group in collapse_views([shorter, here, shorter, frames()])] == [4]
-    assert [len(group) for group in collapse_views([here] * 12)] == [
-        6,
-        6,
-    ]  # two recordings annotated alike
+    # Two recordings annotated alike.
+    assert [len(group) for group in collapse_views([here] * 12)] == [6, 6]
     assert [len(group) for group in collapse_views([frames()])] == [1]
     assert fullest([shorter, here, nearby]) is here
 
@@ -425,9 +423,8 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     assert "quiet.mp4: a video without a label file" in "\n".join(found.missing)
     assert "the label file of 'lost'" in "\n".join(found.problems)
     assert "bad.srt, line 2" in "\n".join(found.problems)
-    assert [each.name for each in load("folder", tmp_path)] == [
-        "tea"
-    ]  # a folder of folders: a task each
+    # A folder of folders: a task each.
+    assert [each.name for each in load("folder", tmp_path)] == ["tea"]
 
 
 def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Path) -> None:
@@ -488,9 +485,8 @@ def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path: 
     tasks = {task.name: task for task in load("egoprocel", json_form)}
     first = tasks["PC Assembly"].videos[0]
     assert first.timeline is not None
-    assert (
-        first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"
-    )  # not its namesake of another part
+    # Not its namesake of another part.
+    assert first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"
     eggs = {
         view: load("egoprocel", json_form, view=view)[-1].videos[0].path
         for view in ("egocentric", "top")

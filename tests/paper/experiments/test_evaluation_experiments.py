@@ -158,9 +158,8 @@ def test_a_custom_method_is_a_row(data: Path, tmp_path: Path) -> None:
     options = {"tasks": ["tea"], "seeds": 1, "steps": 2, "folder": tmp_path, "jobs": 1}
     results = run_experiment("main", data, rows=[own, "stepcut"], **options)
     assert results.table("strict").column("row") == [*NO_VIDEO, "stepcut", own]
-    assert results.mean(own).mean == pytest.approx(
-        results.mean("uniform").mean, abs=1
-    )  # the clock at K 2
+    # The clock at K 2.
+    assert results.mean(own).mean == pytest.approx(results.mean("uniform").mean, abs=1)
     named = run_experiment("main", data, rows=[f"mine={own}"], **options)
     assert named.table("strict").column("row") == [*NO_VIDEO, "mine"]
     assert named.mean("mine") == results.mean(own)
@@ -216,9 +215,8 @@ def test_finished_cells_and_embeddings_are_not_made_again(
     monkeypatch.setattr("stepcut.paper.cnc.embedder.Embedder.fit", refuse)
     again = run_experiment("cuts", data, rows=["tcc + kmeans", "tcc + procut"], **options)
     assert again.record["cells"] == first.record["cells"]
-    more = run_experiment(
-        "cuts", data, rows=["tcc + subset"], **options
-    )  # a new cell, the same embedding
+    # A new cell, the same embedding.
+    more = run_experiment("cuts", data, rows=["tcc + subset"], **options)
     assert {cell["cell"]["row"] for cell in more.record["cells"]} == {*NO_VIDEO, "tcc + subset"}
     with pytest.raises(AssertionError, match="trained again"):
         run_experiment(
@@ -390,9 +388,8 @@ def test_what_every_seed_agrees_on_has_no_deviation() -> None:
         {**record, "cell": {**record["cell"], "seed": seed}, "figures": figures}
         for seed in range(3)
     ]
-    assert isinstance(
-        results.table().rows[0][1], float
-    )  # three times 88.8889 over three is not quite 88.8889
+    # Three times 88.8889 over three is not quite 88.8889.
+    assert isinstance(results.table().rows[0][1], float)
 
 
 def test_many_notes_are_counted_and_kept_in_the_file() -> None:
@@ -437,9 +434,8 @@ def test_every_published_third_person_row_is_possible_under_its_reading() -> Non
         ):  # theirs may skip frames
             assert precision <= recall, row
     procel = third["uniform", "procel"]
-    assert float(procel["precision"]) > float(
-        procel["recall"]
-    )  # not possible where background counts and all frames are given
+    # Not possible where background counts and all frames are given.
+    assert float(procel["precision"]) > float(procel["recall"])
 
 
 def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: Path) -> None:
@@ -564,9 +560,8 @@ def test_the_command_runs_keeps_and_makes_again(
     assert "'steps', not 'main'" in capsys.readouterr().err
     assert main(["experiment", "main"]) == 2
     assert "--data is missing" in capsys.readouterr().err
-    assert (
-        main(["experiment", "main", "--data", "toy", "--protocol", "strickt"]) == 2
-    )  # before any work
+    # Before any work.
+    assert main(["experiment", "main", "--data", "toy", "--protocol", "strickt"]) == 2
     assert "did you mean 'strict'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
     assert "--set updates: write it as NAME=VALUE" in capsys.readouterr().err
