@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.cli.main import main
@@ -102,15 +103,15 @@ def test_lines_of_a_recipe() -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([], "recipe is empty"),
+        ([], "empty"),
         (["a", "A "], "twice"),
-        (["a; soon"], "is not a duration"),
-        (["; 3 s"], "has no name"),
-        (["a", f"b; {'9' * 400} s"], "line 2: the duration '9999"),
+        (["a; soon"], "duration"),
+        (["; 3 s"], "name"),
+        (["a", f"b; {'9' * 400} s"], "line 2"),
     ],
 )
 def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
-    with pytest.raises(AnnotationError, match=words):
+    with raises(AnnotationError, words):
         read_recipe(lines)
 
 
