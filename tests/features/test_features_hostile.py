@@ -15,6 +15,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import hostile_texts, make_film
 from numpy.typing import NDArray
 
@@ -171,7 +172,7 @@ def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None
         if wrong[0] != ord("9"):
             assert len(list(sample_frames(film, 2))) == 4
         else:
-            with pytest.raises(VideoError, match=r"no frame after 00:00:02\.0"):
+            with raises(VideoError, "00:00:02.0"):
                 list(sample_frames(film, 2))
 
 
@@ -185,7 +186,7 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
         data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")
         film.write_bytes(data)
         seen = []
-        with pytest.raises(VideoError, match="its index claims .* frames"):
+        with raises(VideoError, "index"):
             seen.extend(time for time, _ in sample_frames(film, 2, 16))
         assert not seen
     film = make_film(tmp_path / "film.avi", frames=100, codec="mpeg4")
@@ -193,7 +194,7 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     scale = data.index(b"strh") + 28  # the length of a frame
     data[scale : scale + 4] = (100_000).to_bytes(4, "little")
     film.write_bytes(data)
-    with pytest.raises(VideoError, match="its index claims .* for 100 frames"):
+    with raises(VideoError, "index", "100 frames"):
         probe(film)
 
 
