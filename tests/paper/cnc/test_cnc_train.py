@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from errors_kit import raises
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
@@ -117,10 +118,10 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     done: list[Event] = []
     Embedder.of(**given).fit(features, progress=done.append, checkpoint=file)
     assert len(done) == 2
-    with pytest.raises(OptionError, match="other settings or features"):
+    with raises(OptionError, "other settings"):
         Embedder.of(**{**given, "seed": 1}).fit(features, checkpoint=file)
     file.write_bytes(b"nothing")
-    with pytest.raises(OptionError, match="is not a checkpoint of stepcut"):
+    with raises(OptionError, "not a checkpoint"):
         Embedder.of(**given).fit(features, checkpoint=file)
 
 
@@ -215,10 +216,7 @@ def test_diverged_loss_names_step_and_setting() -> None:
     def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
 
-    with pytest.raises(
-        TrainingError,
-        match=r"iteration 3 of training: the loss is nan.*0.001; try learning_rate=0.0001",
-    ):
+    with raises(TrainingError, "iteration 3", "learning_rate=0.0001"):
         Embedder.of(loss=explode, dim=4, iterations=5).fit(make_vectors())
 
 
@@ -228,7 +226,7 @@ def test_your_own_loss() -> None:
 
     embedder = Embedder.of(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
     assert embedder.curve_.names == ("loss",)
-    with pytest.raises(OptionError, match=r"mean_square.* cannot be saved"):
+    with raises(OptionError, "mean_square"):
         embedder.settings()
 
 
@@ -264,34 +262,32 @@ def test_same_answer_for_a_video_alone() -> None:
 
 def test_wrong_input_is_refused() -> None:
     features = make_vectors()
-    with pytest.raises(OptionError, match="at least 2 videos"):
+    with raises(OptionError, "2 videos"):
         Embedder.of().fit(features[:1])
-    with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
+    with raises(OptionError, "'tc3i'?", setting="loss", value="tci3"):
         Embedder.of(loss="tci3").fit(features)
-    with pytest.raises(
-        OptionError, match="frames=1 is not allowed; give a whole number of at least 2"
-    ):
+    with raises(OptionError, setting="frames", value=1):
         Embedder.of(frames=1).fit(features)
     for setting in ("seed", "dim", "frames", "hidden", "stride", "smooth"):
         given: dict[str, Any] = {setting: 10**30}
-        with pytest.raises(OptionError, match=f"{setting}=10+ is not allowed; give a .* at most"):
+        with raises(OptionError, "at most", setting=setting):
             Embedder.of(**given).fit(features)
-    with pytest.raises(OptionError, match="rate=0 is not allowed"):
+    with raises(OptionError, setting="rate", value=0):
         Embedder.of(rate=0).fit(features)
-    with pytest.raises(OptionError, match="temperature=-1 is not allowed; give a number above 0"):
+    with raises(OptionError, setting="temperature", value=-1):
         Embedder.of(temperature=-1).fit(features)
-    with pytest.raises(FeatureError, match="video 1 has 5 dimensions where 12 are expected"):
+    with raises(FeatureError, "video 1", "5", "12"):
         Embedder.of().fit([features[0], features[1][:, :5]])
-    with pytest.raises(FeatureError, match=r"video 1: shape \(45,\); features are \(T, d\)"):
+    with raises(FeatureError, "video 1", "(45,)"):
         Embedder.of().fit([features[0], features[1][:, 0]])
-    with pytest.raises(FeatureError, match="video 0: row 0 contains NaN"):
+    with raises(FeatureError, "video 0: row 0"):
         Embedder.of().fit([features[0] * np.nan, features[1]])
-    with pytest.raises(NotLearned, match="has not been fitted"):
+    with raises(NotLearned, "fitted"):
         Embedder.of().transform(features)
     embedder = Embedder.of(dim=4, iterations=2).fit(features)
-    with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 12 are expected"):
+    with raises(FeatureError, "video 0", "5", "12"):
         embedder.transform([features[0][:, :5]])
-    with pytest.raises(OptionError, match="tune_backbone=true needs a backbone"):
+    with raises(OptionError, "tune_backbone"):
         Embedder.of(tune_backbone=True).fit(make_maps())
 
 

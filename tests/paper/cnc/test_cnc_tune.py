@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
+from errors_kit import raises
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
@@ -75,5 +75,5 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     again = Embedder.restore(settings, embedder.state())
     np.testing.assert_array_equal(again.transform(frames)[0], out[0])
     embedder.backbone = embedder.backbone_ = torch.nn.Flatten()
-    with pytest.raises(OptionError, match="backbone=Flatten.* cannot be saved"):
+    with raises(OptionError, "Flatten"):
         embedder.settings()
