@@ -134,15 +134,8 @@ def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, e
     assert here.config == there.config
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "films").symlink_to(films)
-    words = [
-        "learn",
-        "--tasks",
-        str(tmp_path / "root"),
-        "--cache",
-        str(tmp_path / "there"),
-        "--device",
-        "cpu",
-    ]
+    words = ["learn", "--tasks", str(tmp_path / "root"), "--cache", str(tmp_path / "there")]
+    words += ["--device", "cpu"]
     words += ["--quiet", "-k", "3", "--set", "restarts=2", "--workers", "2"]
     assert main([*words, "-o", str(tmp_path / "local")]) == 0
     assert main([*words, "-o", str(tmp_path / "ray"), "--engine", "ray"]) == 0

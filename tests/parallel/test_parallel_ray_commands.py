@@ -232,18 +232,8 @@ def figures(folder: Path) -> Any:
 
 def test_experiment_on_given_features(both: Both) -> None:
     rows = ["--rows", "random", "kmeans", "smooth", "tc3i + procut"]
-    words = [
-        "experiment",
-        "main",
-        "--data",
-        "folder:in/data",
-        *rows,
-        "--seeds",
-        "2",
-        "--steps",
-        "true",
-        *TRAIN,
-    ]
+    words = ["experiment", "main", "--data", "folder:in/data", *rows, "--seeds", "2", "--steps"]
+    words += ["true", *TRAIN]
     here, there = both(*words, "--out", "OUT", "--quiet")
     assert figures(here) == figures(there)
     assert len(figures(there)["cells"]) == 2 * 9  # two seeds of four rows, and the clock
@@ -254,18 +244,8 @@ def test_experiment_on_given_features(both: Both) -> None:
 
 
 def test_experiment_on_videos(both: Both) -> None:
-    words = [
-        "experiment",
-        "main",
-        "--data",
-        "folder:in/filmed",
-        "--rows",
-        "kmeans",
-        "--seeds",
-        "1",
-        "--steps",
-        "2",
-    ]
+    words = ["experiment", "main", "--data", "folder:in/filmed", "--rows", "kmeans", "--seeds"]
+    words += ["1", "--steps", "2"]
     here, there = both(*words, "--out", "OUT", "--quiet")
     assert figures(here) == figures(there)
     # Seen by the workers, into the folder that all share.
