@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ import pytest
 @contextmanager
 def raises(
     kind: type[Exception] | tuple[type[Exception], ...], *words: str, **facts: object
-) -> Iterator[pytest.ExceptionInfo[Exception]]:
+) -> Iterator[pytest.ExceptionInfo[Any]]:
     """Expect an error of `kind` with these attributes and each of `words` in its message."""
     with pytest.raises(kind) as caught:
         yield caught

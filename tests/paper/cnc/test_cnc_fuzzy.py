@@ -129,7 +129,7 @@ def test_overwrite_gives_the_same_and_without_it_the_input_stays() -> None:
     ("setting", "value"),
     [("k", 0), ("k", 21), ("m", 1.0), ("restarts", 0), ("iterations", 0), ("tolerance", -1)],
 )
-def test_invalid_settings_are_refused(setting: str, value: float) -> None:
+def test_invalid_settings_are_refused(setting: str, value: Any) -> None:
     with raises(OptionError, setting=setting, value=value):
         fuzzy_c_means(blobs(20), **{"k": 2, setting: value})
 
