@@ -135,14 +135,8 @@ def test_several_videos_are_added_up() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
-    words = [
-        "agree",
-        str(tmp_path / "tea.eaf"),
-        str(tmp_path / "tea.eaf"),
-        "--annotators",
-        "ann",
-        "bob",
-    ]
+    words = ["agree", str(tmp_path / "tea.eaf"), str(tmp_path / "tea.eaf"), "--annotators", "ann"]
+    words += ["bob"]
     assert main([*words, "--worst", "1", "-o", str(tmp_path / "apart.json")]) == 0
     out = capsys.readouterr().out
     assert "00:00:04.5  00:00:09.0  stir | wait" in out
@@ -178,16 +172,8 @@ def test_two_annotators_of_one_export_are_compared_where_both_have_worked(
     tasks = [("a", [work(1, 50), work(2, 60)]), ("b", [work(1, 50)]), ("c", [])]
     export = [{"data": {"video": name, "fps": 25}, "annotations": done} for name, done in tasks]
     (tmp_path / "x.json").write_text(json.dumps(export))
-    words = [
-        "agree",
-        str(tmp_path / "x.json"),
-        str(tmp_path / "x.json"),
-        "--annotators",
-        "1",
-        "2",
-        "--format",
-        "json",
-    ]
+    words = ["agree", str(tmp_path / "x.json"), str(tmp_path / "x.json"), "--annotators", "1", "2"]
+    words += ["--format", "json"]
     assert main(words) == 0
     assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
 

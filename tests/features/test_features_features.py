@@ -249,15 +249,8 @@ extract(sys.argv[2], Mean(), fps=10, cache=sys.argv[3], progress=hook)
     clean, _ = extract(folder, Mean(), fps=10, cache=tmp_path / "clean")
     for moment in (0, 25):
         cache = tmp_path / f"killed-{moment}"
-        words = [
-            sys.executable,
-            "-c",
-            code,
-            os.pathsep.join(sys.path),
-            str(folder),
-            str(cache),
-            str(moment),
-        ]
+        words = [sys.executable, "-c", code, os.pathsep.join(sys.path), str(folder), str(cache)]
+        words += [str(moment)]
         assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
         again, failures = extract(folder, Mean(), fps=10, cache=cache)
         assert failures == []
