@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,18 @@ settings.load_profile("gate")
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders without end; `mktemp` would look through all earlier ones for each test."""
+    base = tmp_path_factory.mktemp("caches")
+    return (base / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or fills the user's cache or state."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = next(caches)
+    folder.mkdir(mode=0o700)
     monkeypatch.setenv("STEPCUT_STATE", str(folder / "state"))
     monkeypatch.setenv("STEPCUT_CACHE", str(folder))
     return folder

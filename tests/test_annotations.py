@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.annotations import Accepted, Annotation, Annotations, Origin, RecipeStep, annotate
@@ -246,18 +247,14 @@ def test_where_annotations_come_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "transcripts", "words"),
     [
-        ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s contradicts"),
-        ({ONE: [(4, "pour"), (4, "stir")]}, None, "two clicks are at 4 s, 'pour' and 'stir'"),
-        (
-            {ONE: [(4, "pour"), (LAST + 30, "stir")]},
-            None,
-            "a click is at .* after the end of the video",
-        ),
-        ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "did you mean 'stir'"),
-        (None, {"nobody": ["pour"]}, "video='nobody' is unknown"),
+        ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s"),
+        ({ONE: [(4, "pour"), (4, "stir")]}, None, "'pour' and 'stir'"),
+        ({ONE: [(4, "pour"), (LAST + 30, "stir")]}, None, "after the end"),
+        ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "'stir'?"),
+        (None, {"nobody": ["pour"]}, "'nobody'"),
         (None, {ONE: []}, "transcript is empty"),
-        (None, {ONE: ["pour"] * 10_000}, "has 10000 steps, but the video"),
-        (None, {ONE: ["Add jam", "add  jam"]}, "differ only by spaces"),
+        (None, {ONE: ["pour"] * 10_000}, "10000 steps"),
+        (None, {ONE: ["Add jam", "add  jam"]}, "differ"),
     ],
 )
 def test_annotations_that_make_no_sense(
@@ -268,10 +265,10 @@ def test_annotations_that_make_no_sense(
         for name, mine in labels.items()
     }
     before = heard.annotations
-    with pytest.raises(AnnotationError, match=words) as told:
+    with raises(AnnotationError, words) as told:
         heard.teach(given, transcripts=transcripts)
     assert told.value.video in (ONE, TWO, "nobody") or "differ" in words
-    with pytest.raises(AnnotationError, match=words):
+    with raises(AnnotationError, words):
         sc.learn(VIDEOS, labels=given, transcripts=transcripts, method=Heard(steps=6, **QUICK))
     assert heard.annotations == before
 
@@ -279,9 +276,8 @@ def test_annotations_that_make_no_sense(
 def test_a_transcript_names_the_steps_of_a_procedure(heard: sc.Procedure) -> None:
     named = heard.teach(transcripts={ONE: TRUTH[ONE].sequence()})
     assert set(named.steps) == set(TRUTH[ONE].steps)
-    with pytest.raises(AnnotationError, match="step='fly' is unknown") as told:
+    with raises(AnnotationError, "'fly'", video=TWO):
         named.teach(transcripts={TWO: ["fly"]})
-    assert told.value.video == TWO
     loud = [step.upper() for step in TRUTH[ONE].steps]
     again = named.teach(transcripts={TWO: loud})
     assert again.annotations.transcripts[TWO] == TRUTH[ONE].steps
@@ -298,7 +294,7 @@ def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> Non
     class Plain(StepCut):
         learns_from = frozenset({"labels"})
 
-    with pytest.raises(OptionError, match="does not learn from transcripts"):
+    with raises(OptionError, "transcripts"):
         sc.learn(VIDEOS, method=Plain(steps=6), transcripts={ONE: ["pour", "stir"]})
 
 

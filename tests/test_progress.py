@@ -91,9 +91,8 @@ def test_a_bar_on_a_terminal_redraws_its_line(monkeypatch: pytest.MonkeyPatch) -
     bar = Bar(stream := Terminal())
     bar(Event("check", 1, 2))
     bar.clear()
-    assert (
-        stream.getvalue().rstrip("\r ").endswith("1/2")
-    )  # blanks over the line, and back to its start
+    # Blanks over the line, and back to its start.
+    assert stream.getvalue().rstrip("\r ").endswith("1/2")
     assert stream.getvalue().endswith(" \r")
 
 
@@ -107,9 +106,8 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 def test_the_first_estimate_does_not_count_preparation() -> None:
-    slow_start = Event(
-        "features", 2, 102, elapsed=33.0, begun=(1, 31.0)
-    )  # 31 s to load a backbone, then 2 s per frame
+    # 31 s to load a backbone, then 2 s per frame.
+    slow_start = Event("features", 2, 102, elapsed=33.0, begun=(1, 31.0))
     assert slow_start.left == 200
     assert Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None  # no estimate yet
 

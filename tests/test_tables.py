@@ -6,7 +6,7 @@ import csv
 import io
 import json
 
-import pytest
+from errors_kit import raises
 
 from stepcut.errors import OptionError
 from stepcut.tables import Table
@@ -59,5 +59,5 @@ def test_html_is_text_never_markup() -> None:
 
 
 def test_an_unknown_form_names_the_known_ones() -> None:
-    with pytest.raises(OptionError, match="did you mean 'latex'.*text, csv, latex, json"):
+    with raises(OptionError, "'latex'?", "text, csv, latex, json"):
         TABLE.format("latx")

@@ -8,6 +8,7 @@ from typing import Any
 
 import openpyxl
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.tables import SUFFIXES, Spread, Table
@@ -54,6 +55,6 @@ def test_without_openpyxl_the_pip_line_is_given(
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(ExtraNeeded, match="pip install .*xlsx"):
+    with raises(ExtraNeeded, "pip install", "xlsx"):
         TABLE.save(tmp_path / "t.xlsx")
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import OptionError, OutputError
@@ -81,7 +82,7 @@ def test_a_method_with_neither_shares_nor_segment_is_told() -> None:
     class Empty(Method):
         pass
 
-    with pytest.raises(OptionError, match="Empty has neither shares nor segment"):
+    with raises(OptionError, "Empty"):
         check_method(Empty(steps=3))
 
 
@@ -121,7 +122,7 @@ class Wrong:
 )
 def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
     method: Any = Wrong(spoil)
-    with pytest.raises(OptionError, match=said):
+    with raises(OptionError, said):
         check_method(method)
 
 
@@ -161,29 +162,26 @@ def test_quality_is_not_measured_of_a_method_that_cannot_start_elsewhere() -> No
 
 
 def test_a_method_that_chooses_no_number_is_given_one() -> None:
-    with pytest.raises(OptionError, match=r"steps=\(2, 5\): method 'Given' needs a number"):
+    with raises(OptionError, "steps=(2, 5)", "'Given'"):
         sc.learn(made_up_videos(), steps=(2, 5), method=Given())
 
 
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (
-            "wide",
-            r"Given: probabilities of a video of \d+ rows are \(\d+, 5\); they must be \(\d+, 3\)",
-        ),
-        ("flat", r"Given: probabilities of a video of \d+ rows are \(\d+,\); they must be"),
-        ("none", r"Given: probabilities of a video of \d+ rows are \(\); they must be"),
-        ("nan", "Given: probabilities of row 0 sum to nan"),
-        ("double", "Given: probabilities of row 0 sum to 2"),
+        ("wide", ", 5); they must be"),
+        ("flat", ",); they must be"),
+        ("none", "(); they must be"),
+        ("nan", "row 0 sum to nan"),
+        ("double", "row 0 sum to 2"),
     ],
 )
 def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(
     what: str, said: str
 ) -> None:
-    with pytest.raises(OptionError, match=said):
+    with raises(OptionError, said):
         check_method(Given(what=what))
-    with pytest.raises(OptionError, match=said):
+    with raises(OptionError, said):
         sc.learn(made_up_videos(), method=Given(what=what))
 
 
@@ -213,32 +211,24 @@ class Careless(Given):
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        (Given, "method=Given is a class; pass an object, Given"),
-        (
-            3,
-            "method=3 has no fit, predict, settings, state, restore",
-        ),
-        (
-            Forgetful(),
-            "Forgetful: __init__ takes width",
-        ),
-        (Careless(), "restore.settings, state. predicts the same; got .*no attribute 'kept'"),
+        (Given, "Given is a class"),
+        (3, "fit, predict, settings, state, restore"),
+        (Forgetful(), "width"),
+        (Careless(), "'kept'"),
     ],
 )
 def test_what_a_method_lacks_is_told(method: Any, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+    with raises(OptionError, said):
         check_method(method)
 
 
 def test_a_setting_that_cannot_be_written_down_is_told_before_the_work(tmp_path: Path) -> None:
     odd = Given()
     vars(odd)["what"] = print
-    with pytest.raises(
-        OutputError, match=r"own.proc: a setting of method Given .*not JSON serializable"
-    ):
+    with raises(OutputError, "own.proc", "Given"):
         sc.learn(made_up_videos(), method=odd, output=tmp_path / "own.proc")
 
 
 def test_one_video_to_learn_and_one_to_try_are_needed() -> None:
-    with pytest.raises(OptionError, match="1 videos; give at least two"):
+    with raises(OptionError, "1 videos"):
         check_method(Given(), made_up_videos(1))

@@ -18,13 +18,18 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.atomic import read_json, write_json
 
 COMMANDS = ["features", "learn"]
-ALL = {
-    "backbone": "resnet50",
-    "weights": "/w.pth",
-    "layer": "conv3a",
-    "family": "v1",
-    "fps": "30000/1001",
-}
+ALL = [
+    "--backbone",
+    "resnet50",
+    "--weights",
+    "/w.pth",
+    "--layer",
+    "conv3a",
+    "--family",
+    "v1",
+    "--fps",
+    "30000/1001",
+]
 
 
 def parse(command: str, *words: str) -> argparse.Namespace:
@@ -33,8 +38,9 @@ def parse(command: str, *words: str) -> argparse.Namespace:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_both_commands_take_all_of_them(command: str) -> None:
-    args = parse(command, *[word for name, value in ALL.items() for word in (f"--{name}", value)])
-    assert spec_of(args) == FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1")
+    assert spec_of(parse(command, *ALL)) == FeatureSpec(
+        "resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1"
+    )
     assert spec_of(parse(command)) == FeatureSpec()
 
 
@@ -59,17 +65,11 @@ def test_they_arrive_at_the_backbone(
 
 def test_the_device_is_the_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
-    sc.learn(rows, steps=2, output=tmp_path / "p.proc")
+    sc.learn(rows, steps=2, output=tmp_path / "p.proc", restarts=2)
     config = read_json(tmp_path / "p.proc" / "config.json")
     # As stepcut 0.1.0 wrote it on a machine with a GPU.
-    old = {
-        "name": "efficientnet-lite0",
-        "fps": "2",
-        "weights": None,
-        "layer": None,
-        "family": None,
-        "device": "cuda",
-    }
+    old = dict.fromkeys(("weights", "layer", "family"))
+    old |= {"name": "efficientnet-lite0", "fps": "2", "device": "cuda"}
     write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": old})
     assert sc.load(tmp_path / "p.proc").spec == FeatureSpec()
     (tmp_path / "a.mp4").touch()
@@ -84,7 +84,8 @@ def test_the_device_is_the_machines(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_learn_like_takes_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec = FeatureSpec("resnet50", Fraction(3), "w.pth", "conv3a", "v1")
-    sc.learn([np.repeat(np.eye(2, 4), 5, axis=0)] * 2, steps=2, output="old.proc")
+    rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
+    sc.learn(rows, steps=2, output="old.proc", restarts=2)
     config = read_json(tmp_path / "old.proc" / "config.json")
     write_json(tmp_path / "old.proc" / "config.json", {**config, "backbone": spec.to_json()})
     like = settings(parse("learn", "--like", "old.proc", "--layer", "conv4c"))

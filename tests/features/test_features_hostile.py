@@ -15,6 +15,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import hostile_texts, make_film
 from numpy.typing import NDArray
 
@@ -171,22 +172,21 @@ def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None
         if wrong[0] != ord("9"):
             assert len(list(sample_frames(film, 2))) == 4
         else:
-            with pytest.raises(VideoError, match=r"no frame after 00:00:02\.0"):
+            with raises(VideoError, "00:00:02.0"):
                 list(sample_frames(film, 2))
 
 
 def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4", frames=100, bf="0")
     data = bytearray(film.read_bytes())
-    table = (
-        data.index(b"stts") + 12
-    )  # version, number of entries; then (how many frames, how long each)
+    # Version, number of entries; then (how many frames, how long each).
+    table = data.index(b"stts") + 12
     length = int.from_bytes(data[table + 4 : table + 8], "big")
     for hours in (30, 1000):
         data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")
         film.write_bytes(data)
         seen = []
-        with pytest.raises(VideoError, match="its index claims .* frames"):
+        with raises(VideoError, "index"):
             seen.extend(time for time, _ in sample_frames(film, 2, 16))
         assert not seen
     film = make_film(tmp_path / "film.avi", frames=100, codec="mpeg4")
@@ -194,7 +194,7 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
     scale = data.index(b"strh") + 28  # the length of a frame
     data[scale : scale + 4] = (100_000).to_bytes(4, "little")
     film.write_bytes(data)
-    with pytest.raises(VideoError, match="its index claims .* for 100 frames"):
+    with raises(VideoError, "index", "100 frames"):
         probe(film)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import make_film
 from safetensors.numpy import save_file
 
@@ -61,6 +62,7 @@ HOSTILE: dict[str, bytes] = {
     "offsets past the end": safetensors(entry(data_offsets=[160, 320])),
     "three offsets": safetensors(entry(data_offsets=[0, 80, 160])),
     "a type of its own": safetensors(entry(dtype="F17")),
+    "whole numbers": safetensors(entry(dtype="U16")),
     "a type that is a list": safetensors(entry(dtype=["F16"])),
     "not a number": safetensors(entry(), np.full(80, np.nan, np.float16).tobytes()),
     "too large": safetensors(
@@ -87,7 +89,7 @@ HOSTILE: dict[str, bytes] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_safetensors_file_is_one_sentence(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(HOSTILE[name])
-    with pytest.raises(StepcutError, match=r"a\.safetensors"):
+    with raises(StepcutError, "a.safetensors"):
         load_features(tmp_path / "a.safetensors", rate=1)
 
 
@@ -113,6 +115,7 @@ ARRAYS = {
     "times": header("(2, 2)", "'<M8[s]'") + bytes(32),
     "complex": header("(2, 2)", "'<c8'") + bytes(32),
     "cut short": header("(20, 4)") + bytes(8),
+    "a header that does not end": header("(2,\n2"),
     "no array": b"hello",
 }
 
@@ -125,18 +128,17 @@ def test_a_hostile_array_is_one_sentence(name: str, suffix: str, tmp_path: Path)
         path.write_bytes(ARRAYS[name])
     else:
         npz(path, features=ARRAYS[name])
-    with pytest.raises(StepcutError, match=rf"a\.{suffix}"):
+    with raises(StepcutError, path.name):
         load_features(path, rate=1)
 
 
 def test_a_bomb_is_refused_by_its_declared_size(tmp_path: Path) -> None:
     bomb = npz(tmp_path / "a.npz", features=header("(20000, 1024)") + bytes(20_000 * 4096))
     assert bomb.stat().st_size < 2**20
-    with pytest.raises(StepcutError, match=r"would unpack to 81,920,\d+"):
+    with raises(StepcutError, "81,920,"):
         load_features(bomb, rate=1)
-    np.savez_compressed(
-        tmp_path / "b.npz", features=np.zeros((1000, 64))
-    )  # small and much smaller packed: fine
+    # Small and much smaller packed: fine.
+    np.savez_compressed(tmp_path / "b.npz", features=np.zeros((1000, 64)))
     assert load_features(tmp_path / "b.npz", rate=1)[0].rows.shape == (1000, 64)
 
 
@@ -151,7 +153,7 @@ def test_a_name_in_a_feature_file_stays_in_its_folder(name: str, tmp_path: Path)
 
 
 def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path: Path) -> None:
-    sc.learn([ROWS, ROWS], 2, output=tmp_path / "p.proc")
+    sc.learn([ROWS, ROWS], 2, output=tmp_path / "p.proc", restarts=2)
     save_file({"rows": ROWS}, tmp_path / "a.safetensors", {"rate": "1", "name": "../../out"})
     words = [str(tmp_path / "p.proc"), str(tmp_path / "a.safetensors"), "--quiet"]
     assert main(["segment", *words, "-o", str(tmp_path / "b" / "c" / "{name}.csv")]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from errors_kit import raises
 from features_films import make_film
 from model_kit import mean_colour
 from onnx import TensorProto, helper, numpy_helper
@@ -96,7 +96,7 @@ def test_a_network_with_two_inputs_is_refused(runtime: str, tmp_path: Path) -> N
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
         tmp_path / "m.onnx",
     )
-    with pytest.raises(OptionError, match="2 inputs"):
+    with raises(OptionError, "2 inputs"):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime)
 
 
@@ -129,7 +129,7 @@ def test_an_output_without_rows_is_refused(runtime: str, tmp_path: Path) -> None
     model.graph.node.append(helper.make_node("ReduceSum", ["colour"], ["sum"], keepdims=0))
     model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, []))
     onnx.save(model, tmp_path / "m.onnx")
-    with pytest.raises(OptionError, match=r"output sum has shape \(\)"):
+    with raises(OptionError, "sum", "()"):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, output="sum", **PLAIN)
 
 
@@ -182,10 +182,10 @@ def test_a_model_file_from_the_command_line_to_a_check(films: Path, tmp_path: Pa
     assert made[0].spec == FeatureSpec(
         file, size=32, mean=(0, 0, 0), scale=(1, 1, 1), colour="rgb", output="colour"
     )
+    words += ["--set", "restarts=2"]
     assert main(["learn", str(films), "-k", "2", "-o", str(tmp_path / "p.proc"), *words]) == 0
-    assert main(
-        ["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]
-    ) in (0, 1)
+    words = ["--quiet", "--device", "cpu"]
+    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *words]) in (0, 1)
 
 
 def test_a_procedure_finds_its_model_file_where_it_lies_now(
@@ -194,21 +194,12 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(
     (tmp_path / "old").mkdir()
     file = mean_colour(tmp_path / "old" / "model.onnx")
     spec = FeatureSpec(str(file), **PLAIN)
-    sc.learn(
-        films,
-        2,
-        backbone=spec,
-        cache=tmp_path / "cache",
-        output=tmp_path / "sent" / "p.proc",
-        device="cpu",
-    )
+    place, cache = tmp_path / "sent" / "p.proc", tmp_path / "cache"
+    sc.learn(films, 2, backbone=spec, cache=cache, output=place, device="cpu", restarts=2)
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "empty"))
-    place = tmp_path / "sent" / "p.proc"
     words = ["check", str(place), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]
-    for now in (
-        tmp_path / "sent",
-        tmp_path / "here",
-    ):  # beside the procedure, and in the working folder
+    # Beside the procedure, and in the working folder.
+    for now in (tmp_path / "sent", tmp_path / "here"):
         now.mkdir(exist_ok=True)
         file = file.rename(now / "model.onnx")
         monkeypatch.chdir(tmp_path / "here" if now.name == "here" else tmp_path)
@@ -244,27 +235,23 @@ def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
 @pytest.mark.parametrize(
     ("shape", "given", "says"),
     [
-        (("n", 3, 32, 32), {"size": 64}, "takes frames of 32 x 32, size=64"),
-        (("n", 3, 32, 64), {}, "takes frames of 64 x 32"),
-        (("n", 3, 32, 32), {"clip_frames": 4}, "clip_frames=4, but it takes single frames"),
-        (("n", 4, 3, 32, 32), {"clip_frames": 8}, "clip_frames=8, but it takes 4 frames"),
-        (("n", 3, "t", 32, 32), {}, "clips of any length.*--clip-frames"),
-        (
-            ("n", 3, 32, 32),
-            {"output": "colours"},
-            "output='colours' is unknown; did you mean 'colour'",
-        ),
-        (("n", 3, 32, 32), {"mean": 124}, "mean=124 .*255"),
+        (("n", 3, 32, 32), {"size": 64}, "32 x 32"),
+        (("n", 3, 32, 64), {}, "64 x 32"),
+        (("n", 3, 32, 32), {"clip_frames": 4}, "clip_frames=4"),
+        (("n", 4, 3, 32, 32), {"clip_frames": 8}, "4 frames"),
+        (("n", 3, "t", 32, 32), {}, "--clip-frames"),
+        (("n", 3, 32, 32), {"output": "colours"}, "'colour'"),
+        (("n", 3, 32, 32), {"mean": 124}, "255"),
         (("n", 3, 32, 32), {"mean": "a,b,c"}, "three numbers"),
         (("n", 3, 32, 32), {"scale": 0}, "contains 0"),
         (("n", 3, 32, 32), {"size": 0}, "integer from 1"),
-        (("n", 3, 32, 32), {"colour": "rbg"}, "did you mean 'r?b?g"),
+        (("n", 3, 32, 32), {"colour": "rbg"}, "'rgb'"),
     ],
 )
 def test_what_does_not_fit_is_told(
     shape: Any, given: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(OptionError, match=says):
+    with raises(OptionError, says):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
@@ -276,21 +263,19 @@ def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(
     assert np.allclose(
         load_backbone(file, **PLAIN).extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3
     )
-    with pytest.raises(OptionError, match=r"m\.onnx, device='cuda'.*Use --device cpu"):
+    with raises(OptionError, "m.onnx", "--device cpu"):
         load_backbone(file, "cuda", **PLAIN)
 
 
 def test_files_that_are_no_backbone(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"absent\.onnx': no such file"):
+    with raises(OptionError, "absent.onnx"):
         load_backbone(str(tmp_path / "absent.onnx"))
     (tmp_path / "bad.onnx").write_bytes(b"not a model")
     for runtime in RUNTIMES:
-        with pytest.raises(OptionError, match=r"bad\.onnx': .* cannot read it"):
+        with raises(OptionError, "bad.onnx", "cannot read"):
             load_backbone(str(tmp_path / "bad.onnx"), "cpu", runtime)
     two = mean_colour(tmp_path / "two.onnx", outputs=("colour", "double"))
-    with pytest.raises(
-        OptionError, match=r"several outputs; choose one with --output-name: colour .*, double"
-    ):
+    with raises(OptionError, "--output-name", "colour", "double"):
         load_backbone(str(two), "cpu", **PLAIN)
 
 
@@ -310,8 +295,8 @@ def test_another_file_or_another_setting_is_another_fingerprint(tmp_path: Path) 
 def test_a_class_of_ones_own_by_its_place(films: Path, tmp_path: Path) -> None:
     name = f"{__name__}:Corners"
     assert load_backbone(name).name == "corners"
-    sc.learn(films, 2, backbone=name, cache=tmp_path, output=tmp_path / "p.proc")
-    with pytest.raises(OptionError, match="custom code named by a file.*--trust"):
+    sc.learn(films, 2, backbone=name, cache=tmp_path, output=tmp_path / "p.proc", restarts=2)
+    with raises(OptionError, "--trust"):
         sc.load(tmp_path / "p.proc").check(films / "v0.mp4")
     sc.load(tmp_path / "p.proc", trust=True).check(films / "v0.mp4")
     words = [str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet"]
@@ -325,8 +310,8 @@ def test_a_feature_file_cannot_have_code_imported(films: Path, tmp_path: Path) -
         rows = np.repeat(np.eye(2, 4, dtype=np.float16), 9, axis=0)
         said = {"rate": "1", "duration": "18", "spec": '{"name": "antigravity:fly", "fps": "1"}'}
         save_file({"rows": rows}, tmp_path / f"{number}.safetensors", said)
-    procedure = sc.learn(tmp_path, 2)
-    with pytest.raises(OptionError, match="custom code named by a file"):
+    procedure = sc.learn(tmp_path, 2, restarts=2)
+    with raises(OptionError, "--trust"):
         procedure.check(films / "v0.mp4")
     assert "antigravity" not in sys.modules
 
@@ -342,7 +327,7 @@ def test_a_feature_file_cannot_have_code_imported(films: Path, tmp_path: Path) -
     ],
 )
 def test_what_is_no_class_of_a_backbone(name: str, says: str) -> None:
-    with pytest.raises(OptionError, match=says):
+    with raises(OptionError, says):
         load_backbone(name)
 
 
@@ -386,9 +371,9 @@ def hubs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("hub", ["timm", "open_clip"])
 def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="comes without weights.*--weights fetch"):
+    with raises(OptionError, "--weights fetch"):
         load_backbone(f"{hub}:net/tag")
-    with pytest.raises(OptionError, match="comes without weights"):
+    with raises(OptionError, "without weights"):
         load_backbone(FeatureSpec(f"{hub}:net/tag", weights="fetch", trusted=False))
     assert hubs == []
     rows = load_backbone(f"{hub}:net/tag", "cpu", weights="fetch").extract(pictures(2, 32, 32))
@@ -398,15 +383,13 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
     backbone = load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "w.safetensors")
     assert np.allclose(backbone.extract(pictures(1, 32, 32)), [[0.2, 0.8, 3.0]], atol=2e-3)
     assert hubs.pop()[1] in (False, None)
-    with pytest.raises(
-        OptionError, match="hf-hub:a/b"
-    ):  # where such a name is asked for its settings
+    with raises(OptionError, "hf-hub:a/b"):  # where such a name is asked for its settings
         load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights=tmp_path / "w.safetensors")
     assert hubs == []
     load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights="fetch")
     assert hubs.pop()[0].startswith("hf-hub:a")
     save_file({"other": np.zeros(2, np.float32)}, tmp_path / "other.safetensors")
-    with pytest.raises(OptionError, match="do not fit .*1 parameters are not in the file"):
+    with raises(OptionError, "1 parameters"):
         load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "other.safetensors")
 
 
@@ -417,9 +400,8 @@ def test_the_order_of_colours_is_obeyed_for_networks_of_hubs() -> None:
         load_backbone("timm:net", "cpu", colour=colour, **settings) for colour in ("rgb", "bgr")
     )
     assert np.allclose(one.extract(pictures(1, 32, 32)), [[0.2, 0.4, 0.45]], atol=1e-3)
-    assert np.allclose(
-        other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3
-    )  # means are in its order, too
+    # Means are in its order, too.
+    assert np.allclose(other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3)
     assert one.fingerprint != other.fingerprint
     assert one.fingerprint == load_backbone("timm:net", "cpu", **settings).fingerprint
 
@@ -434,11 +416,7 @@ def test_a_network_that_a_hub_has_not_is_told(
         raise error
 
     monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create))
-    reason = re.escape(str(error).splitlines()[0])
-    with pytest.raises(
-        OptionError,
-        match=rf"backbone='timm:net': timm cannot load it \({reason}\)\. Check its name",
-    ):
+    with raises(OptionError, "'timm:net'", str(error).splitlines()[0]):
         load_backbone("timm:net", "cpu", weights="fetch")
 
 
@@ -449,5 +427,5 @@ def test_a_hub_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -
         ("open_clip", "open-clip-torch"),
     ):
         monkeypatch.setitem(sys.modules, {"hf": "transformers"}.get(hub, hub), None)
-        with pytest.raises(ExtraNeeded, match=f"pip install {package}"):
+        with raises(ExtraNeeded, f"pip install {package}"):
             load_backbone(f"{hub}:net", "cpu", weights="fetch")

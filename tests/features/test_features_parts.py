@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from errors_kit import raises
 from extraction_kit import Crash, fill_the_disk, kill_and_run_again, stored
 from features_films import make_film
 from parallel_kit import Logged, pids, seen
@@ -66,12 +67,8 @@ def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
         engine.close()
     items = [event.item for event in events if event.stage == "features" and event.item]
     assert list(dict.fromkeys(items)) == ["v3", "v2", "v1", "v0"]
-    assert [one.name for one in found] == [
-        "v0",
-        "v1",
-        "v2",
-        "v3",
-    ]  # the answers stay in the order of the videos
+    # The answers stay in the order of the videos.
+    assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +116,7 @@ def test_a_broken_video_is_named_and_strict_stops(
     assert [f.name for f in failures] == ["empty", "short"]
     assert "no frame after" in str(failures[1])
     assert len(stored(tmp_path / "cache")) == 1
-    with pytest.raises(VideoError, match="the file is empty"):
+    with raises(VideoError, "empty.mp4"):
         extract(videos, backbone, fps=5, cache=tmp_path / "cache", engine=engine, strict=True)
 
 
@@ -151,9 +148,8 @@ def test_a_worker_killed_in_the_middle_costs_one_piece(
     assert failures == []
     assert (tmp_path / "died").exists()
     assert stored(tmp_path / "clean") == stored(tmp_path / "cache")
-    assert seen(tmp_path / "log") == sum(
-        len(f.rows) for f in features
-    )  # it died before its first batch
+    # It died before its first batch.
+    assert seen(tmp_path / "log") == sum(len(f.rows) for f in features)
 
 
 @pytest.mark.slow
@@ -168,19 +164,14 @@ def test_a_full_disk(films: Path, tmp_path: Path) -> None:
 
 def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> None:
     backbone = Logged(tmp_path)
-    vars(backbone)["session"] = (
-        threading.Lock()
-    )  # as what holds a network of another library often does
-    with pytest.raises(
-        OptionError, match=r"logged cannot be sent to workers \(cannot pickle .*without engine"
-    ):
+    # As what holds a network of another library often does.
+    vars(backbone)["session"] = threading.Lock()
+    with raises(OptionError, "logged", "cannot pickle"):
         pack(backbone)
 
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"
-    ):
+    with raises(FeatureError, "'logged 1'", "'logged 2'"):
         unpack("logged 2", pickle.dumps(Logged(tmp_path)))
-    with pytest.raises(FeatureError, match=r"cannot import the class of the backbone"):
+    with raises(FeatureError, "cannot import"):
         unpack("logged 1", pickle.dumps(Logged(tmp_path)).replace(b"Logged", b"Gone__"))

@@ -1,6 +1,7 @@
 """Names of videos: matching different spellings."""
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.files.names import match_videos, short_names
@@ -30,12 +31,9 @@ def test_names_of_one_video_are_matched(
 
 
 def test_a_name_that_may_be_two_and_two_that_are_one_are_told() -> None:
-    with pytest.raises(AnnotationError, match=r"the video 'a' may be 'cam1/a' or 'cam2/a'\."):
+    with raises(AnnotationError, "'cam1/a' or 'cam2/a'"):
         match_videos(["a"], ["cam1/a", "cam2/a"])
-    with pytest.raises(
-        OptionError,
-        match=r"two names match one video: 'a\.mp4' and 'A' both match 'a'",
-    ):
+    with raises(OptionError, "'a.mp4' and 'A'"):
         match_videos(["a.mp4", "A"], ["a"], OptionError)
 
 

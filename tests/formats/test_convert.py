@@ -76,10 +76,7 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (
-            ["tea.json", "out/"],
-            "out: a folder has no suffix",
-        ),
+        (["tea.json", "out/"], "out: a folder has no suffix"),
         (["tea.json", "x.doc"], "x.doc: the suffix '.doc' is unknown"),
         (["tea.json", "x.csv", "--to", "cvs"], "format='cvs' is unknown; did you mean 'csv'?"),
         (["tea.json", "x.csv", "--video", "tee"], "video='tee' is unknown; did you mean 'tea'?"),
@@ -228,9 +225,8 @@ def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(
         later = SimpleNamespace(now=lambda zone: datetime(2040, 1, 2, 3, 4, 5, tzinfo=zone))
         monkeypatch.setattr(f"stepcut.formats.{program}.datetime", later)
     write_folder(tmp_path, [plain], name, rate=10)
-    assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [
-        f"tea{suffix}"
-    ]  # the same content makes no backup
+    # The same content makes no backup.
+    assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [f"tea{suffix}"]
     corrected = replace(plain, segments=(Segment(0, 1, "pour"), Segment(1, 4, "stir")))
     write_folder(tmp_path, [corrected], name, rate=10)
     by_hand = (tmp_path / f"tea{suffix}").read_bytes()

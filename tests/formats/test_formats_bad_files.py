@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats import FORMATS, common, read, read_folder, write, write_folder
@@ -53,27 +54,21 @@ def test_latin_1_bytes_that_windows_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> None:
     path = put(tmp_path, name, data)
-    with pytest.raises(AnnotationError, match=r"x\.\w+: is empty\."):
-        read(path, name, rate=2)
-    with pytest.raises(AnnotationError, match="is empty"):
-        read(path, rate=2)
+    for given in (name, None):
+        with raises(AnnotationError, "is empty", path=str(path)):
+            read(path, given, rate=2)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
     folder = tmp_path / f"x{SUFFIX[name]}"
     folder.mkdir()
-    with pytest.raises(
-        AnnotationError,
-        match=r"is a folder, not a label file\. .*read_folder",
-    ):
+    with raises(AnnotationError, "read_folder"):
         read(folder, name, rate=2)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        AnnotationError, match=r"no\.csv: cannot be opened \(No such file or directory\)"
-    ):
+    with raises(AnnotationError, "No such file", path=str(tmp_path / "no.csv")):
         read(tmp_path / "no.csv")
 
 
@@ -82,7 +77,7 @@ def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> 
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
         os.truncate(file.fileno(), common.LIMIT + 1)  # a sparse file
-    with pytest.raises(AnnotationError, match=r"has 256 MB; .*Is it a video\?"):
+    with raises(AnnotationError, "256 MB"):
         read(path, name, rate=2)
 
 
@@ -96,76 +91,66 @@ def test_a_video_by_mistake_is_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["json", "label-studio", "activitynet", "fiftyone"])
 @pytest.mark.parametrize(
     ("text", "what"),
-    [
-        ('{\n "format":\n', r"line 3: is not JSON: Expecting value"),
-        ("[" * 100_000, r"nested too deep|is not JSON"),
-        ('"words"', r"x\.json: "),
-        ("[]", r"x\.json: "),
-        ("{}", r"x\.json: "),
-    ],
+    [('{\n "format":\n', "line 3"), ("[" * 100_000, ""), ('"words"', ""), ("[]", ""), ("{}", "")],
 )
 def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> None:
     path = put(tmp_path, name, text)
-    with pytest.raises(AnnotationError, match=what):
-        read(path, name)
-    with pytest.raises(AnnotationError, match=what):
-        read(path)
+    for given in (name, None):
+        with raises(AnnotationError, what, path=str(path)):
+            read(path, given)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "what"),
+    ("name", "text", "line", "word"),
     [
-        ("csv", "0,1,a\n2,x,b\n", r"line 2: 'x' is not a time\. Write seconds"),
-        ("csv", "0,1,a\n\n3,2,b\n", r"line 3: .*the end 2 s is before the start 3 s"),
-        ("csv", "0,0,1,5,a\n1,5,2,5,b\n", r"line 1: 0,0,1,5 may be two times or four"),
-        ("csv", "# soon\n", "has no rows"),
-        ("csv", "0,1,a\n1,2\n", r"line 2: \['1', '2'\] has too few columns"),
-        ("csv", "0,1,a\n1,2, \n", "line 2: the label is empty"),
-        ("csv", "when,what\n1,2\n", r"line 1: the header \['when', 'what'\] has no column for start, end, step"),
-        ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
-        ("csv", "0,1,a\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
-        ("csv", "start,end,label\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
-        ("csv", "0,1,a,0.9\n", r"more than 3 columns\. Quote .* start,end,label,confidence"),
-        ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* contains control characters"),
-        ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the number"),
-        ("egoprocel", "0,1\n", "line 1: '' does not begin with the number"),
-        ("vtt", "00:00.000 --> 00:01.000\na\n", r"line 1: does not begin with WEBVTT"),
-        ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", "line 6: 'later' is not a time"),
-        ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", "line 2: segment 'a': the end 1 s is before"),
-        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", "line 2: the label is empty"),
-        ("audacity", "0\t1\ta\nnonsense\n", "line 2: 'nonsense' is not a time"),
-        ("audacity", "0\t1\t\n", "line 1: the label is empty"),
-        ("mstcn", "a\n\nb\n", "line 2: the line is empty"),
+        ("csv", "0,1,a\n2,x,b\n", 2, "'x'"),
+        ("csv", "0,1,a\n\n3,2,b\n", 3, "2 s"),
+        ("csv", "0,0,1,5,a\n1,5,2,5,b\n", 1, "two times"),
+        ("csv", "# soon\n", None, "no rows"),
+        ("csv", "0,1,a\n1,2\n", 2, "too few"),
+        ("csv", "0,1,a\n1,2, \n", 2, "empty"),
+        ("csv", "when,what\n1,2\n", 1, "start, end, step"),
+        ("csv", '0,1,"a\nb"\n1,2,\n', 3, "empty"),  # the line of the file, not of the table
+        ("csv", "0,1,a\n0,5,pour, then stir\n", 2, "more than 3"),
+        ("csv", "start,end,label\n0,5,pour, then stir\n", 2, "more than 3"),
+        ("csv", "0,1,a,0.9\n", 1, "start,end,label,confidence"),
+        ("csv", "0,1,a\n1,2,b\x1b[2J\n", 2, "control"),
+        ("egoprocel", "0,1,1 a\n1,2,b\n", 2, "'b'"),
+        ("egoprocel", "0,1\n", 1, "''"),
+        ("vtt", "00:00.000 --> 00:01.000\na\n", 1, "WEBVTT"),
+        ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", 6, "'later'"),
+        ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", 2, "1 s"),
+        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", 2, "empty"),
+        ("audacity", "0\t1\ta\nnonsense\n", 2, "'nonsense'"),
+        ("audacity", "0\t1\t\n", 1, "empty"),
+        ("mstcn", "a\n\nb\n", 2, "empty"),
         ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
-         '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', "counts frames"),
+         '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', None, "rate"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{}}]}]}]',
-         "Label Studio .*KeyError 'ranges'"),
+         None, "'ranges'"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
-         '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', "a region .* has no label"),
-        ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', "ActivityNet JSON .KeyError"),
-        ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', "'1' is not a number of seconds"),
-        ("fiftyone", '{"labels":{"v":[{"label":"a"}]}}', "counts frames"),
-        ("fiftyone", '{"labels":{"v":[{"label":3,"timestamps":[0,1]}]},"classes":["a"]}', "label 3 is not one"),
-        ("fiftyone", '{"labels":{"v":[{"label":-1,"timestamps":[0,1]}]},"classes":["a"]}', "the label -1 is not one"),
-        ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', "'nan' is not"),
-        ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', "before the start"),
-        ("json", '{"format":"stepcut timeline","segments":7}', "stepcut JSON .TypeError"),
-        ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', r"version 99 of a newer stepcut"),
-        ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', "step names must be different"),
-        ("elan", "<ANNOTATION_DOCUMENT/>", "has no tier"),
-        ("elan", "<a><b></a>", "is not an ELAN file"),
+         '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', None, "no label"),
+        ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', None, "KeyError"),
+        ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', None, "'1'"),
+        ("fiftyone", '{"labels":{"v":[{"label":"a"}]}}', None, "rate"),
+        ("fiftyone", '{"labels":{"v":[{"label":3,"timestamps":[0,1]}]},"classes":["a"]}', None, "label 3"),
+        ("fiftyone", '{"labels":{"v":[{"label":-1,"timestamps":[0,1]}]},"classes":["a"]}', None, "label -1"),
+        ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', None, "'nan'"),
+        ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', None, "before"),
+        ("json", '{"format":"stepcut timeline","segments":7}', None, "TypeError"),
+        ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', None, "99"),
+        ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', None, "different"),
+        ("elan", "<ANNOTATION_DOCUMENT/>", None, "no tier"),
+        ("elan", "<a><b></a>", None, "ELAN"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_with_its_place(
-    name: str, text: str, what: str, tmp_path: Path
+    name: str, text: str, line: int | None, word: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(AnnotationError, match=what) as caught:
-        read(
-            put(tmp_path, name, text),
-            name,
-            rate=None if "fps" not in text and name != "mstcn" else 2,
-        )
-    assert str(tmp_path) in str(caught.value)
+    rate = None if "fps" not in text and name != "mstcn" else 2
+    with raises(AnnotationError, word, str(tmp_path)) as caught:
+        read(put(tmp_path, name, text), name, rate=rate)
+    assert line is None or caught.value.line == line
 
 
 @pytest.mark.parametrize(
@@ -181,9 +166,7 @@ def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"])
 def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
-    with pytest.raises(
-        AnnotationError, match=r"has a line break, which format .* does not support"
-    ):
+    with raises(AnnotationError, "line break"):
         write(path, Timeline([Segment(0, 1, "salt\n\npepper")]), name, rate=2)
     assert not path.exists()
 
@@ -191,64 +174,57 @@ def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("step", ["bell \x07", "half \ud800", " \n "])
 def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        AnnotationError, match=r"is empty or contains control characters\. Rename it"
-    ):
+    with raises(AnnotationError, "control characters"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(0, 1, step)]), name, rate=2)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        AnnotationError,
-        match=r"'a' from -1 s .* Use timeline\.crop",
-    ):
+    with raises(AnnotationError, "timeline.crop"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 
 def test_two_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
-    with pytest.raises(AnnotationError, match=r"two steps have the name 'add jam' in format 'vtt'"):
+    with raises(AnnotationError, "'add jam'", "'vtt'"):
         write(tmp_path / "x.vtt", timeline)
 
 
 def test_unknown_suffix_and_format(tmp_path: Path) -> None:
     (tmp_path / "x.doc").write_text("hello")
-    with pytest.raises(
-        AnnotationError, match=r"the suffix '\.doc' is unknown\. Use one of \.json, \.csv"
-    ):
+    with raises(AnnotationError, "'.doc'", ".json, .csv"):
         read(tmp_path / "x.doc")
-    with pytest.raises(AnnotationError, match=r"the suffix '\.doc' is unknown"):
+    with raises(AnnotationError, "'.doc'"):
         write(tmp_path / "y.doc", Timeline([]))
-    with pytest.raises(OptionError, match=r"format='elam' is unknown; did you mean 'elan'\?"):
+    with raises(OptionError, "'elan'?", setting="format", value="elam"):
         read(tmp_path / "x.doc", "elam")
     (tmp_path / "notes.txt").write_text("just some words\n")
-    with pytest.raises(AnnotationError, match="not in a folder 'groundTruth'"):
+    with raises(AnnotationError, "'groundTruth'"):
         read(tmp_path / "notes.txt")
     (tmp_path / "x.json").write_text('{"a": 1}')
-    with pytest.raises(AnnotationError, match="JSON of an unknown format. Supported: json, boris"):
+    with raises(AnnotationError, "json, boris"):
         read(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan"), "1e999999999"])
 def test_rates_that_are_none(rate: float | str, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="is not a rate"):
+    with raises(OptionError, setting="rate", value=rate):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
 
 
 def test_frames_without_a_rate(tmp_path: Path) -> None:
     path = put(tmp_path, "mstcn", "a\n")
-    with pytest.raises(AnnotationError, match=r"Give rate=30 in Python, --rate 30"):
+    with raises(AnnotationError, "--rate 30", setting="rate"):
         read(path, "mstcn")
-    with pytest.raises(AnnotationError, match="needs a frame rate"):
+    with raises(AnnotationError, setting="rate"):
         write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
 
 
 def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
     put(tmp_path, "csv", "0,1,a\n", stem="v")
     put(tmp_path, "vtt", TEXT["vtt"], stem="v")
-    with pytest.raises(AnnotationError, match=r"v\.vtt: the video 'v' is already in .*v\.csv"):
+    with raises(AnnotationError, "v.csv", video="v"):
         read_folder(tmp_path)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.txt").write_text("words")
@@ -267,16 +243,16 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
         "cam2_v.eaf",
     ]
     assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
-    with pytest.raises(OptionError, match=r"one file \(\.json, \.csv\) for all"):
+    with raises(OptionError, ".json, .csv"):
         write_folder(tmp_path, two, "vtt")
 
 
 def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
-    with pytest.raises(OptionError, match="format 'vtt' stores one video per file"):
+    with raises(OptionError, "'vtt'"):
         write(tmp_path / "x.vtt", two)
-    with pytest.raises(OptionError, match="two timelines have the video name 'v'"):
+    with raises(OptionError, video="v"):
         write_folder(tmp_path, two, "vtt")
     for name in ("activitynet", "fiftyone", "boris", "json", "csv"):
-        with pytest.raises(AnnotationError, match="two timelines have the video name 'v'"):
+        with raises(AnnotationError, video="v"):
             write(tmp_path / "x", two, name)  # a table would merge the two

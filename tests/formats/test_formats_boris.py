@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError
 from stepcut.formats import read, read_folder, write
@@ -57,7 +58,7 @@ def test_a_project(tmp_path: Path) -> None:
         ("tap", "stir", "pour"),
     )
     assert read(path, annotator="ann").sequence() == ["stir"]
-    with pytest.raises(AnnotationError, match=r"no subject 'bob'.* \['', 'ann'\]"):
+    with raises(AnnotationError, "'bob'", "['', 'ann']"):
         read(path, annotator="bob")
     assert list(read_folder(path)) == ["tea"]
 
@@ -140,7 +141,7 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(
     assert found["c"].segments == (Segment(0, 1, "pour"), Segment(2, 3, "pour"))
     # If the start of a video is unknown, a state must stop in the video in which it starts.
     (tmp_path / "x.tsv").write_text((head + "".join(rows)).replace("3.500;10.000;9.000", ""))
-    with pytest.raises(AnnotationError, match="is not a time"):
+    with raises(AnnotationError, line=3):
         read_folder(tmp_path)
     (tmp_path / "x.tsv").write_text((head + "".join(rows[:1])).replace("3.500;10.000;9.000", ""))
     with pytest.raises(AnnotationError, match="no stop"):
@@ -194,9 +195,7 @@ def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
         head + "".join(f"{o}\tpour\t{s}\t{t}\ttea.mp4\n" for o, s, t in events)
     )
     for path in (tmp_path / "study.boris", tmp_path / "x.tsv"):
-        with pytest.raises(
-            AnnotationError, match="'first try', 'tea, bob' are observations of one video"
-        ):
+        with raises(AnnotationError, "'first try', 'tea, bob'"):
             read(path)
         assert read(path, annotator="first try").segments[0] == Segment(1.5, 4, "pour")
         for name in ("tea, bob", "*bob"):
@@ -229,9 +228,8 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path.write_text(json.dumps(project(**lengths, events=taps)))
     found = read_folder(path)
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
-    late = [
-        [time, "", "pour", "", ""] for time in (3.4996, 5)
-    ]  # part of the second video, because lengths are rounded
+    # Part of the second video, because lengths are rounded.
+    late = [[time, "", "pour", "", ""] for time in (3.4996, 5)]
     path.write_text(json.dumps(project(**lengths, events=late)))
     found = read_folder(path)
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
@@ -240,16 +238,16 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s, has a start but no stop"),
-        ({"events": [[1.5, "", "fry", "", ""]]}, "'fry' is not in the ethogram"),
+        ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s"),
+        ({"events": [[1.5, "", "fry", "", ""]]}, "'fry'"),
         ({"events": [[1.5, ""]]}, "not valid as BORIS"),
-        ({"events": [["soon", "", "pour", "", ""]]}, "'soon' is not a number of seconds"),
+        ({"events": [["soon", "", "pour", "", ""]]}, "'soon'"),
     ],
 )
 def test_what_is_wrong_is_told(change: dict[str, Any], told: str, tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
     path.write_text(json.dumps(project(**change)))
-    with pytest.raises(AnnotationError, match=rf"study\.boris: .*{told}"):
+    with raises(AnnotationError, "study.boris", told):
         read(path)
 
 
@@ -264,10 +262,8 @@ def test_what_is_written_has_what_boris_asks_for(tmp_path: Path) -> None:
     (observation,) = record["observations"].values()
     assert observation["file"] == {"1": ["films/tea.mp4"]}
     assert observation["media_info"]["length"] == {"films/tea.mp4": 9.0}
-    assert {event[1] for event in observation["events"]} == {
-        "",
-        "person 2",
-    }  # overlapping segments get two subjects
+    # Overlapping segments get two subjects.
+    assert {event[1] for event in observation["events"]} == {"", "person 2"}
     assert read(path).segments == tuple(segments)
 
 
@@ -303,10 +299,8 @@ def test_tables_of_several_versions(name: str, text: str, tmp_path: Path) -> Non
 
 def test_an_unpaired_event_of_a_table_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(OLD.replace("4.000", "soon"))
-    with pytest.raises(AnnotationError, match=r"x\.tsv, line 8: 'soon' is not a time"):
+    with raises(AnnotationError, "'soon'", line=8):
         read(tmp_path / "x.tsv")
     (tmp_path / "x.csv").write_text(NEW.replace("STOP,4.000", "POINT,4.000"))
-    with pytest.raises(
-        AnnotationError, match=r"x\.csv: the last 'pour', at 1\.5 s, has a start but no stop"
-    ):
+    with raises(AnnotationError, "'pour'", "1.5 s"):
         read(tmp_path / "x.csv")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.sources import read_truth
@@ -78,9 +79,8 @@ def test_egoprocel_numbers_order_the_steps_and_may_have_gaps(text: str, tmp_path
 
 def test_elan_text_with_times_in_three_ways_and_no_length(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text(
-        "ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n"
-    )  # 1000 * 1.001 < 1001
+    # 1000 * 1.001 < 1001.
+    path.write_text("ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n")
     assert read(path).segments == (Segment(1.001, 2.0, "pour"),)
     path.write_text("ann\t\t00:00:00.001\t0.001\t00:00:01.000\t1.0\t00:00:00.999\t0.999\tpour\n")
     assert read(path).segments == (Segment(0.001, 1.0, "pour"),)
@@ -130,13 +130,10 @@ def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
     assert found["a"].duration == 2.0
     assert found["b"].steps == ("pour_tea", "stir")
     (tmp_path / "groundTruth" / "a.txt").write_text("fry\n")
-    with pytest.raises(
-        AnnotationError,
-        match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\.",
-    ):
+    with raises(AnnotationError, "'fry'", "mapping.txt", line=1):
         read_folder(tmp_path, rate=2)
     (tmp_path / "mapping.txt").write_text("0 SIL\nfry\n")
-    with pytest.raises(AnnotationError, match=r"mapping\.txt, line 2: 'fry' is not 'NUMBER step'"):
+    with raises(AnnotationError, "mapping.txt, line 2"):
         read_folder(tmp_path, rate=2)
 
 
@@ -147,12 +144,9 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
     assert (
         tmp_path / "groundTruth" / "b.txt"
     ).read_text() == "background\nbackground\nstir\nstir\n"
-    with pytest.raises(
-        AnnotationError,
-        match="the step name 'SIL' means background",
-    ):
+    with raises(AnnotationError, "'SIL'"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
-    with pytest.raises(AnnotationError, match="the timeline has no length"):
+    with raises(AnnotationError, "no length"):
         write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
 
 
@@ -256,13 +250,11 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     assert timeline.segments == (Segment(1.0, 2.0, "pour tea"), Segment(4.0, 5.5, "stir"))
     assert timeline.steps == ("stir", "pour tea")
     assert read(path, annotator="ann@example.org") == timeline
-    with pytest.raises(
-        AnnotationError, match=r"no annotations by 'bob'.* \['8', 'ann@example.org'\]"
-    ):
+    with raises(AnnotationError, "'bob'", "['8', 'ann@example.org']"):
         read(path, annotator="bob")
     export[0]["annotations"][0]["was_cancelled"] = False
     path.write_text(json.dumps(export))
-    with pytest.raises(AnnotationError, match=r"has 2 annotations, by \['7', 'ann@example.org'\]"):
+    with raises(AnnotationError, "['7', 'ann@example.org']"):
         read(path)
     assert read(path, annotator="7").segments == ()
     export[0]["annotations"] = []
@@ -304,7 +296,7 @@ def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None
     assert list(read_labels(path)) == list(read_truth(path)[0]) == ["v"]
     path.write_text(json.dumps([skipped, untouched]))
     for read_them in (read_labels, read_truth):
-        with pytest.raises(AnnotationError, match=r"only predictions.* all 2"):
+        with raises(AnnotationError, "predictions", "all 2"):
             read_them(path)
 
 
@@ -318,7 +310,7 @@ def test_videos_that_an_annotator_has_not_done_are_left_out(tmp_path: Path) -> N
     for name in ("export.json", "people.csv"):
         assert list(read_folder(tmp_path / name, annotator="7")) == ["v"]
         assert list(read_folder(tmp_path / name, annotator="8")) == ["w", "v"]
-        with pytest.raises(AnnotationError, match=r"'eve'.* all 2"):
+        with raises(AnnotationError, "'eve'", "all 2"):
             read_folder(tmp_path / name, annotator="eve")
     for name, person in (("v", "ann"), ("w", "bob")):
         write(
@@ -345,9 +337,8 @@ def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:
         "ranges": [{"start": 1, "end": 45}],
         "timelinelabels": ['pour "tea" & milk'],
     }
-    assert second["value"]["ranges"] == [
-        {"start": 46, "end": 60}
-    ]  # touching segments do not share a frame
+    # Touching segments do not share a frame.
+    assert second["value"]["ranges"] == [{"start": 46, "end": 60}]
     config = etree.fromstring((tmp_path / "tasks.config.xml").read_text())
     control, video = config
     assert (control.tag, video.tag, control.get("toName")) == (

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as etree
 from pathlib import Path
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError
 from stepcut.formats import elan, read, write
@@ -76,9 +77,8 @@ def check_schema(path: Path) -> etree.Element:
         assert must <= set(element.attrib) <= must | may, element.attrib
     assert [child.tag for child in root].count("HEADER") == 1
     assert [child.tag for child in root].count("TIME_ORDER") == 1
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"]
-    )  # xsd:dateTime
+    # Xsd:dateTime.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"])
     names = [
         e.attrib[k]
         for e in root.iter()
@@ -206,14 +206,11 @@ def test_one_tier_per_annotator(tmp_path: Path) -> None:
         "bob": bob.segments,
     }
     assert read(path, annotator="bob").segments == bob.segments
-    with pytest.raises(
-        AnnotationError,
-        match="has tiers of several annotators: 'ann', 'bob'. Choose one: annotator=NAME",
-    ):
+    with raises(AnnotationError, "'ann', 'bob'", "annotator=NAME"):
         read(path)
-    with pytest.raises(AnnotationError, match="no tier of 'eve'. Choose from 'ann', 'bob'"):
+    with raises(AnnotationError, "'eve'", "'ann', 'bob'"):
         read(path, annotator="eve")
-    with pytest.raises(AnnotationError, match=r"an \.eaf file stores one video, not \['v', 'w'\]"):
+    with raises(AnnotationError, "['v', 'w']"):
         elan.write_tiers(path, {"ann": ann, "bob": Timeline([], video="w")})
 
 
@@ -241,16 +238,15 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
 
 def test_tiers_of_one_annotator_are_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "x.eaf"
-    steps = Timeline(
-        [Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v"
-    )  # overlaps: a tier "steps (2)"
+    # Overlaps: a tier "steps (2)".
+    steps = Timeline([Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v")
     gaze = Timeline([Segment(1, 6, "looks at cup")], video="v")
     elan.write_tiers(path, {"steps": steps, "gaze": gaze, "bob": gaze})
     path.write_text(re.sub('ANNOTATOR="(steps|gaze)"', 'ANNOTATOR="ann"', path.read_text()))
     assert list(elan.read_tiers(path)) == ["steps", "gaze", "bob"]
     assert read(path, annotator="steps").segments == steps.segments
     assert read(path, annotator="gaze").segments == gaze.segments
-    with pytest.raises(AnnotationError, match="has several tiers of 'ann': 'steps', 'gaze'"):
+    with raises(AnnotationError, "'ann'", "'steps', 'gaze'"):
         read(path, annotator="ann")
     elan.write_tiers(path, {"steps": steps, "gaze": Timeline([], video="v"), "x": gaze})
     path.write_text(re.sub('ANNOTATOR="(steps|gaze)"', 'ANNOTATOR="ann"', path.read_text()))
@@ -265,7 +261,7 @@ def test_an_empty_label_in_another_persons_tier_is_no_matter(tmp_path: Path) -> 
     elan.write_tiers(path, {"ann": ann, "bob": bob})
     path.write_text(path.read_text().replace("<ANNOTATION_VALUE>stir<", "<ANNOTATION_VALUE><"))
     assert read(path, annotator="ann").segments == ann.segments
-    with pytest.raises(AnnotationError, match="the label is empty"):
+    with raises(AnnotationError, "label is empty"):
         read(path, annotator="bob")
 
 
@@ -301,16 +297,13 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
     assert read(path).segments == (Segment(2.54, 3.79, "pour tea"),)
     sound = '<MEDIA_DESCRIPTOR MEDIA_URL="file:///C:/films/sound.wav" MIME_TYPE="audio/x-wav"/>'
     path.write_text(path.read_text().replace("<MEDIA_DESCRIPTOR", f"{sound}<MEDIA_DESCRIPTOR", 1))
-    assert read(path) == Timeline(
-        [Segment(2.54, 3.79, "pour tea")], video="tea time"
-    )  # the video, not its sound
+    # The video, not its sound.
+    assert read(path) == Timeline([Segment(2.54, 3.79, "pour tea")], video="tea time")
     path.write_text(path.read_text().replace("pour  tea", " "))
-    with pytest.raises(
-        AnnotationError, match=r"x\.eaf, annotation a1: the label is empty\. Name the step"
-    ):
+    with raises(AnnotationError, "annotation a1", "label is empty"):
         read(path)
     path.write_text(path.read_text().replace(' TIME_VALUE="1750"', ""))
-    with pytest.raises(AnnotationError, match=r"annotation a1: has no times"):
+    with raises(AnnotationError, "annotation a1", "times"):
         read(path)
 
 
@@ -328,34 +321,28 @@ def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> Non
     path.write_bytes(
         f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding)
     )
-    with pytest.raises(
-        AnnotationError,
-        match=r"(?i)x\.eaf, line 2: contains <!DOCTYPE",
-    ):
+    with raises(AnnotationError, "<!", line=2):
         read(path)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "word"),
     [
-        (">9.5<", ">soon<"),
-        ('TIME_VALUE="0"', 'TIME_VALUE="early"'),
-        ('TIME_SLOT_REF1="ts2"', ""),
-        ("<ANNOTATION_VALUE>pour</ANNOTATION_VALUE>", ""),
-        ('TIER_ID="stepcut"', ""),
-        ('NAME="stepcut:video"', ""),
-        ("</HEADER>", ""),
+        (">9.5<", ">soon<", "'soon'"),
+        ('TIME_VALUE="0"', 'TIME_VALUE="early"', "ELAN"),
+        ('TIME_SLOT_REF1="ts2"', "", "ELAN"),
+        ("<ANNOTATION_VALUE>pour</ANNOTATION_VALUE>", "", "annotation a1"),
+        ('TIER_ID="stepcut"', "", "ELAN"),
+        ('NAME="stepcut:video"', "", "ELAN"),
+        ("</HEADER>", "", "ELAN"),
     ],
 )
-def test_damaged_files_are_refused(old: str, new: str, tmp_path: Path) -> None:
+def test_damaged_files_are_refused(old: str, new: str, word: str, tmp_path: Path) -> None:
     path = tmp_path / "x.eaf"
     write(path, TIMELINE)
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(
-        AnnotationError,
-        match=r"x\.eaf(: .*ELAN|: 'soon' is not a time|, annotation a1: the label is empty)",
-    ):
+    with raises(AnnotationError, "x.eaf", word):
         read(path)
 
 

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as etree
 from pathlib import Path
 
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError
 from stepcut.formats import read, write
@@ -90,7 +91,7 @@ def test_both_forms(text: str, encoding: str, tmp_path: Path) -> None:
     )
     assert timeline.duration == 9.5
     assert read(path, annotator="taps").segments == (Segment(3.25, 3.25, "tap"),)
-    with pytest.raises(AnnotationError, match="several annotators: 'steps', 'taps'"):
+    with raises(AnnotationError, "'steps', 'taps'"):
         read(path)
 
 
@@ -107,7 +108,7 @@ def test_both_forms(text: str, encoding: str, tmp_path: Path) -> None:
 def test_damage_is_told(old: str, new: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "x.TextGrid"
     path.write_text(LONG.replace(old, new))
-    with pytest.raises(AnnotationError, match=rf"x\.TextGrid: .*{told}"):
+    with raises(AnnotationError, "x.TextGrid", told):
         read(path, annotator="steps")
 
 
@@ -146,7 +147,7 @@ def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path: Path) ->
         ("pour <tea>", "start"), ("pour <tea>", "complete"), ("stir", "start"), ("stir", "complete"),
     ]  # fmt: skip
     assert events[1]["time:timestamp"] == "1970-01-01T00:00:01.500000+00:00"
-    with pytest.raises(AnnotationError, match="cannot read format 'xes'"):
+    with raises(AnnotationError, "'xes'"):
         read(path)
     with pytest.raises(AnnotationError, match="outside the video"):
         write(path, Timeline([Segment(0, 5e11, "beyond the last date")]))

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from errors_kit import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,7 +185,7 @@ def test_many_videos_in_one_file(name: str, tmp_path: Path) -> None:
     assert [t.segments for t in read_all(path, name)] == [one.segments, two.segments]
     assert list(read_folder(path)) == ["a", "b"]
     assert read(path, video="b").segments == two.segments
-    with pytest.raises(AnnotationError, match=r"2 videos \(a, b\)"):
+    with raises(AnnotationError, "(a, b)"):
         read(path)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from kitchen_kit import STEPS, Echo, Kitchen, film, shares
 
 import stepcut as sc
@@ -143,9 +144,8 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
 
 def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
     rng = np.random.default_rng(0)
-    few = learn_expectations(
-        [film([0, 1, 2, 3], rng) for _ in range(5)], 1.0
-    )  # too few to call anything rare
+    # Too few to call anything rare.
+    few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)
     rows = shares(np.repeat([0, 2, 3], 20))
     for critical, said in (
         (frozenset[int](), []),
@@ -310,12 +310,12 @@ def test_any_graph_will_do(orders: list[list[int]]) -> None:
 def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
     runner = guide(tiny_task)
     runner.push(1.0, np.ones(4) / 4)
-    with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite"):
+    with raises(OptionError, "time=1.0"):
         runner.push(1.0, np.ones(4) / 4)
     for endless in (math.nan, math.inf, 10**400):
-        with pytest.raises(OptionError, match="times must be finite"):
+        with raises(OptionError, "finite"):
             runner.push(endless, np.ones(4) / 4)
-    with pytest.raises(FeatureError, match="the feature row at 2 s contains a value"):
+    with raises(FeatureError, "2 s"):
         runner.push(2.0, np.full(4, np.nan))
 
 

@@ -19,6 +19,7 @@ from unittest.mock import MagicMock
 import av
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import make_film, number_of
 
 from stepcut.cli.main import main
@@ -81,10 +82,7 @@ def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
 
     with (
         contextlib.closing(stream(refuse, patience=0.2)) as samples,
-        pytest.raises(
-            VideoError,
-            match=r"fake: no frame within 0.2 s \(Connection refused\). Check the address",
-        ),
+        raises(VideoError, "fake", "Connection refused"),
     ):
         next(samples)
     assert len(attempts) > 1  # it did try again
@@ -346,9 +344,7 @@ def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path: Path) 
 def test_an_address_where_nothing_answers_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(
-        VideoError, match=rf"tcp://\*\*\*@127.0.0.1:{port}: cannot be opened \(.*refused"
-    ):
+    with raises(VideoError, f"tcp://***@127.0.0.1:{port}", "refused"):
         next(frames_of(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
 
 
@@ -479,7 +475,7 @@ def test_cameras_go_by_the_names_of_the_platform() -> None:
     assert camera_device("/dev/video7", "linux") == ("/dev/video7", "v4l2")
     assert camera_device("1", "darwin") == ("1", "avfoundation")
     assert camera_device("USB Camera", "win32") == ("video=USB Camera", "dshow")
-    with pytest.raises(VideoError, match="camera:0: Windows names cameras"):
+    with raises(VideoError, "Windows"):
         camera_device("0", "win32")
 
 

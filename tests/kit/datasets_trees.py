@@ -66,9 +66,8 @@ def egoprocel_json(root: Path) -> Path:
     first = frames(("1", 10, 20), ("2", 30, 50), last=99)
     early = frames(("1", 10, 20), last=25)  # this camera stopped early
     empty = frames(last=19)  # this camera stopped immediately
-    second = frames(
-        ("1", 500, 520), ("2", 530, 550), last=599
-    )  # the same steps at other times: another recording
+    # The same steps at other times: another recording.
+    second = frames(("1", 500, 520), ("2", 530, 550), last=599)
     record = {
         "pc_assembly": task(["Head_1", "Head_2"], [first, second]),
         "Eggs.cmu": task(["S07", "S08"], [first, first, early, empty, second, second]),

@@ -67,16 +67,22 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-@pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """A procedure learned from five arrays, enough to exclude one."""
+@pytest.fixture(scope="session")
+def many_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import stepcut as sc
     from stepcut.toy import toy_features
 
     rows, timelines = toy_features(videos=5, seed=0, dim=12)
     videos = {timeline.video: one for timeline, one in zip(timelines, rows, strict=True)}
-    sc.learn(videos, steps=6, restarts=2).save(tmp_path / "many.proc")
-    return tmp_path / "many.proc"
+    folder = tmp_path_factory.mktemp("learned") / "many.proc"
+    sc.learn(videos, steps=6, restarts=2).save(folder)
+    return folder
+
+
+@pytest.fixture
+def many(many_once: Path, tmp_path: Path) -> Path:
+    """A procedure learned from five arrays, enough to exclude one."""
+    return Path(shutil.copytree(many_once, tmp_path / "many.proc"))
 
 
 @pytest.fixture

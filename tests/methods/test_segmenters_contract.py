@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import FeatureError, NotLearned, OptionError
 from stepcut.methods import METHODS
@@ -213,88 +214,74 @@ def test_predict_before_fit(name: str) -> None:
 def test_a_value_that_is_no_number(name: str, value: float) -> None:
     videos = make_videos()
     videos[1][17, 2] = value
-    with pytest.raises(
-        FeatureError, match="video 1: row 17 contains NaN, infinity or a number beyond"
-    ):
+    with raises(FeatureError, "video 1: row 17"):
         METHODS[name](steps=4).fit(videos)
     good = make_videos()
-    with pytest.raises(FeatureError, match="video 1: row 17 contains"):
+    with raises(FeatureError, "video 1: row 17"):
         METHODS[name](steps=4).fit(good).predict(videos)
 
 
 @every
 def test_more_steps_than_frames(name: str) -> None:
-    with pytest.raises(OptionError, match="steps=9 is more than the 5 frames"):
+    with raises(OptionError, "steps=9", "5 frames"):
         METHODS[name](steps=9).fit(make_videos((3, 2)))
 
 
 @every
 @pytest.mark.parametrize(
-    ("videos", "message"),
+    ("videos", "word"),
     [
-        ([], "videos is empty"),
-        (np.zeros((5, 3)), r"videos is one array of shape \(5, 3\); .* Put it in a list"),
-        ([np.zeros((5, 3)), np.zeros((5, 4))], "video 1 has 4 dimensions where 3 are expected"),
-        ([np.zeros((5, 3)), np.zeros((0, 3))], r"video 1: empty, shape \(0, 3\)"),
-        ([np.zeros((5, 3, 2))], r"video 0: shape \(5, 3, 2\); features are \(T, d\)"),
-        ([np.array([["a"]])], "video 0: values of type <U1, not numbers"),
+        ([], "empty"),
+        (np.zeros((5, 3)), "(5, 3)"),
+        ([np.zeros((5, 3)), np.zeros((5, 4))], "video 1 has 4 "),
+        ([np.zeros((5, 3)), np.zeros((0, 3))], "video 1: empty, shape (0, 3)"),
+        ([np.zeros((5, 3, 2))], "video 0: shape (5, 3, 2)"),
+        ([np.array([["a"]])], "<U1"),
     ],
 )
-def test_invalid_videos_are_refused(name: str, videos: Any, message: str) -> None:
-    with pytest.raises(FeatureError, match=message):
+def test_invalid_videos_are_refused(name: str, videos: Any, word: str) -> None:
+    with raises(FeatureError, word):
         METHODS[name](steps=2).fit(videos)
 
 
 @every
 def test_a_new_video_of_another_dimension(name: str) -> None:
     segmenter = METHODS[name](steps=2).fit(make_videos(dim=6))
-    with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 6 are expected"):
+    with raises(FeatureError, "video 0", "5", "6"):
         segmenter.predict(make_videos(dim=5))
 
 
 @every
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"steps": 0}, "steps=0"),
-        ({"steps": 2.5}, "steps=2.5"),
-        ({"rate": 0}, "rate=0 is not allowed; give a number above 0"),
-        ({"rate": "fast"}, "rate='fast' is not allowed"),
-        ({"seed": -1}, "seed=-1 is not allowed"),
-        (
-            {"seed": 10**30},
-            "seed=1000.* is not allowed; give a whole number of at least 0 and at most 4294967295",
-        ),
-    ],
+    ("setting", "value"),
+    [("steps", 0), ("steps", 2.5), ("rate", 0), ("rate", "fast"), ("seed", -1), ("seed", 10**30)],
 )
-def test_invalid_settings_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        METHODS[name](**settings).fit(make_videos())
+def test_invalid_settings_are_refused(name: str, setting: str, value: Any) -> None:
+    with raises(OptionError, f"{setting}={value!r}"):
+        METHODS[name](**{setting: value}).fit(make_videos())
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
+    ("name", "setting", "value", "bound"),
     [
-        ("procut", {"m": 1}, "m=1 is not allowed; give a number above 1"),
-        ("procut", {"smoothness": -1}, "smoothness=-1 is not allowed; give a number of at least 0"),
-        ("procut", {"window": float("nan")}, "window=nan is not allowed"),
-        ("procut", {"normalise": "False"}, "normalise='False' is not allowed; give true or false"),
-        ("kmeans", {"prior": -0.1}, "prior=-0.1 is not allowed"),
-        ("procut", {"window": 1e300}, "window=1e.300 is not allowed.* at most 3600"),
-        ("kmeans", {"restarts": 0}, "restarts=0 is not allowed"),
-        ("kmeans", {"restarts": 10**11}, "restarts=.* at most 10000"),
-        ("subset", {"states": 3}, "states=3 is not allowed; give a whole number of at least 4"),
-        (
-            "asot",
-            {"radius": 2},
-            "radius=2 is not allowed; give a number of at least 0 and at most 1",
-        ),
-        ("asot", {"entropy": 0}, "entropy=0 is not allowed; give a number above 0"),
+        ("procut", "m", 1, "1"),
+        ("procut", "smoothness", -1, "0"),
+        ("procut", "window", float("nan"), ""),
+        ("procut", "normalise", "False", ""),
+        ("kmeans", "prior", -0.1, ""),
+        ("procut", "window", 1e300, "3600"),
+        ("kmeans", "restarts", 0, "1"),
+        ("kmeans", "restarts", 10**11, "10000"),
+        ("subset", "states", 3, "4"),
+        ("asot", "radius", 2, "1"),
+        ("asot", "entropy", 0, "0"),
     ],
 )
-def test_settings_of_its_own(name: str, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        METHODS[name](steps=4, **settings).fit(make_videos())
+def test_settings_of_its_own(name: str, setting: str, value: Any, bound: str) -> None:
+    with raises(OptionError, setting=setting) as caught:
+        METHODS[name](steps=4, **{setting: value}).fit(make_videos())
+    assert f"{setting}={value}" in str(caught.value).replace("'", "")
+    assert bound in str(caught.value.allowed)
 
 
 class Own(Method):
@@ -305,10 +292,7 @@ class Own(Method):
 
 
 def test_a_wrong_custom_segmenter_is_refused() -> None:
-    with pytest.raises(
-        OptionError,
-        match=r"Own: probabilities of a video of 30 rows are \(30, 4\); they must be \(30, 3\)",
-    ):
+    with raises(OptionError, "(30, 4)", "(30, 3)"):
         Own(steps=3).fit(make_videos())
 
 
@@ -318,8 +302,7 @@ def test_the_same_numbers_of_another_type_give_the_same_labels(name: str) -> Non
     once = METHODS[name](steps=4, seed=1).fit(videos).labels_
     for kind in (np.float16, np.float64, ">f4"):
         assert same(
-            once,
-            METHODS[name](steps=4, seed=1).fit([rows.astype(kind) for rows in videos]).labels_,
+            once, METHODS[name](steps=4, seed=1).fit([rows.astype(kind) for rows in videos]).labels_
         ), kind
     assert same(
         once, METHODS[name](steps=4, seed=1).fit([rows.tolist() for rows in videos]).labels_

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -57,9 +58,8 @@ def test_without_errors_a_common_order_is_not_a_requirement() -> None:
     assert graph.edges == edges
     lines = dict(line.strip().split(": ", 1) for line in str(graph).splitlines()[1:])
     assert "any time" in lines[graph.name(5)]
-    assert (
-        "any time" not in lines[graph.name(0)]
-    )  # nothing precedes it, but it must come before the others
+    # Nothing precedes it, but it must come before the others.
+    assert "any time" not in lines[graph.name(0)]
 
 
 def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
@@ -78,9 +78,8 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
     none, a_first = np.zeros((2, 2), dtype=bool), np.array([[False, True], [False, False]])
     assert order_likelihood(none, [[0, 1]]) == pytest.approx(np.log(1 / 2))
     price = np.log(2) / 2
-    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(
-        np.log(3 / 4) - price
-    )  # 1 - e + e / 2, e from 0 to 1
+    # 1 - e + e / 2, e from 0 to 1.
+    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(np.log(3 / 4) - price)
     assert order_likelihood(a_first, [[1, 0]]) == pytest.approx(np.log(1 / 4) - price)  # e / 2
     rates, chain = (np.arange(10_000) + 0.5) / 10_000, close_order(np.eye(4, k=1, dtype=bool))
     # A step before its two preconditions is an error; they are not required again.
@@ -128,7 +127,7 @@ def test_segments_of_low_confidence_weigh_less() -> None:
     walks = [[0, 1]] * 5 + [[1, 0]] * 4
     assert learn_graph(walks).edges == set()
     assert learn_graph(walks, confidences=[[1.0, 1.0]] * 5 + [[0.1, 0.1]] * 4).edges == {(0, 1)}
-    with pytest.raises(OptionError, match="confidences must have one number"):
+    with raises(OptionError, "confidences"):
         learn_graph([[0, 1]], confidences=[[1.0]])
 
 
@@ -182,12 +181,20 @@ def test_optional_repeated_and_durations() -> None:
     assert graph.optional == {1}
     assert graph.repeated == {0}
     assert graph.durations[1].median == 2
-    assert (
-        graph.durations[0].high > graph.durations[0].median == 3
-    )  # two of four videos spend 4 s on it
+    # Two of four videos spend 4 s on it.
+    assert graph.durations[0].high > graph.durations[0].median == 3
     assert "shake: " in str(graph)
     assert "optional, done in 2 of 4 videos" in str(graph)
     assert "repeated, up to 2 times" in str(graph)
+
+
+@pytest.mark.parametrize(("videos", "marked"), [(2, set()), (3, {1})])
+def test_more_than_a_tenth_of_the_videos_make_a_step_optional_or_repeated(
+    videos: int, marked: set[int]
+) -> None:
+    usual = [[0, 1, 2]] * (20 - videos)
+    assert learn_graph([*usual, *[[0, 2]] * videos]).optional == marked
+    assert learn_graph([*usual, *[[0, 1, 2, 1]] * videos]).repeated == marked
 
 
 def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step() -> None:
@@ -281,17 +288,13 @@ def test_wrong_input_is_refused() -> None:
         learn_graph([])
     with pytest.raises(OptionError, match=r"sequences\[1\] contains -1"):
         learn_graph([[0], [-1, 0]])
-    with pytest.raises(
-        OptionError, match=r"durations must have one number per entry.*got \[1\] for \[2\]"
-    ):
+    with raises(OptionError, "durations", "[1] for [2]"):
         learn_graph([[0, 1]], durations=[[1.0]])
     for wrong in (5, [5], [[0, 1], None]):
-        with pytest.raises(OptionError, match="is not a list of lists"):
+        with raises(OptionError, "list of lists"):
             learn_graph(wrong)
     for wrong in (5, [5], [["a", "b"]]):
-        with pytest.raises(
-            OptionError, match="durations must have one number per entry of sequences"
-        ):
+        with raises(OptionError, "durations"):
             learn_graph([[0, 1]], durations=wrong)
 
 
@@ -304,7 +307,7 @@ def test_seconds_and_confidences_that_are_none_are_refused(number: float) -> Non
         learn_graph([[0, 1]] * 4, confidences=[[1.5, 1.0]] * 4)
     with pytest.raises(OptionError, match="rate=0"):
         find_occurrences([0, 1], 0.0)
-    with pytest.raises(OptionError, match=r"step=7 is not in this graph. Choose from \[0, 1\]"):
+    with raises(OptionError, "step=7", "[0, 1]"):
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="procedure graph"):
         ProcedureGraph.from_json({"edges": []})
@@ -336,8 +339,8 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
     assert edges == {(f"n{a}", f"n{b}") for a, b in DIAMOND}
     assert root.findtext(f"{space}graph/{space}node/{space}data") == 'a "quoted" <name>'
     assert ElementTree.fromstring((tmp_path / "graph.svg").read_text()).tag.endswith("svg")
-    with pytest.raises(
-        OptionError, match=r"suffix='.pdf' is unknown. Choose from .dot, .graphml, .json, .svg"
+    with raises(
+        OptionError, setting="suffix", value=".pdf", allowed=[".dot", ".graphml", ".json", ".svg"]
     ):
         graph.save(str(tmp_path / "graph.pdf"))
 

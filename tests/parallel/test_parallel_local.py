@@ -13,6 +13,7 @@ from pickle import PicklingError
 from typing import Any
 
 import pytest
+from errors_kit import raises
 from parallel_kit import (
     cores,
     deafen,
@@ -129,14 +130,14 @@ def test_a_worker_that_does_not_go_is_killed(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("rai",), r"engine='rai' is unknown; did you mean 'ray'\?"),
+        (("rai",), "'ray'?"),
         (("local", 0), "workers=0"),
         (("local", True), "workers=True"),
         (("local", None, "auto"), "address='auto'"),
     ],
 )
 def test_wrong_settings(given: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(OptionError, match=said), open_engine(*given):
+    with raises(OptionError, said), open_engine(*given):
         pass
 
 

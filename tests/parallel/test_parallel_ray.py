@@ -72,9 +72,8 @@ def test_nobody_writes_once_cancelling_has_ended(engine: Ray, tmp_path: Path) ->
 
 def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engine: Ray) -> None:
     one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
-    backbone = Logged(
-        tmp_path / "there", die=tmp_path / "died"
-    )  # and one worker is killed on the way
+    # And one worker is killed on the way.
+    backbone = Logged(tmp_path / "there", die=tmp_path / "died")
     many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
     assert failures == []
     assert [(f.name, f.path, f.duration) for f in one] == [
@@ -135,15 +134,8 @@ def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, e
     assert here.config == there.config
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "films").symlink_to(films)
-    words = [
-        "learn",
-        "--tasks",
-        str(tmp_path / "root"),
-        "--cache",
-        str(tmp_path / "there"),
-        "--device",
-        "cpu",
-    ]
+    words = ["learn", "--tasks", str(tmp_path / "root"), "--cache", str(tmp_path / "there")]
+    words += ["--device", "cpu"]
     words += ["--quiet", "-k", "3", "--set", "restarts=2", "--workers", "2"]
     assert main([*words, "-o", str(tmp_path / "local")]) == 0
     assert main([*words, "-o", str(tmp_path / "ray"), "--engine", "ray"]) == 0

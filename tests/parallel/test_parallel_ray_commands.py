@@ -94,9 +94,8 @@ def both(
     """Run a command here and on the cluster; what they say and their exit codes must be one. Gives their folders."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "in").symlink_to(root)
-    monkeypatch.chdir(
-        tmp_path
-    )  # all paths are relative, so that a worker elsewhere would not find them
+    # All paths are relative, so that a worker elsewhere would not find them.
+    monkeypatch.chdir(tmp_path)
 
     def run(*words: str, code: int = 0) -> tuple[Path, Path]:
         said = []
@@ -233,43 +232,21 @@ def figures(folder: Path) -> Any:
 
 def test_experiment_on_given_features(both: Both) -> None:
     rows = ["--rows", "random", "kmeans", "smooth", "tc3i + procut"]
-    words = [
-        "experiment",
-        "main",
-        "--data",
-        "folder:in/data",
-        *rows,
-        "--seeds",
-        "2",
-        "--steps",
-        "true",
-        *TRAIN,
-    ]
+    words = ["experiment", "main", "--data", "folder:in/data", *rows, "--seeds", "2", "--steps"]
+    words += ["true", *TRAIN]
     here, there = both(*words, "--out", "OUT", "--quiet")
     assert figures(here) == figures(there)
     assert len(figures(there)["cells"]) == 2 * 9  # two seeds of four rows, and the clock
     before = {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()}
     both(*words, "--out", "OUT", "--quiet")
-    assert {
-        file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()
-    } == before  # nothing twice
+    # Nothing twice.
+    assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before
 
 
 def test_experiment_on_videos(both: Both) -> None:
-    words = [
-        "experiment",
-        "main",
-        "--data",
-        "folder:in/filmed",
-        "--rows",
-        "kmeans",
-        "--seeds",
-        "1",
-        "--steps",
-        "2",
-    ]
+    words = ["experiment", "main", "--data", "folder:in/filmed", "--rows", "kmeans", "--seeds"]
+    words += ["1", "--steps", "2"]
     here, there = both(*words, "--out", "OUT", "--quiet")
     assert figures(here) == figures(there)
-    assert (
-        len(list((there / "features").iterdir())) == 3
-    )  # seen by the workers, into the folder that all share
+    # Seen by the workers, into the folder that all share.
+    assert len(list((there / "features").iterdir())) == 3

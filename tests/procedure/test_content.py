@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import make_film
 
 import stepcut as sc
@@ -21,19 +22,28 @@ ROWS, TRUE = toy_features(videos=4, seed=1, dim=8)
 QUICK: dict[str, Any] = {"restarts": 2}
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    (tmp_path / "features").mkdir()
+@pytest.fixture(scope="module")
+def learned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("learned")
+    (folder / "features").mkdir()
     for number, rows in enumerate(ROWS):
-        np.save(tmp_path / "features" / f"{number}.npy", rows)
-    return tmp_path / "features"
+        np.save(folder / "features" / f"{number}.npy", rows)
+    sc.learn(folder / "features", steps=4, output=folder / "a.proc", **QUICK)
+    Edits(folder / "a.proc").do({"do": "confirm", "video": "0"})
+    return folder
 
 
 @pytest.fixture
-def place(files: Path, tmp_path: Path) -> Path:
-    sc.learn(files, steps=4, output=tmp_path / "a.proc", **QUICK)
-    Edits(tmp_path / "a.proc").do({"do": "confirm", "video": "0"})
+def place(learned_once: Path, tmp_path: Path) -> Path:
+    shutil.copytree(learned_once, tmp_path, dirs_exist_ok=True)
+    for file in (tmp_path / "a.proc").glob("*.json"):
+        file.write_text(file.read_text().replace(str(learned_once), str(tmp_path)))
     return tmp_path / "a.proc"
+
+
+@pytest.fixture
+def files(place: Path) -> Path:
+    return place.parent / "features"
 
 
 def test_another_file_of_the_same_name_and_length_is_segmented_anew(
@@ -54,16 +64,15 @@ def test_another_file_of_the_same_name_and_length_is_segmented_anew(
 def test_changed_features_are_not_taught_the_old_labels(place: Path, files: Path) -> None:
     np.save(files / "0.npy", ROWS[0][::-1])
     for learn_from in (sc.load(place).teach, sc.load(place).suggest):
-        with pytest.raises(OptionError, match="the content has changed") as told:
+        with raises(OptionError, "content has changed", video="0"):
             learn_from()
-        assert told.value.video == "0"
     np.save(files / "0.npy", ROWS[0])
     assert sc.load(place).teach().labels["0"].tolist() == sc.load(place).labels["0"].tolist()
 
 
 def test_a_renamed_video_is_found_by_its_content(place: Path, files: Path) -> None:
     (files / "0.npy").rename(files / "first.npy")
-    with pytest.raises(OptionError, match="first has the content of 0"):
+    with raises(OptionError, "first has the content of 0"):
         sc.load(place).teach()
 
 
@@ -104,5 +113,5 @@ def test_a_video_recorded_again_is_not_taught_the_old_labels(
     told = capsys.readouterr().err
     assert "a: this file has changed" in told
     assert "b: this file" not in told
-    with pytest.raises(OptionError, match="^a: the content has changed"):
+    with raises(OptionError, "content has changed", video="a"):
         sc.load(tmp_path / "p.proc", trust=True).teach()

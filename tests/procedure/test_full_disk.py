@@ -25,25 +25,10 @@ def test_learn_on_a_full_disk(free: int, tmp_path: Path) -> None:
         np.save(tmp_path / "features" / f"{name}.npy", rows.astype(np.float32))
     disk = tmp_path / "disk"
     disk.mkdir()
-    learn = [
-        "learn",
-        str(tmp_path / "features"),
-        "-k",
-        "3",
-        "-o",
-        str(disk / "task.proc"),
-        "--quiet",
-    ]
-    words = [
-        sys.executable,
-        full_disk.__file__,
-        str(disk),
-        str(free),
-        sys.executable,
-        "-m",
-        "stepcut",
-        *learn,
-    ]
+    learn = ["learn", str(tmp_path / "features"), "-k", "3", "-o", str(disk / "task.proc")]
+    learn += ["--quiet"]
+    words = [sys.executable, full_disk.__file__, str(disk), str(free), sys.executable, "-m"]
+    words += ["stepcut", *learn]
     environment = {**os.environ, "STEPCUT_CACHE": str(tmp_path / "cache")}
     ran = full_disk.run_as_root(words, environment)
     assert ran.returncode == 0, ran.stderr

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
@@ -53,9 +54,8 @@ def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_
 
     sc.learn(videos, steps=4, cache=tmp_path, progress=listen, **QUICK)
     runs = [one for one in sorted(set(done)) if one == int(one)]
-    assert runs[:9] == list(
-        range(9)
-    )  # three restarts, two halves, two shuffled, one with more steps
+    # Three restarts, two halves, two shuffled, one with more steps.
+    assert runs[:9] == list(range(9))
     assert len(done) > 2 * 8  # plus the events of restarts
 
 
@@ -89,50 +89,44 @@ def test_what_stands_in_the_way_is_said_before_the_work(
     def never(event: Event) -> None:
         raise AssertionError(event)
 
-    with pytest.raises(OutputError, match="exists and is not a procedure"):
+    with raises(OutputError, "not a procedure"):
         sc.learn(videos, steps=4, output=tmp_path, progress=never, **QUICK)
     with pytest.raises(OptionError, match=r"false_alarms=5"):
         sc.learn(videos, steps=4, false_alarms=5, progress=never, **QUICK)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("wrong", "says"),
     [
         ({"steps": 0}, "steps=0"),
         ({"steps": 2.5}, "steps=2.5"),
-        ({"steps": 10_000}, r"steps=10000, but all videos together have \d+ sampled frames"),
-        ({"method": "cnk"}, "method='cnk' is unknown; did you mean 'cnc'"),
-        ({"restart": 1}, "setting='restart' is unknown; did you mean 'restarts'"),
-        (
-            {**PAPER, "segmenter": "procutt"},
-            "segmenter='procutt' is unknown; did you mean 'procut'",
-        ),
-        ({"method": "cnc", "steps": "auto"}, "method 'CnC' needs a number"),
-        ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'CnC' needs a number"),
-        ({"namer": "blip"}, "namer='blip' is not a function"),
-        ({"names": ["a"]}, "1 names for steps=4"),
-        ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\)"),
+        ({"steps": 10_000}, "steps=10000"),
+        ({"method": "cnk"}, "'cnc'?"),
+        ({"restart": 1}, "'restarts'?"),
+        ({**PAPER, "segmenter": "procutt"}, "'procut'?"),
+        ({"method": "cnc", "steps": "auto"}, "'CnC'"),
+        ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "'CnC'"),
+        ({"namer": "blip"}, "namer='blip'"),
+        ({"names": ["a"]}, "1 names"),
+        ({"names": ["a", "b"], "steps": (2, 3)}, "steps=(2, 3)"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
         ({"names": ["a", "b", "c", " A"]}, "all different"),
         ({"names": ["a", "b", "c", ""]}, "all different"),
         ({"names": ["a", "b", "c", 4]}, "one name per step"),
         ({"names": "abcd"}, "one name per step"),
-        ({"method": np}, r"method=<module 'numpy'.* has no fit, predict"),
+        ({"method": np}, "<module 'numpy'"),
         ({"method": KMeans}, "method=KMeans is a class"),
-        (
-            {"method": "collections:OrderedDict"},
-            "method='collections:OrderedDict'.* has no fit, predict",
-        ),
-        ({"method": "json:decoder"}, "method=.json:decoder. has no fit, predict"),
+        ({"method": "collections:OrderedDict"}, "fit, predict"),
+        ({"method": "json:decoder"}, "fit, predict"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
-        ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
-        ({**PAPER, "train": "x"}, "train='x' is not a dict of settings"),
+        ({**PAPER, "segmenter": 5}, "segmenter=5"),
+        ({**PAPER, "train": "x"}, "train='x'"),
     ],
 )
 def test_settings_that_make_no_sense(
-    videos: list[np.ndarray], wrong: dict[str, Any], sentence: str
+    videos: list[np.ndarray], wrong: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(OptionError, match=sentence):
+    with raises(OptionError, says):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
 
 
@@ -165,26 +159,23 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("source", "sentence"),
+    ("source", "says"),
     [
-        (None, "source=None .*give a folder, files or globs"),
-        (3, "source=3 .*give a folder, files or globs"),
-        ("", "the path is empty; give a file, a folder"),
+        (None, "source=None"),
+        (3, "source=3"),
+        ("", "path is empty"),
         ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths"),
-        (
-            [[[1, 2], [3]]] * 2,
-            r"video 0: .*inhomogeneous.*shape \(T, d\)",
-        ),
-        (np.ones((9, 2)), r"video 0: shape \(2,\).*list of such arrays"),
+        ([[[1, 2], [3]]] * 2, "video 0"),
+        (np.ones((9, 2)), "(2,)"),
     ],
 )
-def test_what_is_no_video_is_told(source: Any, sentence: str) -> None:
-    with pytest.raises((OptionError, FeatureError), match=sentence):
+def test_what_is_no_video_is_told(source: Any, says: str) -> None:
+    with raises((OptionError, FeatureError), says):
         sc.learn(source, steps=2, **QUICK)
 
 
 def test_one_video_has_nothing_to_share(videos: list[np.ndarray]) -> None:
-    with pytest.raises(OptionError, match=r"only 1 video \(0\).*Give at least two"):
+    with raises(OptionError, "1 video (0)"):
         sc.learn(videos[:1], steps=2, **QUICK)
     with pytest.raises(FeatureError, match="no arrays"):
         sc.learn({}, steps=2, **QUICK)
@@ -212,9 +203,8 @@ def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
 def test_a_video_without_any_step_is_no_normal_one(videos: list[np.ndarray]) -> None:
     blinks = [video[:1] for video in videos[:3]]
     proc = sc.learn([*videos, *blinks], steps=4)
-    assert [not timeline.segments for timeline in proc.timelines.values()] == [False] * len(
-        videos
-    ) + [True] * 3
+    empty = [not timeline.segments for timeline in proc.timelines.values()]
+    assert empty == [False] * len(videos) + [True] * 3
     assert proc.expectations.usual.graph.videos == len(videos)
     assert not proc.check(blinks[0]).ok
     assert proc.check(videos[0]).ok
@@ -228,7 +218,7 @@ def test_a_method_object_obeys_steps_rate_and_names(
     mine = StepCut(steps=5, restarts=2)
     procedure = sc.learn(videos, steps=2, rate=3, method=mine, names=["pour", "stir"])
     assert (procedure.steps, procedure.method.rate, mine.steps) == (["pour", "stir"], 3.0, 5)
-    with pytest.raises(OptionError, match="1 names for steps=5"):
+    with raises(OptionError, "1 names", "5"):
         sc.learn(videos, method=mine, names=["pour"])
 
     class Mine(StepCut):
@@ -237,10 +227,6 @@ def test_a_method_object_obeys_steps_rate_and_names(
 
     with pytest.raises(OutputError, match="cannot be imported"):
         sc.learn(videos, method=Mine(steps=3), output=tmp_path / "a.proc")
-
-
-def test_names_are_used(videos: list[np.ndarray]) -> None:
-    assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]
 
 
 @pytest.mark.parametrize(
@@ -259,12 +245,12 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(
 def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> None:
     from stepcut.methods import StepCut
 
-    with pytest.raises(OptionError, match="prior on the method object"):
+    with raises(OptionError, "prior"):
         sc.learn(videos, method=StepCut(steps=4), prior=1.0)
 
 
 def test_too_few_rows_to_choose_the_number_of_steps() -> None:
-    with pytest.raises(OptionError, match="2 rows of features") as told:
+    with raises(OptionError, "2 rows") as told:
         sc.learn([np.ones((1, 2))] * 2)
     assert "steps=" not in str(told.value)  # the caller did not set it
 

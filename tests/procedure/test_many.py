@@ -81,15 +81,8 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> None:
-    words = [
-        "learn",
-        str(root / "bread"),
-        "--rate",
-        "30000/1001",
-        "-o",
-        str(tmp_path / "a.proc"),
-        *WORDS,
-    ]
+    words = ["learn", str(root / "bread"), "--rate", "30000/1001", "-o", str(tmp_path / "a.proc")]
+    words += [*WORDS]
     assert main(words) == 0
     assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
 
@@ -107,20 +100,9 @@ def test_two_videos_of_one_name_are_kept_apart(
     videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
     (tmp_path / "other").mkdir()
     same = str(shutil.copy(videos[1], tmp_path / "other" / Path(videos[0]).name))
-    assert (
-        main(
-            [
-                "segment",
-                str(place),
-                videos[0],
-                same,
-                "-o",
-                str(tmp_path / "two" / "{name}.csv"),
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    words = ["segment", str(place), videos[0], same, "-o", str(tmp_path / "two" / "{name}.csv")]
+    words += ["--quiet"]
+    assert main(words) == 0
     assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # no file is overwritten
     capsys.readouterr()
     main(["check", str(place), videos[0], same, "--json", "--quiet"])

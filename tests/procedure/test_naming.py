@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.cli.main import main
@@ -102,15 +103,15 @@ def test_lines_of_a_recipe() -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([], "recipe is empty"),
+        ([], "empty"),
         (["a", "A "], "twice"),
-        (["a; soon"], "is not a duration"),
-        (["; 3 s"], "has no name"),
-        (["a", f"b; {'9' * 400} s"], "line 2: the duration '9999"),
+        (["a; soon"], "duration"),
+        (["; 3 s"], "name"),
+        (["a", f"b; {'9' * 400} s"], "line 2"),
     ],
 )
 def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
-    with pytest.raises(AnnotationError, match=words):
+    with raises(AnnotationError, words):
         read_recipe(lines)
 
 
@@ -167,7 +168,4 @@ def test_no_more_pictures_are_read_than_a_namer_is_shown(
     cuts = {name: np.array([0, 0, 1]) for name in videos}
     assert words_of_namer(
         lambda pictures: f"{len(pictures)}, {len(read)}", videos, cuts, 2, 1.0
-    ) == {
-        0: ["3, 3"],
-        1: ["3, 6"],
-    }
+    ) == {0: ["3, 3"], 1: ["3, 6"]}

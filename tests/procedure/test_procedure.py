@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
@@ -72,13 +73,12 @@ def test_what_is_loaded_equals_what_was_saved(learned: sc.Procedure, tmp_path: P
     }  # fmt: skip
 
 
-def test_a_renamed_procedure_differs(learned: sc.Procedure, procedure: sc.Procedure) -> None:
+def test_renaming_by_number_and_by_name_reaches_everything(
+    learned: sc.Procedure, procedure: sc.Procedure
+) -> None:
     assert procedure == learned
-    assert procedure.rename({0: "pour"}) != learned
-
-
-def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedure) -> None:
     procedure.rename({np.int64(0): "pour", "step 2": "stir"})
+    assert procedure != learned
     assert procedure.steps[:2] == ["pour", "stir"]
     assert "pour" in str(procedure.orders)
     assert procedure.graph.name(1) == "stir"
@@ -87,18 +87,18 @@ def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedu
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence"),
+    ("names", "says"),
     [
-        ({9: "x"}, r"step=9 is unknown.*number from 0 to 5"),
-        ({True: "x"}, "step=True is unknown"),
-        ({"step 11": "x"}, "did you mean 'step 1'"),
+        ({9: "x"}, "0 to 5"),
+        ({True: "x"}, "step=True"),
+        ({"step 11": "x"}, "'step 1'?"),
         ({0: "step 2"}, "already a step"),
     ],
 )
 def test_renaming_that_makes_no_sense(
-    procedure: sc.Procedure, names: dict[int | str, str], sentence: str
+    procedure: sc.Procedure, names: dict[int | str, str], says: str
 ) -> None:
-    with pytest.raises(OptionError, match=sentence):
+    with raises(OptionError, says):
         procedure.rename(names)
 
 
@@ -120,14 +120,9 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
 
 
 def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
-    with pytest.raises(
-        FeatureError,
-        match=r"a row has shape \[3\]; this procedure was learned from \[12\]",
-    ):
+    with raises(FeatureError, "[3]", "[12]"):
         procedure.segment(np.zeros((4, 3)))
-    with pytest.raises(
-        FeatureError, match=r"a row has shape \(3,\); this procedure was learned from \(12,\)"
-    ):
+    with raises(FeatureError, "(3,)", "(12,)"):
         procedure.guide().push(0.0, np.zeros(3))
 
 
@@ -164,7 +159,7 @@ def test_a_folder_that_is_no_procedure_is_left_alone(
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
-    with pytest.raises(OutputError, match="exists and is not a procedure"):
+    with raises(OutputError, "not a procedure"):
         procedure.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
 
@@ -184,7 +179,7 @@ def test_a_procedure_of_a_newer_version(procedure: sc.Procedure, tmp_path: Path)
     (tmp_path / "a.proc" / "config.json").write_text(
         json.dumps({**config, "format": 99, "stepcut": "9.0"})
     )
-    with pytest.raises(ProcedureError, match=r"stepcut 9\.0 .*pip install --upgrade stepcut"):
+    with raises(ProcedureError, "9.0", "pip install --upgrade stepcut"):
         sc.load(tmp_path / "a.proc")
 
 
@@ -204,7 +199,7 @@ def test_a_folder_that_is_no_procedure_cannot_be_loaded(tmp_path: Path) -> None:
 def test_a_damaged_procedure_says_so(procedure: sc.Procedure, tmp_path: Path, file: str) -> None:
     procedure.save(tmp_path / "a.proc")
     (tmp_path / "a.proc" / file).write_bytes(b"{")
-    with pytest.raises(ProcedureError, match="the procedure is damaged"):
+    with raises(ProcedureError, "damaged"):
         sc.load(tmp_path / "a.proc")
 
 
@@ -250,5 +245,5 @@ def test_a_method_of_ones_own_learns_but_cannot_be_kept(
 
     procedure = sc.learn(videos, method=Mine(steps=3, restarts=2), cache=tmp_path)
     assert len(procedure.steps) == 3
-    with pytest.raises(OutputError, match="method Mine cannot be imported"):
+    with raises(OutputError, "Mine"):
         procedure.save(tmp_path / "a.proc")

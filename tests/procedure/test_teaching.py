@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.cli.main import main
@@ -69,7 +70,7 @@ def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
     said = {"/films/cam2/a.mp4": TRUE[1], "b.mp4": TRUE[2]}
     taught = sc.learn(cameras, labels=said, **QUICK)
     assert set(taught.annotations.annotated) == {"cam2/a", "b"}
-    with pytest.raises(AnnotationError, match=r"'a\.mp4' may be 'cam1/a' or 'cam2/a'"):
+    with raises(AnnotationError, "'a.mp4'", "'cam1/a' or 'cam2/a'"):
         sc.learn(cameras, labels={"a.mp4": TRUE[1]}, **QUICK)
 
 
@@ -144,11 +145,11 @@ def test_accents_may_be_written_in_two_ways() -> None:
     assert sc.evaluate(named, {f"{two}-{ONE}": said}).score.matching
 
 
-def test_words_that_may_be_two_steps_are_asked_about() -> None:
-    named = sc.learn(VIDEOS, steps=2, **QUICK)
+def test_words_that_may_be_two_steps_are_asked_about(place: Path) -> None:
+    named = sc.load(place)
     for step, name in enumerate(("add a_b", "add_a b")):  # edits of earlier versions may contain it
         named.corrections = named.corrections.do({"do": "rename", "step": step, "name": name})
-    with pytest.raises(AnnotationError, match=r"'add_a_b' may be 'add a_b' or 'add_a b'"):
+    with raises(AnnotationError, "'add a_b' or 'add_a b'"):
         named.teach({ONE: Timeline([Segment(0, 20, "add_a_b"), Segment(20, 40, "stir")])})
 
 
@@ -181,61 +182,27 @@ def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) 
     some = Timeline([s for s in TRUTH[ONE] if s.step != TRUTH[ONE].steps[2]], TRUTH[ONE].duration)
     taught = learned.teach({ONE: some}, steps=6)
     assert taught.steps[5] == "step 6 (no name yet)"
-    with pytest.raises(OptionError, match=r"steps=6\.7 .*whole number"):
+    with raises(OptionError, setting="steps", value=6.7):
         learned.teach({ONE: some}, steps=6.7)
     assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
 
 
 def test_labels_from_files_on_the_command_line(
-    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_folder(tmp_path / "labels", {ONE: TRUTH[ONE], TWO: TRUTH[TWO]}, "csv")
-    words = [
-        "learn",
-        str(files),
-        "--labels",
-        str(tmp_path / "labels"),
-        "-o",
-        str(tmp_path / "l.proc"),
-        "--quiet",
-    ]
+    labels, new = str(tmp_path / "labels"), str(tmp_path / "l.proc")
+    words = ["learn", str(files), "--labels", labels, "-o", new, "--quiet"]
     assert main([*words, "--set", "restarts=2"]) == 0
-    assert set(sc.load(tmp_path / "l.proc").steps) == NAMES
-    assert (
-        main(
-            [
-                "learn",
-                str(files),
-                "-k",
-                "6",
-                "-o",
-                str(tmp_path / "p.proc"),
-                "--quiet",
-                "--set",
-                "restarts=2",
-            ]
-        )
-        == 0
-    )
-    Edits(tmp_path / "p.proc").do({"do": "rename", "step": 5, "name": "a word of mine"})
+    assert set(sc.load(new).steps) == NAMES
+    Edits(place).do({"do": "rename", "step": 5, "name": "a word of mine"})
     capsys.readouterr()
-    assert (
-        main(
-            [
-                "teach",
-                str(tmp_path / "p.proc"),
-                str(tmp_path / "labels"),
-                "-o",
-                str(tmp_path / "p2.proc"),
-            ]
-        )
-        == 0
-    )
+    assert main(["teach", str(place), labels, "-o", str(tmp_path / "p2.proc")]) == 0
     out = capsys.readouterr().out
     assert "2 annotated videos and 3 others" in out
     assert "do not name: a word of mine\n" in out
     assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
-    assert sc.load(tmp_path / "p.proc").steps[0] == "step 1"
+    assert sc.load(place).steps[0] == "step 1"
 
 
 @pytest.mark.slow
@@ -294,14 +261,8 @@ def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> No
     edits = Edits(place)
     edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": 0})
     known = labelled_rows(place)
-    assert np.flatnonzero(known == 0).tolist() == [
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-    ]  # one row per second, from 3.0 to 9.0
+    # One row per second, from 3.0 to 9.0.
+    assert np.flatnonzero(known == 0).tolist() == [3, 4, 5, 6, 7, 8]
     assert (known[[2, 9]] == -2).all()
 
 
@@ -322,9 +283,8 @@ WORDS = [
 def test_labels_are_shown_saved_and_exported_as_they_were_written(
     learned: sc.Procedure, tmp_path: Path
 ) -> None:
-    said = Timeline(
-        [Segment(*one) for one in WORDS]
-    )  # between rows, with two touching segments of one step
+    # Between rows, with two touching segments of one step.
+    said = Timeline([Segment(*one) for one in WORDS])
     taught = learned.teach({ONE: said})
     taught.save(tmp_path / "t.proc")
     again = sc.load(tmp_path / "t.proc")
@@ -332,18 +292,12 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(
     csv = sc.read(tmp_path / "out" / f"{ONE}.csv")
     first = sc.learn(VIDEOS, labels={ONE: said}, **QUICK)
     second = again.teach({TWO: Timeline([Segment(*one) for one in WORDS[2:]])}, source=VIDEOS)
-    for timeline in (
-        taught.timelines[ONE],
-        again.timelines[ONE],
-        csv,
-        first.timelines[ONE],
-        second.timelines[ONE],
-    ):
-        assert exact(timeline) == WORDS
+    assert exact(csv) == WORDS
+    for procedure in (taught, again, first, second):
+        assert exact(procedure.timelines[ONE]) == WORDS
     assert exact(second.timelines[TWO]) == WORDS[2:]
-    assert {segment.confidence for segment in taught.timelines[ONE]} == {
-        None
-    }  # annotated by a person
+    # Annotated by a person.
+    assert {segment.confidence for segment in taught.timelines[ONE]} == {None}
     assert taught.timelines[ONE].duration == learned.timelines[ONE].duration
 
 
@@ -377,15 +331,8 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
     edits = Edits(place)
     before = edits.document.parts[ONE][1]
     start = before.start + 0.3
-    edits.do(
-        {
-            "do": "mark",
-            "video": ONE,
-            "start": start,
-            "end": start + 3.4,
-            "step": (before.step + 1) % 6,
-        }
-    )
+    step = (before.step + 1) % 6
+    edits.do({"do": "mark", "video": ONE, "start": start, "end": start + 3.4, "step": step})
     timeline = teach_folder(place)[1].timelines[ONE]
     place_of = next(k for k, one in enumerate(timeline) if one.start == pytest.approx(start))
     left = timeline.segments[place_of - 1]
@@ -396,17 +343,11 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
 def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
     labels = {ONE: np.where(np.arange(len(VIDEOS[ONE])) < 9, 2**31 - 1, 0)}
     for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):
-        with pytest.raises(
-            OptionError, match=r"a label is 2147483647, but all videos together have \d+ rows"
-        ):
+        with raises(OptionError, "2147483647"):
             teach(labels)
-    with pytest.raises(
-        OptionError, match=r"steps=1000000000 is not allowed; give a whole number .* at most \d+"
-    ):
+    with raises(OptionError, setting="steps", value=10**9):
         learned.teach({ONE: TRUTH[ONE]}, steps=10**9)
-    with pytest.raises(
-        OptionError, match=r"steps=1000000000, but all videos together have \d+ sampled frames"
-    ):
+    with raises(OptionError, "steps=1000000000", "frames"):
         sc.learn(VIDEOS, labels={ONE: TRUTH[ONE]}, steps=10**9, **QUICK)
 
 
@@ -471,7 +412,7 @@ def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
     assert after.document.mistakes == sc.load(place).document.mistakes == {odd}
     assert odd not in sc.load(place).expectations.videos
     Edits(place).do({"do": "mistake", "video": odd, "holds": False})
-    with pytest.raises(OutputError, match="1 corrections made after teaching"):
+    with raises(OutputError, "1 corrections"):
         take_back(place)
     assert odd in sc.load(place).expectations.videos
 
@@ -500,7 +441,7 @@ def test_two_folders_that_were_taught_the_same_are_taken_back_each_to_its_own(
 
 def test_only_a_procedure_is_taught(tmp_path: Path) -> None:
     (tmp_path / "film.mp4").touch()
-    with pytest.raises(ProcedureError, match="this is not a procedure"):
+    with raises(ProcedureError, "not a procedure"):
         teach_folder(tmp_path)
 
 
@@ -524,7 +465,7 @@ def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None
     Edits(place).do({"do": "confirm", "video": ONE})
     teach_folder(place, output=place.parent / "." / place.name)  # the same folder by another path
     Edits(place).do({"do": "rename", "step": 0, "name": "later"})
-    with pytest.raises(OutputError, match="1 corrections made after teaching"):
+    with raises(OutputError, "1 corrections"):
         take_back(place)
     assert sc.load(place).steps[0] == "later"
     Edits(place).undo()
@@ -535,10 +476,7 @@ def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None
 def test_learning_again_does_not_replace_what_was_taught(place: Path, files: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
     _, taught = teach_folder(place)
-    with pytest.raises(
-        OutputError,
-        match="would lose the annotations",
-    ):
+    with raises(OutputError, "annotations"):
         sc.learn(files, steps=6, output=place, **QUICK)
     assert sc.load(place) == taught
 
@@ -547,7 +485,7 @@ def test_a_correction_made_while_teaching_is_not_lost(place: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
     procedure = sc.load(place).teach()
     Edits(place).do({"do": "confirm", "video": TWO})
-    with pytest.raises(OutputError, match="corrections in this folder"):
+    with raises(OutputError, "corrections"):
         procedure.save(place)
     assert len(sc.load(place).corrections.done) == 2
 
@@ -635,34 +573,28 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({"nobody": TRUTH[ONE]}, "'nobody' is unknown"),
+        ({"nobody": TRUTH[ONE]}, "'nobody'"),
         ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
-        ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "'a' and 'b' overlap"),
-        (
-            {ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])},
-            rf"\({ONE}\) differ only by spaces",
-        ),
-        ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "after the end of the video"),
-        (
-            {ONE: numbers(ONE)[:-1]},
-            rf"labels of shape \({len(VIDEOS[ONE]) - 1},\).* for {len(VIDEOS[ONE])} rows",
-        ),
-        ({ONE: numbers(ONE) * 0.5}, "float64 labels.* one whole number"),
-        ({ONE: numbers(ONE) - 5}, "counted from 0"),
-        ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "nothing|open"),
+        ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "'a' and 'b'"),
+        ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, f"({ONE})"),
+        ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "after the end"),
+        ({ONE: numbers(ONE)[:-1]}, f"({len(VIDEOS[ONE]) - 1},)"),
+        ({ONE: numbers(ONE) * 0.5}, "float64"),
+        ({ONE: numbers(ONE) - 5}, "-6"),
+        ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "open (-2)"),
         ({}, "labels="),
-        ({ONE: Timeline([], LAST)}, "contain no step"),
+        ({ONE: Timeline([], LAST)}, "no step"),
     ],
 )
 def test_labels_that_make_no_sense(learned: sc.Procedure, labels: Any, words: str) -> None:
-    with pytest.raises((AnnotationError, OptionError), match=words):
+    with raises((AnnotationError, OptionError), words):
         learned.teach(labels)
-    with pytest.raises((AnnotationError, OptionError), match=words):
+    with raises((AnnotationError, OptionError), words):
         sc.learn(VIDEOS, labels=labels, **QUICK)
 
 
 def test_more_names_than_steps(learned: sc.Procedure) -> None:
-    with pytest.raises(OptionError, match=r"name 6 steps \(.*, \.\.\.\), but steps=3"):
+    with raises(OptionError, "6 steps", "steps=3"):
         learned.teach({ONE: TRUTH[ONE]}, steps=3)
     with pytest.raises(OptionError, match="steps=3; give steps=6"):
         sc.learn(VIDEOS, steps=3, labels={ONE: TRUTH[ONE]}, **QUICK)
@@ -678,7 +610,7 @@ def test_labels_of_another_task_for_a_procedure_that_was_taught(taught: sc.Proce
 def test_without_corrections_there_is_nothing_to_learn_from(
     learned: sc.Procedure, place: Path
 ) -> None:
-    with pytest.raises(OptionError, match="nothing to learn from"):
+    with raises(OptionError, "nothing to learn"):
         learned.teach()
     Edits(place).do({"do": "rename", "step": 0, "name": "only a name"})
     assert main(["teach", str(place)]) == 2
@@ -697,11 +629,11 @@ def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> Non
     procedure = sc.load(place)
     procedure.config["source"] = [str(moved)]
     (moved / f"{TWO}.npy").unlink()
-    with pytest.raises(OptionError, match=f"{TWO} are missing"):
+    with raises(OptionError, TWO, "missing"):
         procedure.teach()
     assert set(procedure.teach(source=files).annotations.annotated) == {ONE}
     shutil.rmtree(moved)
-    with pytest.raises(OptionError, match="no such file or folder.*--source"):
+    with raises(OptionError, "no such file", "--source"):
         procedure.teach()
     with pytest.raises(AnnotationError, match="is unknown"):  # before features are computed
         procedure.teach({"another": TRUTH[ONE]})

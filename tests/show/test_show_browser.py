@@ -44,9 +44,8 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
     tab.wait_for_selector("body.ready")
     yield tab
     context.close()
-    assert [
-        words for words in complaints if "422" not in words
-    ] == []  # a refused edit is not an error of the page
+    # A refused edit is not an error of the page.
+    assert [words for words in complaints if "422" not in words] == []
 
 
 def open_on_phone(browser: Any, served: Served) -> Any:
@@ -240,9 +239,8 @@ def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, p
     page.locator("#stage .segments button").first.click()
     page.locator("[data-key='1end']").focus()
     page.keyboard.press("Shift+ArrowLeft")
-    page.keyboard.press(
-        "b"
-    )  # of the first segment, within the time in which a held key counts as one move
+    # Of the first segment, within the time in which a held key counts as one move.
+    page.keyboard.press("b")
     wait_saved(page, "Saved: mark background")
     page.wait_for_timeout(500)
     assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
@@ -261,9 +259,8 @@ def test_a_boundary_is_dragged_while_the_video_plays(page: Any, place: Path) -> 
     page.mouse.down()
     page.keyboard.press("Space")
     page.mouse.move(x - 20, y, steps=4)
-    until(
-        page, "document.querySelector('#stage video').currentTime > 2.2"
-    )  # in the next segment: all is drawn again
+    # In the next segment: all is drawn again.
+    until(page, "document.querySelector('#stage video').currentTime > 2.2")
     page.mouse.move(x + 60, y, steps=4)
     page.mouse.up()
     wait_saved(page, "Saved: move a boundary")
@@ -276,9 +273,8 @@ def test_keys_in_quick_succession_act_on_what_the_one_before_left(page: Any, pla
     press = (
         "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
     )
-    page.evaluate(
-        f"['ArrowRight', 's', '.', 'o'].forEach({press})"
-    )  # split at 1 s; the second half ends a frame later
+    # Split at 1 s; the second half ends a frame later.
+    page.evaluate(f"['ArrowRight', 's', '.', 'o'].forEach({press})")
     wait_saved(page, "Saved: move a boundary")
     (_, first, _), (start, end, _), *_ = parts_of(Edits(place))
     assert first == start == 1.0
@@ -333,9 +329,8 @@ def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
     press = (
         "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
     )
-    page.evaluate(
-        f"['PageDown', 'ArrowRight'].forEach({press})"
-    )  # at once: nothing is loaded between them
+    # At once: nothing is loaded between them.
+    page.evaluate(f"['PageDown', 'ArrowRight'].forEach({press})")
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("m")
     page.keyboard.press("ArrowRight")
@@ -663,9 +658,8 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
             tab.goto(served.running.address)
             tab.wait_for_selector("body.ready")
             assert tab.locator("#stage .track .beside .block").count() == 3
-            assert (
-                tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
-            )  # bob has not labelled it
+            # Bob has not labelled it.
+            assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
             assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread"]
             tab.keyboard.press("d")
             until(tab, "document.querySelector('#stage video').currentTime === 2")
@@ -765,11 +759,8 @@ def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
         return range.getBoundingClientRect().left;
     }))"""
     places = page.locator("#stage .segments .what").evaluate_all(letters)
-    assert [first > last for first, last in places] == [
-        True,
-        False,
-        True,
-    ]  # the bracket at the end stands at the left
+    # The bracket at the end stands at the left.
+    assert [first > last for first, last in places] == [True, False, True]
 
 
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.colours import colour
@@ -116,7 +117,7 @@ def test_embedding_map_of_given_features(procedure: Procedure) -> None:
     left, right = figure.axes
     assert len(left.collections[0].get_offsets()) == 5
     assert (left.get_title(), right.get_title()) == ("by step", "by video")
-    with pytest.raises(OptionError, match="this procedure has 2"):
+    with raises(OptionError, "has 2"):
         plots.embedding(procedure, rows[:1])
 
 
@@ -145,7 +146,7 @@ def test_confusion_counts_shares_of_true_time() -> None:
 def test_impossible_plots_are_refused(
     learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
+    with raises(OptionError, ".png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
     mine = sc.load(learned)
     monkeypatch.setattr(type(mine.method), "curve_", Curve(("loss",), [[2.0], [1.0]]))
@@ -168,17 +169,17 @@ PLOTS: list[Any] = [
 @pytest.mark.parametrize("draw", PLOTS)
 @pytest.mark.parametrize("given", [None, 3, "kitchen.proc", FOUND])
 def test_every_plot_refuses_other_types(draw: Any, given: Any) -> None:
-    with pytest.raises(OptionError, match=f"procedure=.*{type(given).__name__}; give a procedure"):
+    with raises(OptionError, type(given).__name__):
         draw(given)
 
 
 WRONG: list[tuple[Any, str]] = [
     (lambda _: plots.timelines(None), "found=None"),
     (lambda _: plots.timelines("kitchen.proc"), "found='kitchen.proc'"),
-    (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "a stepcut.Timeline for each video"),
+    (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "stepcut.Timeline"),
     (lambda _: plots.timelines({}), "no timeline"),
     (lambda _: plots.timelines(FOUND, truth=3), "truth=3"),
-    (lambda _: plots.confusion(3, TRUE), "3 cannot be evaluated"),
+    (lambda _: plots.confusion(3, TRUE), "3 cannot"),
     (lambda _: plots.confusion(FOUND, None), "truth=None"),
     (lambda proc: plots.embedding(proc, features=3), "features=3"),
     (lambda proc: plots.embedding(proc, most="all"), "most='all'"),
@@ -192,7 +193,7 @@ WRONG: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("draw", "message"), WRONG)
 def test_values_of_a_wrong_type_are_refused(draw: Any, message: str, procedure: Procedure) -> None:
-    with pytest.raises(OptionError, match=message):
+    with raises(OptionError, message):
         draw(procedure)
 
 
@@ -200,9 +201,8 @@ def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
-    assert (
-        len(re.findall("<svg", procedure._repr_html_())) == 3
-    )  # two videos and the axis they share
+    # Two videos and the axis they share.
+    assert len(re.findall("<svg", procedure._repr_html_())) == 3
 
 
 def test_nothing_is_dropped_without_a_word(procedure: Procedure) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 from features_films import make_film, number_of
 
 import stepcut as sc
@@ -49,15 +50,9 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     learned: Path, kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     video = str(sorted((kitchen / "videos").iterdir())[0])
-    words = [
-        "report",
-        str(learned),
-        "-o",
-        str(tmp_path / "r.html"),
-        "--truth",
-        str(kitchen / "annotations"),
-    ]
-    assert main([*words, "--check", video, "--title", "Breakfast & <tea>", "--quiet"]) == 0
+    words = ["report", str(learned), "-o", str(tmp_path / "r.html"), "--check", video, "--quiet"]
+    words += ["--truth", str(kitchen / "annotations"), "--title", "Breakfast & <tea>"]
+    assert main(words) == 0
     assert "the report is in" in capsys.readouterr().out
     page = (tmp_path / "r.html").read_text()
     outside = Outside(page)
@@ -248,22 +243,14 @@ def test_a_video_that_is_gone_or_was_never_there(procedure: Procedure) -> None:
 def test_a_picture_past_the_end(kitchen: Path) -> None:
     video = sorted((kitchen / "videos").iterdir())[0]
     assert picture_at(video, 1.0).startswith(b"\xff\xd8")
-    with pytest.raises(VideoError, match="no frame at 900"):
+    with raises(VideoError, "900"):
         picture_at(video, 900.0)
 
 
 def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.mp4", frames=41, rate=20)
-    for time, number in (
-        (0.0, 0),
-        (0.34, 6),
-        (1.0, 20),
-        (1.97, 39),
-        (2.03, 40),
-        (2.049, 40),
-        (2.05, 39),
-        (2.1, 40),
-    ):
+    times = (0.0, 0.34, 1.0, 1.97, 2.03, 2.049, 2.05, 2.1)
+    for time, number in zip(times, (0, 6, 20, 39, 40, 40, 39, 40), strict=True):
         frame = frame_at(film, time)
         assert frame is not None, time
         assert number_of(frame) == number, time
@@ -302,15 +289,9 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
 
 def test_values_of_a_wrong_type_are_refused(procedure: Procedure) -> None:
     path: Any = "kitchen.proc"
-    with pytest.raises(OptionError, match="procedure='kitchen.proc' .* give a procedure"):
+    with raises(OptionError, "'kitchen.proc'"):
         make_report(path)
-    wrong: list[dict[str, Any]] = [
-        {"truth": 3},
-        {"checks": 3},
-        {"checks": ["a"]},
-        {"pictures": "all"},
-        {"title": 3},
-    ]
-    for given in wrong:
-        with pytest.raises(OptionError, match=next(iter(given))):
-            make_report(procedure, **given)
+    wrong: list[tuple[str, Any]] = [("truth", 3), ("checks", 3), ("checks", ["a"])]
+    for name, value in [*wrong, ("pictures", "all"), ("title", 3)]:
+        with raises(OptionError, name):
+            make_report(procedure, **{name: value})

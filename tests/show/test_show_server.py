@@ -87,13 +87,9 @@ def test_other_pages_may_neither_read_nor_change(page: Page, headers: dict[str, 
 
 
 def test_a_change_needs_an_origin_json_and_a_small_body(page: Page) -> None:
-    assert (
-        page.ask(
-            "POST", f"/{page.token}/api/undo", {"content-type": "application/json"}, b"{}"
-        ).status
-        == 403
-    )
-    words = page.ask("POST", f"/{page.token}/api/undo", {"origin": page.origin}, b"{}")
+    undo, kind = f"/{page.token}/api/undo", {"content-type": "application/json"}
+    assert page.ask("POST", undo, kind, b"{}").status == 403
+    words = page.ask("POST", undo, {"origin": page.origin}, b"{}")
     assert words.status == 403
     assert "application/json" in words.text
     large = page.post("api/edit", {"revision": 0, "edit": {"do": "add", "name": "x" * 70_000}})
@@ -179,14 +175,9 @@ def test_edit_undo_redo_are_saved_before_they_are_answered(page: Page, place: Pa
     assert answer["words"] == "rename slice bread to <b>bread</b>"
     assert answer["state"]["undo"] == answer["words"]
     assert Edits(place).document.steps[0].name == "<b>bread</b>"
-    assert (
-        page.post("api/undo", {"revision": page.revision}).json()["state"]["steps"][0]["name"]
-        == "slice bread"
-    )
-    assert (
-        page.post("api/redo", {"revision": page.revision}).json()["state"]["steps"][0]["name"]
-        == "<b>bread</b>"
-    )
+    for verb, name in (("undo", "slice bread"), ("redo", "<b>bread</b>")):
+        state = page.post(f"api/{verb}", {"revision": page.revision}).json()["state"]
+        assert state["steps"][0]["name"] == name
 
 
 def test_a_wrong_edit_is_answered_with_its_sentence(page: Page) -> None:
@@ -379,14 +370,8 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitche
             page.post("api/undo", {"revision": page.revision})
         name = page.get("api/state").json()["videos"][0]["name"]
         for step in range(2):
-            edit = {
-                "do": "mark",
-                "video": name,
-                "start": 3.0 * step,
-                "end": 3.0 * step + 3,
-                "step": step,
-            }
-            page.edit(edit)
+            at = 3.0 * step
+            page.edit({"do": "mark", "video": name, "start": at, "end": at + 3, "step": step})
         ask(page, "api/teach", {"revision": page.revision})
         assert page.viewer.checks.all() == [look(sc.load(learned), new.path, silent)] != [new]
         page.get("api/state")  # reads what was taught
@@ -411,25 +396,16 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         page.edit({"do": "confirm", "video": name})
         assert page.post("api/teach", {"revision": "old"}).status == 409
         changes = ask(page, "api/teach", {"revision": page.revision})["result"]["changes"]
-        assert {one["video"]: one["labelled"] for one in changes} == {
-            name: True,
-            other: False,
-        }
+        assert {one["video"]: one["labelled"] for one in changes} == {name: True, other: False}
         state = page.get("api/state").json()
-        assert (state["taught"], state["undo"], len(state["videos"][0]["annotated"])) == (
-            True,
-            None,
-            1,
-        )
+        assert (state["taught"], state["undo"]) == (True, None)
+        assert len(state["videos"][0]["annotated"]) == 1
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
-        page.edit(
-            {"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5}
-        )  # in what was labelled
-        assert [video["corrected"] for video in page.get("api/state").json()["videos"]] == [
-            True,
-            False,
-        ]
+        # In what was labelled.
+        page.edit({"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5})
+        videos = page.get("api/state").json()["videos"]
+        assert [video["corrected"] for video in videos] == [True, False]
         page.post("api/undo", {"revision": page.revision})
         assert len(ask(page, "api/suggest", {})["result"]) == 1
         back = page.post("api/back", {"revision": page.revision}).json()["state"]
@@ -446,11 +422,10 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(
 
     place = write_procedure(tmp_path / "plain.proc", {"one": None, "two": None})
     video = str(sorted((kitchen / "videos").iterdir())[0])
-    assert [each["there"] for each in Viewer(place).state()["videos"]] == [False, False]
-    assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [
-        False,
-        True,
-    ]
+    given: list[dict[str, str | None]] = [{}, {"two": video}]
+    for videos, there in zip(given, (False, True), strict=True):
+        shown = Viewer(place, videos=videos).state()["videos"]
+        assert [each["there"] for each in shown] == [False, there]
 
 
 def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
@@ -460,14 +435,10 @@ def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
     labels = {f"cam{number}/a": Timeline([Segment(0, number, "pour")], 9) for number in (1, 2)}
     shown = outline_of(labels, {}, "two cameras")
     assert list(shown.timelines) == ["cam1/a", "cam2/a"]
-    rows = Beside("other", {f"/films/{name}.mp4": each for name, each in labels.items()}).rows(
-        shown.document
-    )
-    assert [rows[name][0][1] for name in labels] == [1, 2]
-    rows = Beside("other", {f"{name.upper()}.MP4": each for name, each in labels.items()}).rows(
-        shown.document
-    )
-    assert [rows[name][0][1] for name in labels] == [1, 2]
+    for names in ([f"/films/{name}.mp4" for name in labels], ["CAM1/A.MP4", "CAM2/A.MP4"]):
+        beside = Beside("other", dict(zip(names, labels.values(), strict=True)))
+        rows = beside.rows(shown.document)
+        assert [rows[name][0][1] for name in labels] == [1, 2]
 
 
 def test_what_follows_the_last_label_can_be_labelled_too(kitchen: Path, tmp_path: Path) -> None:
@@ -488,23 +459,13 @@ def test_what_follows_the_last_label_can_be_labelled_too(kitchen: Path, tmp_path
 def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path) -> None:
     from stepcut.show.viewer.state import Beside, Viewer
 
-    other = Timeline(
-        [
-            Segment(0, 2, "cut"),
-            Segment(2, 4, "Spread  butter"),
-            Segment(4.5, 5, "drink"),
-            Segment(5, 6, "eat"),
-        ]
-    )
+    segments = [(0, 2, "cut"), (2, 4, "Spread  butter"), (4.5, 5, "drink"), (5, 6, "eat")]
+    other = Timeline([Segment(*one) for one in segments])
     shown = Viewer(place, beside=Beside("other", {"one.mp4": other})).state()
     rows = {row[2]: row[3:] for row in shown["videos"][0]["beside"]}
     colours = {step["number"]: step["colour"] for step in shown["steps"]}
-    assert {name: row[2] for name, row in rows.items()} == {
-        "cut": 0,
-        "spread butter": 1,
-        "drink": None,
-        "eat": 2,
-    }
+    paired = {"cut": 0, "spread butter": 1, "drink": None, "eat": 2}
+    assert {name: row[2] for name, row in rows.items()} == paired
     assert rows["eat"][0] == colours[2]
     assert rows["drink"][0] not in colours.values()
     assert shown["videos"][1]["beside"] is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import OptionError
 from stepcut.toy import EDGES, STEPS, toy_features, write_script
@@ -154,7 +155,7 @@ def test_bad_settings_are_answered_with_what_is_allowed(plan: dict[str, Any], wo
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(OptionError, match="seed=-1 is not allowed"):
+    with raises(OptionError, setting="seed", value=-1):
         write_script(-1)
 
 

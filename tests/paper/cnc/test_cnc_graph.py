@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.paper.cnc.graph import chain, energy, expand, window_links
@@ -181,37 +182,32 @@ def test_costs_that_are_no_numbers(bad: float) -> None:
     for t, k in ((0, 0), (3, 1), (5, 0)):
         unary = np.zeros((6, 2))
         unary[t, k] = bad
-        with pytest.raises(
-            FeatureError,
-            match="a frame without any finite cost",
-        ):
+        with raises(FeatureError, "finite cost"):
             chain(unary, 1)
-        with pytest.raises(FeatureError, match="alpha-expansion needs finite costs"):
+        with raises(FeatureError, "alpha-expansion"):
             expand(unary, chain_links(6), 1)
 
 
 def test_a_frame_with_every_step_forbidden() -> None:
-    with pytest.raises(FeatureError, match="a frame without any finite cost"):
+    with raises(FeatureError, "finite cost"):
         chain([[0, 0], [np.inf, np.inf], [0, 0]], 1)
 
 
 def test_wrong_shapes_are_refused() -> None:
-    with pytest.raises(FeatureError, match=r"unary is float64 of shape \(3,\); expected \(T, K\)"):
+    with raises(FeatureError, "unary", "(3,)", "(T, K)"):
         chain([1.0, 2.0, 3.0], 1)
-    with pytest.raises(
-        FeatureError, match=r"weights has shape \(4,\); expected one number or \(2,\)"
-    ):
+    with raises(FeatureError, "weights", "(4,)", "(2,)"):
         chain(np.zeros((3, 2)), np.ones(4))
-    with pytest.raises(FeatureError, match=r"frames 0 to 9; frames are 0 to 2"):
+    with raises(FeatureError, "0 to 9", "0 to 2"):
         expand(np.zeros((3, 2)), [[0, 9]], [1])
-    with pytest.raises(FeatureError, match=r"links is int64 of shape \(2,\); expected \(E, 2\)"):
+    with raises(FeatureError, "links", "(E, 2)"):
         energy(np.zeros((3, 2)), [0, 1], [1], [0, 0, 0])
-    with pytest.raises(FeatureError, match="expected 3 integers from 0 to 1"):
+    with raises(FeatureError, "3 integers"):
         energy(np.zeros((3, 2)), [[0, 1]], [1], [0, 2, 0])
     with pytest.raises(FeatureError, match="expected 3 integers"):
         energy(np.zeros((3, 2)), [[0, 1]], [1], [0.0, 1.0, 0.0])
     for start in ([0, 2, 0], [0, -1, 0], [0, 1], [0.0, 1.0, 0.0], "abc"):
-        with pytest.raises(FeatureError, match="start has shape .*expected 3 integers from 0 to 1"):
+        with raises(FeatureError, "start", "3 integers"):
             expand(np.zeros((3, 2)), [[0, 1]], [1], start)
 
 

@@ -8,6 +8,7 @@ import cnc_oracles as oracles
 import numpy as np
 import pytest
 import torch
+from errors_kit import raises
 from torch import Tensor
 
 from stepcut.errors import OptionError
@@ -195,15 +196,13 @@ def test_cidm_counts_time_in_frames_where_asked() -> None:
 
 def test_wrong_shapes_are_refused() -> None:
     u, t, d, _ = make()
-    with pytest.raises(
-        OptionError, match=r"embeddings has shape \(1, 7, 16\); .* at least 2 videos"
-    ):
+    with raises(OptionError, "(1, 7, 16)"):
         losses.tcc(u[:1], t[:1])
-    with pytest.raises(OptionError, match=r"times has shape \(3, 6\); expected \(3, 7\)"):
+    with raises(OptionError, "times", "(3, 6)", "(3, 7)"):
         losses.tcc(u, t[:, 1:])
-    with pytest.raises(OptionError, match=r"durations has shape \(2,\); expected \(3,\)"):
+    with raises(OptionError, "durations", "(2,)", "(3,)"):
         losses.cidm(u, t, d[:2])
-    with pytest.raises(OptionError, match=r"mask has shape \(3, 2\)"):
+    with raises(OptionError, "mask", "(3, 2)"):
         losses.tcc(u, t, torch.ones(3, 2, dtype=torch.bool))
     for wrong in (0, -1.0, float("nan")):
         with pytest.raises(OptionError, match="temperature="):

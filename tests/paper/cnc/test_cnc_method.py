@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import OptionError, ProcedureError
@@ -61,9 +62,7 @@ def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(
         method=CnC(steps=2, segmenter=Halves(steps=2), train=QUICK),
         output=tmp_path / "p.proc",
     )
-    with pytest.raises(
-        ProcedureError, match=r"segmenter .*:Halves is not part of stepcut.*trust=True"
-    ):
+    with raises(ProcedureError, ":Halves", "trust=True"):
         sc.load(tmp_path / "p.proc")
     loaded = sc.load(tmp_path / "p.proc", trust=True)
     rows = list(videos.values())
@@ -91,9 +90,9 @@ def test_numbers_of_numpy_are_saved(videos: dict[str, np.ndarray], tmp_path: Pat
 def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
     method = CnC(steps=2, segmenter=f"{__name__}:Halves", train=QUICK).fit(list(videos.values()))
     assert method.labels_[0].tolist() == [0] * 18 + [1] * 18
-    with pytest.raises(OptionError, match="did you mean 'procut'"):
+    with raises(OptionError, "'procut'"):
         CnC(segmenter="procutt").fit(list(videos.values()))
-    with pytest.raises(OptionError, match="segmenter='collections:Counter' has no fit, predict"):
+    with raises(OptionError, "collections:Counter"):
         CnC(segmenter="collections:Counter").fit(list(videos.values()))
 
 
@@ -103,21 +102,18 @@ def no_training(*_: Any) -> Any:
 
 def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.ndarray]) -> None:
     rows = list(videos.values())
-    with pytest.raises(OptionError, match="steps=40 is now called iterations"):
+    with raises(OptionError, "iterations"):
         CnC(train={"steps": 40}).fit(rows)
-    with pytest.raises(OptionError, match="'smoothnes' is unknown; did you mean 'smoothness'"):
+    with raises(OptionError, "'smoothness'"):
         CnC(cut={"smoothnes": 1}).fit(rows)
-    with pytest.raises(OptionError, match="as_published='no' is not allowed"):
+    with raises(OptionError, setting="as_published", value="no"):
         CnC(as_published="no").fit(rows)
-    with pytest.raises(OptionError, match="dim=0 is not allowed"):
+    with raises(OptionError, setting="dim", value=0):
         CnC(dim=0, as_published=True).fit(rows)
-    for cut, fact in (
-        ({"m": 0.5}, "m=0.5 is not allowed"),
-        ({"solver": "exakt"}, "did you mean 'exact'"),
-    ):
-        with pytest.raises(OptionError, match=fact):
-            CnC(steps=3, cut=cut, loss=no_training).fit(rows)
-    with pytest.raises(OptionError, match="does not learn from labels"):
+    for setting, value in (("m", 0.5), ("solver", "exakt")):
+        with raises(OptionError, setting=setting, value=value):
+            CnC(steps=3, cut={setting: value}, loss=no_training).fit(rows)
+    with raises(OptionError, "labels"):
         CnC(steps=3).fit(rows, [Constraint(labels=np.zeros(36, dtype=np.int64)), None, None])
 
 

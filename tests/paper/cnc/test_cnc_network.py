@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from errors_kit import raises
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -62,16 +63,14 @@ def test_channels_and_time_are_never_mixed() -> None:
     gathered = network.gather(rows, places)
     assert gathered.shape == (6, 4, 2, 3, 3)
     marked = {tuple(place) for place in gathered.amax((3, 4)).nonzero().tolist()}
-    assert marked == {
-        (3, 2, 1),
-        (4, 2, 0),
-    }  # itself at time 1, context of the next at time 0: (frame, channel, time)
+    # Itself at time 1, context of the next at time 0: (frame, channel, time).
+    assert marked == {(3, 2, 1), (4, 2, 0)}
     expected = np.stack([maps[[0, 0, 1, 2, 3, 4]], maps], axis=2)
     np.testing.assert_array_equal(gathered.numpy(), expected)
 
 
 def test_other_channels_are_refused() -> None:
-    with pytest.raises(FeatureError, match="maps have 3 channels.* 8"):
+    with raises(FeatureError, "3 channels", "8"):
         MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(2, 3, 2, 5, 5))
 
 
@@ -148,9 +147,8 @@ def test_the_unit_of_the_features_makes_no_difference(unit: float) -> None:
     network.learn_axes([unit * x])
     rows = network.store(unit * x, torch.device("cpu"))
     assert float(rows.square().mean()) == pytest.approx(1, rel=1e-3)
-    network.learn_axes(
-        [np.full((40, 6), unit, np.float32)]
-    )  # nothing but what single precision rounds
+    # Nothing but what single precision rounds.
+    network.learn_axes([np.full((40, 6), unit, np.float32)])
     assert (
         float(network.store(np.full((40, 6), unit, np.float32), torch.device("cpu")).abs().max())
         < 0.5

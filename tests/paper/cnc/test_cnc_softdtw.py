@@ -8,6 +8,7 @@ import cnc_oracles as oracles
 import numpy as np
 import pytest
 import torch
+from errors_kit import raises
 
 from stepcut.errors import OptionError
 from stepcut.paper.cnc import softdtw
@@ -167,11 +168,11 @@ def test_agrees_with_tslearn() -> None:
 
 
 def test_wrong_shapes_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"cost has shape \(5, 7\); .* cost\[None\]"):
+    with raises(OptionError, "(5, 7)", "cost[None]"):
         soft_dtw(make()[0])
-    with pytest.raises(OptionError, match="gamma=0 is not positive"):
+    with raises(OptionError, "gamma=0"):
         soft_dtw(make(), gamma=0)
-    with pytest.raises(OptionError, match=r"lengths has shape \(2, 2\); expected \(3, 2\)"):
+    with raises(OptionError, "lengths", "(2, 2)", "(3, 2)"):
         soft_dtw(make(), lengths=LENGTHS[:2])
     with pytest.raises(OptionError, match="gamma=nan"):
         soft_dtw(make(), gamma=float("nan"))

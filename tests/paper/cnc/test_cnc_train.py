@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from errors_kit import raises
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
@@ -84,9 +85,8 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
         .fit(features)
         .transform(features)
     )
-    assert torch.equal(
-        torch.get_rng_state(), before
-    )  # the user's own random numbers are left alone
+    # The user's own random numbers are left alone.
+    assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(same[0], out[0])
     other = (
         Embedder.of(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=4)
@@ -118,10 +118,10 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     done: list[Event] = []
     Embedder.of(**given).fit(features, progress=done.append, checkpoint=file)
     assert len(done) == 2
-    with pytest.raises(OptionError, match="other settings or features"):
+    with raises(OptionError, "other settings"):
         Embedder.of(**{**given, "seed": 1}).fit(features, checkpoint=file)
     file.write_bytes(b"nothing")
-    with pytest.raises(OptionError, match="is not a checkpoint of stepcut"):
+    with raises(OptionError, "not a checkpoint"):
         Embedder.of(**given).fit(features, checkpoint=file)
 
 
@@ -203,9 +203,8 @@ def test_stops_when_converged() -> None:
     )
     assert not converged(Curve(("loss",), [[float(x)] for x in range(8, 0, -1)]), plan)
     assert converged(Curve(("loss",), [[1.0]] * 8), plan)
-    assert not converged(
-        Curve(("loss",), [[1.0]] * 9), plan
-    )  # looked at every `patience` iterations
+    # Looked at every `patience` iterations.
+    assert not converged(Curve(("loss",), [[1.0]] * 9), plan)
     assert not converged(Curve(("loss",), [[1.0]] * 4), plan)
     short = Embedder.of(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
     assert len(short.curve_.values) < 500
@@ -217,10 +216,7 @@ def test_diverged_loss_names_step_and_setting() -> None:
     def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
 
-    with pytest.raises(
-        TrainingError,
-        match=r"iteration 3 of training: the loss is nan.*0.001; try learning_rate=0.0001",
-    ):
+    with raises(TrainingError, "iteration 3", "learning_rate=0.0001"):
         Embedder.of(loss=explode, dim=4, iterations=5).fit(make_vectors())
 
 
@@ -230,7 +226,7 @@ def test_your_own_loss() -> None:
 
     embedder = Embedder.of(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
     assert embedder.curve_.names == ("loss",)
-    with pytest.raises(OptionError, match=r"mean_square.* cannot be saved"):
+    with raises(OptionError, "mean_square"):
         embedder.settings()
 
 
@@ -266,34 +262,32 @@ def test_same_answer_for_a_video_alone() -> None:
 
 def test_wrong_input_is_refused() -> None:
     features = make_vectors()
-    with pytest.raises(OptionError, match="at least 2 videos"):
+    with raises(OptionError, "2 videos"):
         Embedder.of().fit(features[:1])
-    with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
+    with raises(OptionError, "'tc3i'?", setting="loss", value="tci3"):
         Embedder.of(loss="tci3").fit(features)
-    with pytest.raises(
-        OptionError, match="frames=1 is not allowed; give a whole number of at least 2"
-    ):
+    with raises(OptionError, setting="frames", value=1):
         Embedder.of(frames=1).fit(features)
     for setting in ("seed", "dim", "frames", "hidden", "stride", "smooth"):
         given: dict[str, Any] = {setting: 10**30}
-        with pytest.raises(OptionError, match=f"{setting}=10+ is not allowed; give a .* at most"):
+        with raises(OptionError, "at most", setting=setting):
             Embedder.of(**given).fit(features)
-    with pytest.raises(OptionError, match="rate=0 is not allowed"):
+    with raises(OptionError, setting="rate", value=0):
         Embedder.of(rate=0).fit(features)
-    with pytest.raises(OptionError, match="temperature=-1 is not allowed; give a number above 0"):
+    with raises(OptionError, setting="temperature", value=-1):
         Embedder.of(temperature=-1).fit(features)
-    with pytest.raises(FeatureError, match="video 1 has 5 dimensions where 12 are expected"):
+    with raises(FeatureError, "video 1", "5", "12"):
         Embedder.of().fit([features[0], features[1][:, :5]])
-    with pytest.raises(FeatureError, match=r"video 1: shape \(45,\); features are \(T, d\)"):
+    with raises(FeatureError, "video 1", "(45,)"):
         Embedder.of().fit([features[0], features[1][:, 0]])
-    with pytest.raises(FeatureError, match="video 0: row 0 contains NaN"):
+    with raises(FeatureError, "video 0: row 0"):
         Embedder.of().fit([features[0] * np.nan, features[1]])
-    with pytest.raises(NotLearned, match="has not been fitted"):
+    with raises(NotLearned, "fitted"):
         Embedder.of().transform(features)
     embedder = Embedder.of(dim=4, iterations=2).fit(features)
-    with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 12 are expected"):
+    with raises(FeatureError, "video 0", "5", "12"):
         embedder.transform([features[0][:, :5]])
-    with pytest.raises(OptionError, match="tune_backbone=true needs a backbone"):
+    with raises(OptionError, "tune_backbone"):
         Embedder.of(tune_backbone=True).fit(make_maps())
 
 

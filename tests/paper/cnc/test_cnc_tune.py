@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
+from errors_kit import raises
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
@@ -71,10 +71,9 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     for whole, parts in zip(*results, strict=True):
         np.testing.assert_allclose(parts, whole, rtol=1e-3, atol=1e-4)
     settings = json.loads(json.dumps(embedder.settings()))
-    again = Embedder.restore(
-        settings, embedder.state()
-    )  # the backbone is described, and tuned weights are the state
+    # The backbone is described, and tuned weights are the state.
+    again = Embedder.restore(settings, embedder.state())
     np.testing.assert_array_equal(again.transform(frames)[0], out[0])
     embedder.backbone = embedder.backbone_ = torch.nn.Flatten()
-    with pytest.raises(OptionError, match="backbone=Flatten.* cannot be saved"):
+    with raises(OptionError, "Flatten"):
         embedder.settings()

@@ -9,6 +9,7 @@ from pathlib import Path
 import datasets_trees as trees
 import numpy as np
 import pytest
+from errors_kit import raises
 
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
@@ -60,15 +61,14 @@ def test_every_data_set_gives_the_same_thing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", list(DATASETS))
 def test_a_root_that_is_not_there(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"stepcut data info {name}"):
+    with raises(DataError, f"stepcut data info {name}"):
         load(name, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
 def test_an_empty_root(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"absent|no video") as caught:
+    with raises(DataError, f"stepcut data info {name}"):
         load(name, tmp_path)
-    assert "shows the expected folder tree" in str(caught.value)
     assert examine(name, tmp_path).missing
 
 
@@ -83,9 +83,7 @@ def test_what_macos_leaves_beside_every_file_is_passed_over(name: str, tmp_path:
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(
-        OptionError, match="data set='egoprocl' is unknown; did you mean 'egoprocel'"
-    ):
+    with raises(OptionError, "'egoprocel'?", value="egoprocl"):
         load("egoprocl", ".")
 
 
@@ -117,8 +115,11 @@ def test_egoprocel_views(view: str, camera: str, tmp_path: Path) -> None:
 
 
 def test_egoprocel_unknown_view(tmp_path: Path) -> None:
-    with pytest.raises(
-        OptionError, match="view='front' is unknown. Choose from egocentric, top, back, left, right"
+    with raises(
+        OptionError,
+        setting="view",
+        value="front",
+        allowed=["egocentric", "top", "back", "left", "right"],
     ):
         load("egoprocel", trees.egoprocel_tree(tmp_path), view="front")
 
@@ -153,7 +154,7 @@ def test_lengths_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
     trees.put(tmp_path / "0001.csv", "0,1,pour\n")
     trees.put(tmp_path / "videos" / "0001.mp4", "no video")
     trees.put(tmp_path / "durations.csv", text)
-    with pytest.raises(DataError, match="is not a length in seconds"):
+    with raises(DataError, path=str(tmp_path / "durations.csv")):
         load("folder", tmp_path)
 
 
@@ -182,16 +183,14 @@ def test_an_invalid_file_is_named(name: str, file: str, text: str, tmp_path: Pat
     if name == "captaincook4d":
         trees.captaincook4d_tree(tmp_path)
     trees.put(tmp_path / file, text)
-    with pytest.raises(AnnotationError, match=f"{Path(file).name}: this is not valid as"):
+    with raises(AnnotationError, Path(file).name):
         load(name, tmp_path)
 
 
 def test_egoprocel_bad_durations(tmp_path: Path) -> None:
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "durations.csv", "0001,8\n0002,long\n")
-    with pytest.raises(
-        DataError, match=r"durations\.csv, line 2: 'long' is not a length in seconds"
-    ):
+    with raises(DataError, path=str(root / "durations.csv"), line=2, value="long"):
         load("egoprocel", root)
 
 
@@ -206,9 +205,7 @@ def test_egoprocel_durations_that_are_no_table(tmp_path: Path) -> None:
 def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path: Path) -> None:
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
-    with pytest.raises(
-        AnnotationError, match=r"0002\.csv, line 2: 'open' does not begin with the number"
-    ):
+    with raises(AnnotationError, "0002.csv, line 2", "'open'"):
         load("egoprocel", root)
 
 
@@ -244,10 +241,8 @@ def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
     )
     assert [len(group) for group in collapse_views([here, nearby, elsewhere])] == [2, 1]
     assert [len(group) for group in collapse_views([shorter, here, shorter, frames()])] == [4]
-    assert [len(group) for group in collapse_views([here] * 12)] == [
-        6,
-        6,
-    ]  # two recordings annotated alike
+    # Two recordings annotated alike.
+    assert [len(group) for group in collapse_views([here] * 12)] == [6, 6]
     assert [len(group) for group in collapse_views([frames()])] == [1]
     assert fullest([shorter, here, nearby]) is here
 
@@ -278,16 +273,12 @@ def test_crosstask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("1\nA\nx\n2\nonly one\n", "line 5: A announces 2 steps and names 1"),
-        ("A\n1\nx\n2\na,b\n", "line 1: a task needs id, title, address, number of steps, steps"),
-    ],
+    ("text", "what"), [("1\nA\nx\n2\nonly one\n", "line 5"), ("A\n1\nx\n2\na,b\n", "line 1")]
 )
 def test_an_invalid_crosstask_task_list_is_refused(text: str, what: str, tmp_path: Path) -> None:
     trees.put(tmp_path / "crosstask_release" / "tasks_primary.txt", text)
     (tmp_path / "crosstask_release" / "annotations").mkdir()
-    with pytest.raises(AnnotationError, match=what):
+    with raises(AnnotationError, what):
         load("crosstask", tmp_path)
 
 
@@ -333,7 +324,7 @@ def test_procel(tmp_path: Path) -> None:
     assert [video.name for video in found.tasks[1]] == ["make_coffee_0001", "make_coffee_0002"]
     assert sum("data.mat: absent" in line for line in found.missing) == 10
     (root / "ProceL_dataset" / "make_coffee" / "data.mat").write_bytes(b"not matlab" * 50)
-    with pytest.raises(AnnotationError, match=r"data\.mat: grammar and key_steps_time"):
+    with raises(AnnotationError, "data.mat", "key_steps_time"):
         load("procel", root)
 
 
@@ -341,16 +332,10 @@ def test_a_damaged_file_of_matlab_is_named(tmp_path: Path) -> None:
     root = trees.procel_tree(tmp_path)
     path = root / "ProceL_dataset" / "make_coffee" / "data.mat"
     whole = path.read_bytes()
-    for end in (
-        0,
-        1,
-        100,
-        130,
-        len(whole) // 2,
-        len(whole) - 1,
-    ):  # on damage inside scipy may crash
+    # On damage inside scipy may crash.
+    for end in (0, 1, 100, 130, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:end])
-        with pytest.raises(AnnotationError, match=r"data\.mat: grammar"):
+        with raises(AnnotationError, "data.mat"):
             load("procel", root)
 
 
@@ -425,9 +410,8 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     assert "quiet.mp4: a video without a label file" in "\n".join(found.missing)
     assert "the label file of 'lost'" in "\n".join(found.problems)
     assert "bad.srt, line 2" in "\n".join(found.problems)
-    assert [each.name for each in load("folder", tmp_path)] == [
-        "tea"
-    ]  # a folder of folders: a task each
+    # A folder of folders: a task each.
+    assert [each.name for each in load("folder", tmp_path)] == ["tea"]
 
 
 def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Path) -> None:
@@ -466,9 +450,9 @@ def test_toy_kitchen_as_a_data_set(tmp_path: Path) -> None:
 def test_invalid_features_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[1.0, np.nan]]))
     video = TaskVideo("x", features={"net": tmp_path / "x.npy"})
-    with pytest.raises(FeatureError, match=r"x\.npy: row 0 contains NaN"):
+    with raises(FeatureError, "x.npy: row 0"):
         video.read_features("net")
-    with pytest.raises(OptionError, match="backbone='nut' is unknown; did you mean 'net'"):
+    with raises(OptionError, "'net'?", setting="backbone", value="nut"):
         video.read_features("nut")
     assert len(Task("t", [video], ())) == 1
 
@@ -488,9 +472,8 @@ def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path: 
     tasks = {task.name: task for task in load("egoprocel", json_form)}
     first = tasks["PC Assembly"].videos[0]
     assert first.timeline is not None
-    assert (
-        first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"
-    )  # not its namesake of another part
+    # Not its namesake of another part.
+    assert first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"
     eggs = {
         view: load("egoprocel", json_form, view=view)[-1].videos[0].path
         for view in ("egocentric", "top")

@@ -17,9 +17,8 @@ from stepcut.timeline import Timeline
 pytestmark = pytest.mark.data
 
 PARTS = ["CMU-MMAC", "EGTEA", "MECCANO", "EPIC-Tents", "PC Assembly", "PC Disassembly"]
-SOUND = PARTS[
-    1:
-]  # the lists of CMU-MMAC hold all views and were collapsed, so its rows are approximate
+# The lists of CMU-MMAC hold all views and were collapsed, so its rows are approximate.
+SOUND = PARTS[1:]
 
 # F1 and IoU of rows of no video as computed independently from the same annotations, in the order of PARTS.
 UNIFORM = [(37.8, 16.9), (29.0, 9.8), (38.7, 19.5), (40.5, 21.5), (45.9, 27.6), (54.5, 32.4)]
@@ -137,6 +136,5 @@ def test_uniform_and_smooth_on_captaincook4d(
         found = KMeans(steps, normalise=False).fit(smooth_embedding(rows)).labels_
         ours.append(score(found, true).f1)
     assert np.mean(uniform) == pytest.approx(clock, abs=0.5)
-    assert np.mean(ours) == pytest.approx(
-        smooth, abs=3.0
-    )  # "about": k-means differs by a point or two between seeds
+    # "about": k-means differs by a point or two between seeds.
+    assert np.mean(ours) == pytest.approx(smooth, abs=3.0)
