@@ -328,7 +328,7 @@ def test_every_text_of_the_pages_is_in_one_file() -> None:
     from stepcut.show.viewer.answers import static_files
 
     files = {name: data.decode() for name, data in static_files().items()}
-    known = set(re.findall(r"^  (\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
+    known = set(re.findall(r"^ +(\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
     names = {name for pair in known for name in pair if name}
     for file, text in files.items():
         if file.endswith(".js"):

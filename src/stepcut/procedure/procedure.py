@@ -82,6 +82,8 @@ class _Unread:
     """Placeholder for a model that was not read; viewing timelines does not need one."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python's own inspection
+            raise AttributeError(name)
         raise ProcedureError(
             "this procedure has timelines but no model; learn one with: stepcut learn"
         )
