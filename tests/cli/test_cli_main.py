@@ -275,3 +275,10 @@ def test_a_name_of_nothing_is_not_the_folder_one_is_in(
         assert main(words) == 2
         assert "the path is empty" in capsys.readouterr().err
         assert sorted(os.listdir()) == ["p.proc", "v0.npy", "v1.npy"]
+
+
+def test_python_m_stepcut() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "stepcut", "--version"], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == f"stepcut {__version__}\n"

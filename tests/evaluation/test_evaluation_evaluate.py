@@ -603,3 +603,11 @@ def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret() -> None:
         "",
         "- note \\*1\\*",
     ]
+
+
+def test_a_graph_is_compared_after_reduction() -> None:
+    true = truth(6)
+    with_shortcut = evaluate(
+        true, true, graph=[("pour", "stir"), ("stir", "serve"), ("pour", "serve")]
+    )
+    assert with_shortcut.rows[0][-1] == pytest.approx(100.0)

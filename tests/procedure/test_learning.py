@@ -257,3 +257,7 @@ def test_too_few_rows_to_choose_the_number_of_steps() -> None:
 
 def test_learn_has_few_parameters() -> None:
     assert len(inspect.signature(sc.learn).parameters) <= 12
+
+
+def test_names_are_used(videos: list[np.ndarray]) -> None:
+    assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]

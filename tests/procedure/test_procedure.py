@@ -247,3 +247,8 @@ def test_a_method_of_ones_own_learns_but_cannot_be_kept(
     assert len(procedure.steps) == 3
     with raises(OutputError, "Mine"):
         procedure.save(tmp_path / "a.proc")
+
+
+def test_a_renamed_procedure_differs(learned: sc.Procedure, procedure: sc.Procedure) -> None:
+    assert procedure == learned
+    assert procedure.rename({0: "pour"}) != learned

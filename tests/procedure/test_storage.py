@@ -568,3 +568,13 @@ def test_a_procedure_of_a_stranger_runs_no_code(
 
     assert len(sc.load(place, method=StepCut).steps) == 4
     assert type(sc.load(place, trust=True).method).__name__ == "Mine"
+
+
+@pytest.mark.parametrize("mistakes", [5, "video", [3], [["a"]], None])
+def test_marks_of_mistakes_that_make_no_sense_are_damage(place: Path, mistakes: Any) -> None:
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "mistakes": mistakes}))
+    with pytest.raises(ProcedureError, match="damaged"):
+        sc.load(place)
+    (place / "config.json").write_text(json.dumps({**config, "mistakes": ["a video that is gone"]}))
+    assert not sc.load(place).document.mistakes
