@@ -226,12 +226,13 @@ def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float
     states = begin[0].shape[1]
     both, annotated, found = np.zeros((states, states)), np.zeros(states), np.zeros(states)
     for place, posterior in within.items():
-        both += begin[place].T @ posterior
-        annotated += posterior.sum(axis=0)
-        found += begin[place].sum(axis=0)
+        rows = _determined(posterior)[:, None]  # open rows do not show which steps meet
+        both += begin[place].T @ (rows * posterior)
+        annotated += (rows * posterior).sum(axis=0)
+        found += (rows * begin[place]).sum(axis=0)
     f1 = 2 * both / np.maximum(found[:, None] + annotated, 1e-9)
-    rows, columns = pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))
-    both[rows, columns] += usual / PER_STEP
+    pairs = pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))
+    both[pairs] += usual / PER_STEP
     both[-1, -1] += usual / PER_STEP
     return np.asarray(both / both.sum(axis=1, keepdims=True))
 
