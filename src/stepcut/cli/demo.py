@@ -20,7 +20,7 @@ from stepcut.timeline import Timeline
 from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 
 VIDEOS = 12
-SECONDS = 36.0
+SECONDS = 30.0
 WIDTH = 60
 """Characters of a timeline on the screen."""
 
