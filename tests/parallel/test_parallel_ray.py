@@ -93,7 +93,7 @@ def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, e
         [films / "v0.mp4", dark], Crash(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine
     )
     assert [f.name for f in features] == ["v0"]
-    assert f"{dark}: the worker process died, 2 times. It crashes its decoder" in str(failures[0])
+    assert f"{dark}: the worker process died, 2 times. It crashes the decoder" in str(failures[0])
 
 
 def test_a_backbone_in_an_actor_gives_the_same_features(
