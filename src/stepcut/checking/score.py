@@ -40,7 +40,10 @@ PRIOR_SPREADS = {
 ALWAYS = ("length", "missed", "timing", "misordered", "apart")
 """Measures that always count."""
 TWICE = ("missed", "misordered", "extra")
-"""Measures of which steps are done, and when: they count twice, those of the whole video once."""
+"""Measures of which steps are done, and when: they count twice, those of the whole video once.
+
+Chosen among about ten rules on nine recipes, toy kitchens and the demo with seeds 0 to 2.
+"""
 
 
 def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
