@@ -68,6 +68,20 @@ class Browser:
         tab.context.close()
 
 
+def shows(element: Any, text: str) -> None:
+    """Wait until an element shows this text; pages follow a click in their own time."""
+    from playwright.sync_api import expect  # optional: `launched` skips without it
+
+    expect(element).to_have_text(text, use_inner_text=True, timeout=120_000)
+
+
+def counts(elements: Any, number: int) -> None:
+    """Wait until so many elements match."""
+    from playwright.sync_api import expect
+
+    expect(elements).to_have_count(number, timeout=120_000)
+
+
 def until(page: Any, expression: str) -> None:
     """Wait for a condition; the page's security policy forbids wait_for_function."""
     for _ in range(1200):  # busy machines are slow

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from show_browser_kit import Browser, launched, until
+from show_browser_kit import Browser, counts, launched, shows, until
 
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats import read
@@ -87,7 +87,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     tab.locator("#new").click()
     tab.get_by_role("button", name="videos/").click()
     until(tab, "document.querySelectorAll('.wizard tbody .soft').length === 3")
-    assert tab.locator(".wizard tbody .bad").count() == 1
+    counts(tab.locator(".wizard tbody .bad"), 1)
     assert tab.get_by_label("Use broken.mp4").is_disabled()
     tab.locator("[name=steps]").fill("3")
     tab.locator("[name=name]").fill("tea")
@@ -118,7 +118,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
                 tab.keyboard.press("ArrowRight")
             tab.locator("#taps .chip").nth(step).click()
             until(tab, f"document.querySelectorAll('.track .pin').length === {step + 1}")
-        assert tab.locator("#taps .counter").inner_text() == f"{video + 1} of 3 videos clicked"
+        shows(tab.locator("#taps .counter"), f"{video + 1} of 3 videos clicked")
         if video < 2:
             tab.locator("#taps .next-video").click()
             until(tab, "document.querySelectorAll('.track .pin').length === 0")
@@ -127,7 +127,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     tab.locator("#taps button.main").click()
     tab.locator("dialog button.main").click()
     tab.locator("dialog .changes").wait_for(timeout=300_000)
-    assert tab.locator("dialog .changes .strip").count() == 6  # before and after, of each video
+    counts(tab.locator("dialog .changes .strip"), 6)  # before and after, of each video
     tab.get_by_role("button", name="Keep").click()
     tab.locator("#tap").click()
 
@@ -141,8 +141,8 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     tab.get_by_label("flawed.mp4").check()
     tab.locator("dialog button.main").click()
     tab.locator("article.check.bad").wait_for(timeout=300_000)
-    assert tab.locator("article.check .verdict").inner_text() == "deviations"
-    assert tab.locator("article.check tbody tr").count() == 3
+    shows(tab.locator("article.check .verdict"), "deviations")
+    counts(tab.locator("article.check tbody tr"), 3)
     tab.locator("article.check summary").click()
     heard = tab.locator("#check-view").aria_snapshot()
     assert "deviations" in heard
@@ -154,10 +154,10 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
         left = tab.locator("article.check li:not(.fine)").count()
         tab.locator("article.check li:not(.fine) .mark-fine").first.click()
         until(tab, f"document.querySelectorAll('.check li:not(.fine)').length === {left - 1}")
-    assert tab.locator("article.check .verdict").inner_text() == "no deviation"
+    shows(tab.locator("article.check .verdict"), "no deviation")
     tab.get_by_role("button", name="Check again").click()
     until(tab, "document.querySelector('.check progress, #check-view > progress').hidden")
-    assert tab.locator("article.check .verdict").inner_text() == "no deviation"
+    shows(tab.locator("article.check .verdict"), "no deviation")
 
     # Export to ELAN and XLSX.
     tab.locator("#tabs a").nth(3).click()
@@ -199,23 +199,23 @@ def test_existing_labels_are_chosen_and_given_up_again(
     dialog = tab.locator("dialog")
     dialog.get_by_role("button", name="labels/").click()
     dialog.get_by_label("two.csv").wait_for()
-    assert dialog.get_by_role("radio").count() == 3
+    counts(dialog.get_by_role("radio"), 3)
     assert dialog.evaluate("node => node.scrollWidth") <= size[0]
     dialog.get_by_label("three.TextGrid").check()
     dialog.locator("button.main").click()
-    assert shown.inner_text() == "/labels/three.TextGrid"
+    shows(shown, "/labels/three.TextGrid")
 
     # The folder with all of them; cancelling keeps the choice.
     choose.click()
     dialog.get_by_role("button", name="labels/").click()
     dialog.get_by_label("one.eaf").wait_for()
     dialog.locator("button.main").click()
-    assert shown.inner_text() == "/labels"
+    shows(shown, "/labels")
     choose.click()
     dialog.get_by_role("button", name="Cancel").click()
-    assert shown.inner_text() == "/labels"
+    shows(shown, "/labels")
     group.get_by_role("button").last.click()
-    assert shown.inner_text() == nothing
+    shows(shown, nothing)
     assert browser.complaints == []
     browser.close(tab)
     app.end()

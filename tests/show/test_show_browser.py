@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from show_browser_kit import launched, until
+from show_browser_kit import counts, launched, shows, until
 from show_kit import Page as Served
 from show_kit import parts_of
 
@@ -87,10 +87,10 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
         "spread butter",
         "pour tea",
     ]
-    assert page.locator("#grid .card").count() == 2
+    counts(page.locator("#grid .card"), 2)
     assert len(colours_of(page.locator("#grid .card").first)) == 3
-    assert page.locator("#summary").inner_text() == "3 steps · 2 videos · 0:12"
-    assert page.locator("[data-key=name0] + .facts span").inner_text() == "2 of 2 · 2 s"
+    shows(page.locator("#summary"), "3 steps · 2 videos · 0:12")
+    shows(page.locator("[data-key=name0] + .facts span"), "2 of 2 · 2 s")
 
 
 def test_a_screen_reader_hears_steps_segments_and_boundaries(page: Any) -> None:
@@ -129,7 +129,7 @@ def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
     bar, place = pick(page, 1, 0.6)
     bar.click(position=place)
     until(page, "document.querySelector('#stage h2').textContent === 'two'")
-    assert page.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
+    shows(page.locator("#stage .segments [aria-current] .what"), "pour tea")
 
 
 def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
@@ -165,7 +165,7 @@ def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -
     page.reload()
     page.wait_for_selector("body.ready")
     assert name_of(page, 0).input_value() == "cut the bread"
-    assert page.locator("#stage .segments .what").first.inner_text() == "cut the bread"
+    shows(page.locator("#stage .segments .what").first, "cut the bread")
     page.locator("#undo").click()
     wait_saved(page, "Undone")
     assert name_of(page, 0).input_value() == "slice bread"
@@ -229,10 +229,10 @@ def test_keyboard_only(page: Any, place: Path) -> None:
     wait_saved(page, "Saved: mark slice bread")
     assert (2.0, 3.0, 0) in parts_of(Edits(place))
     page.keyboard.press("?")
-    assert page.locator("dialog h2").inner_text() == "Keys"
+    shows(page.locator("dialog h2"), "Keys")
     page.keyboard.press("Escape")
     page.keyboard.press("PageDown")
-    assert page.locator("#stage h2").inner_text() == "two"
+    shows(page.locator("#stage h2"), "two")
 
 
 def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, place: Path) -> None:
@@ -430,30 +430,30 @@ def test_merge_and_colour(page: Any, place: Path) -> None:
 
 def test_filter_and_search(page: Any) -> None:
     page.locator("[data-key=only1]").click()
-    assert page.locator("#grid .card:visible").count() == 1  # the second video does not do it
+    counts(page.locator("#grid .card:visible"), 1)  # the second video does not do it
     assert len(colours_of(page.locator("#grid .card").first, dim=True)) == 2
     page.keyboard.press("Escape")
-    assert page.locator("#grid .card:visible").count() == 2
+    counts(page.locator("#grid .card:visible"), 2)
     page.keyboard.press("/")
     page.keyboard.type("TEA")
-    assert page.locator("#steps .name").count() == 1
+    counts(page.locator("#steps .name"), 1)
     page.keyboard.press("Enter")
-    assert page.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
+    shows(page.locator("#stage .segments [aria-current] .what"), "pour tea")
     page.keyboard.press("Enter")
     until(page, "document.querySelector('#stage h2').textContent === 'two'")
 
 
 def test_one_step_in_all_videos_side_by_side(page: Any) -> None:
     page.locator("[data-key=all0]").click()
-    assert page.locator("#compare h2").inner_text() == "slice bread"
-    assert page.locator("#compare .tile").count() == 2
+    shows(page.locator("#compare h2"), "slice bread")
+    counts(page.locator("#compare .tile"), 2)
     until(page, "[...document.querySelectorAll('.tile video')].every(v => v.currentTime > 0.6)")
     times = page.locator(".tile video").evaluate_all("all => all.map(video => video.currentTime)")
     assert times[0] < 2.1
     assert 0.4 < times[1] < 3.1
     page.keyboard.press("Escape")
     assert page.locator("#stage").is_visible()
-    assert page.locator(".tile").count() == 2
+    counts(page.locator(".tile"), 2)
     assert page.locator(".tile video").evaluate_all(
         "all => all.every(video => !video.getAttribute('src'))"
     )
@@ -476,13 +476,13 @@ def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
     wait_saved(page, "Saved")
     page.reload()
     page.wait_for_selector("body.ready")
-    assert page.locator("#stage .segments .what").first.inner_text() == hostile
+    shows(page.locator("#stage .segments .what").first, hostile)
     page.locator("[data-key=more0]").click()
     page.keyboard.press("Escape")
     page.locator("[data-key=all0]").click()
-    assert page.locator("#compare h2").inner_text() == hostile
+    shows(page.locator("#compare h2"), hostile)
     assert page.evaluate("window.hacked === undefined")
-    assert page.locator("main img[src=x], header img[src=x]").count() == 0
+    counts(page.locator("main img[src=x], header img[src=x]"), 0)
     assert hostile not in served.get("").text
 
 
@@ -498,7 +498,7 @@ def test_enter_adds_a_step_and_closes_the_question(page: Any) -> None:
     page.keyboard.type("wipe")
     page.keyboard.press("Enter")
     wait_saved(page, "Saved: add step wipe")
-    assert page.locator("dialog").count() == 0
+    counts(page.locator("dialog"), 0)
 
 
 def test_the_head_of_a_name_is_seen_by_a_letter_or_not_at_all(page: Any) -> None:
@@ -605,8 +605,8 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
         tab = browser.new_page()
         tab.goto(served.running.address)
         tab.wait_for_selector("body.ready")
-        assert tab.locator("#grid .card").count() == 30
-        assert tab.locator("video").count() == 1  # only the chosen one is loaded
+        counts(tab.locator("#grid .card"), 30)
+        counts(tab.locator("video"), 1)  # only the chosen one is loaded
         assert tab.evaluate("performance.getEntriesByType('paint').length") > 0
         tab.locator("[data-key=all0]").click()
         until(tab, "document.querySelectorAll('.tile video[src]').length > 3")
@@ -632,12 +632,12 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         tab.goto(served.running.address)
         tab.wait_for_selector("body.ready")
         tab.locator("#grid .card").nth(2).locator("button").click()
-        assert tab.locator("#stage .track .findings .finding").count() == 2
-        assert tab.locator(".found p").first.inner_text() == "new: 1 missed, 1 unknown."
-        assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
+        counts(tab.locator("#stage .track .findings .finding"), 2)
+        shows(tab.locator(".found p").first, "new: 1 missed, 1 unknown.")
+        shows(tab.locator(".found .what").first, "spread <b>butter</b> was not done")
         unseen = tab.locator(".found .unseen").inner_text()
         assert unseen == "not seen: spread butter (probability 2 %)"
-        assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
+        counts(tab.locator("#stage .handle"), 0)  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
         until(tab, "document.querySelector('#stage video').currentTime === 3")
@@ -657,7 +657,7 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
             tab = browser.new_page(viewport={"width": width, "height": 900})
             tab.goto(served.running.address)
             tab.wait_for_selector("body.ready")
-            assert tab.locator("#stage .track .beside .block").count() == 3
+            counts(tab.locator("#stage .track .beside .block"), 3)
             # Bob has not labelled it.
             assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
             assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread"]
@@ -668,8 +668,8 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
         tab = browser.new_page()
         tab.goto(f"{served.running.address}#two@3.5")
         tab.wait_for_selector("body.ready")
-        assert tab.locator("#stage h2").inner_text() == "two"
-        assert tab.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
+        shows(tab.locator("#stage h2"), "two")
+        shows(tab.locator("#stage .segments [aria-current] .what"), "pour tea")
         tab.close()
 
 
@@ -678,7 +678,7 @@ def test_names_in_blocks_keep_their_end(page: Any) -> None:
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
     block = page.locator("#stage .track .block").first
-    assert block.locator(".tail").inner_text() == "on shelf A"
+    shows(block.locator(".tail"), "on shelf A")
     box, tail = block.bounding_box(), block.locator(".tail").bounding_box()
     assert tail["x"] + tail["width"] <= box["x"] + box["width"]
 
@@ -781,7 +781,7 @@ def test_a_video_is_marked_as_containing_a_mistake(browser: Any, many: Path) -> 
         wait_saved(page, f"{name} contains a mistake")
         assert button.get_attribute("aria-pressed") == "true"
         assert page.locator(".card .badge.wrong").all_text_contents() == ["contains a mistake"]
-        assert page.locator(".card .badge:text-is('most unusual')").count() == 3
+        counts(page.locator(".card .badge:text-is('most unusual')"), 3)
         assert sc.load(many).document.mistakes == {name}
         page.keyboard.press("x")
         wait_saved(page, f"{name} is normal")
@@ -812,7 +812,7 @@ def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser: Any, place:
         tab = browser.new_page()
         tab.goto(served.running.address)
         tab.wait_for_selector("body.ready")
-        assert tab.locator("#trust").inner_text() == "45 % right"
+        shows(tab.locator("#trust"), "45 % right")
         tab.keyboard.press("g")
         assert "45 % of the time is right (30–60 %)" in tab.locator("dialog").inner_text()
         assert "“spread butter” would be split" in tab.locator("dialog").inner_text()
@@ -850,9 +850,9 @@ def test_a_step_is_named_while_it_plays_everywhere(page: Any) -> None:
     name_of(page, 0).fill("cut")
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
-    assert page.locator("#compare h2").inner_text() == "cut"
+    shows(page.locator("#compare h2"), "cut")
     page.locator("#compare [aria-label='Back to the video']").click()
-    assert page.locator("#stage .segments .what").first.inner_text() == "cut"
+    shows(page.locator("#stage .segments .what").first, "cut")
 
 
 def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) -> None:
@@ -909,7 +909,7 @@ def test_the_file_that_opens_the_browser_leads_to_the_page(
         tab.wait_for_timeout(50)
     tab.goto(opened[0])
     tab.wait_for_selector("body.ready")
-    assert tab.locator("#stage h2").inner_text() == "two"
+    shows(tab.locator("#stage h2"), "two")
     tab.close()
 
 
@@ -931,8 +931,8 @@ def test_clicks_are_tapped_moved_removed_and_undone(page: Any, place: Path) -> N
     page.locator("#taps .chip", has_text="spread butter").click()
     wait_saved(page, "Saved: click spread butter")
     assert clicks_of(place) == [(0.0, 0), (3.0, 1)]
-    assert page.locator("#taps .counter").inner_text() == "1 of 2 videos clicked"
-    assert page.locator(".track .pin").count() == 2
+    shows(page.locator("#taps .counter"), "1 of 2 videos clicked")
+    counts(page.locator(".track .pin"), 2)
     # A pin is dragged with the mouse, moved and removed with keys.
     bar, pin = (
         page.locator(which).bounding_box() for which in ("#stage .blocks >> nth=0", ".pin >> nth=1")
@@ -971,7 +971,7 @@ def test_clicks_are_tapped_moved_removed_and_undone(page: Any, place: Path) -> N
     assert page.locator("#taps").is_hidden()
     page.reload()
     page.wait_for_selector("body.ready")
-    assert page.locator(".track .pin").count() == 2
+    counts(page.locator(".track .pin"), 2)
 
 
 def test_a_step_is_created_while_tapping_on_a_phone(browser: Any, served: Served) -> None:
