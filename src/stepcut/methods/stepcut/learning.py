@@ -24,7 +24,7 @@ PRIOR = 3.0
 ITERATIONS = 10
 """Iterations of EM."""
 TRANSLATIONS = 10
-"""Starts from which the discovered steps are translated into those of transcripts."""
+"""Starts from which the discovered steps are translated into those of transcripts and clicks."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,7 @@ def learn_model(
         place: chain.posterior(np.zeros((len(videos[place]), states)), 1 - 1 / max(usual, 2.0))
         for place, chain in chains.items()
     }
-    untimed = [place for place in annotated if not _is_timed(constraints[place])]
-    begin = _begin(start, chains, alone, untimed, states, usual, numbered)
+    begin = _begin(start, chains, alone, states, usual, numbered)
     determined = [
         _determined(alone[place]) if place in alone else np.zeros(len(rows))
         for place, rows in enumerate(videos)
@@ -189,33 +188,23 @@ def correlated_rows(videos: Sequence[Floats], lag: float) -> float:
     return float(far)
 
 
-def _is_timed(one: Constraint | None) -> bool:
-    """Whether a constraint says of some row what it shows."""
-    return one is not None and (one.labels is not None or bool(one.clicks))
-
-
 def _begin(
     start: Sequence[Labels],
     chains: dict[int, Chain],
     alone: dict[int, Floats],
-    untimed: Sequence[int],
     states: int,
     usual: float,
     numbered: bool,
 ) -> list[Floats]:
-    """Where EM starts: the discovered steps, in the numbers of the annotations, and within the constraints.
-
-    Annotations of the videos at the places `untimed` say in which order steps come, and not when.
-    """
+    """Where EM starts: the discovered steps, in the numbers of the annotations, and within the constraints."""
     count = states - 1
     symbols = [np.where(labels == BACKGROUND, count, labels) for labels in start]
     begin = [(one[:, None] == np.arange(states)).astype(np.float64) for one in symbols]
     if not chains:
         return begin
     within = alone
-    if untimed:
-        ordered = {place: chains[place] for place in untimed}
-        within = alone | _translate({p: symbols[p] for p in untimed}, ordered, alone, usual)
+    if any(len(chain.edges) for chain in chains.values()):
+        within = _translate({place: symbols[place] for place in chains}, chains, alone, usual)
     if not numbered:
         table = _dictionary(within, begin, usual)
         begin = [one @ table for one in begin]
