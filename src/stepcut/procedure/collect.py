@@ -10,22 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.annotations import (
-    PYTHON,
-    Annotation,
-    Annotations,
-    Origin,
-    RecipeStep,
-    annotate,
-    annotate_rows,
-)
+from stepcut.annotations import PYTHON, Annotation, Annotations, Origin, RecipeStep
 from stepcut.errors import AnnotationError, OptionError, as_items, unknown
 from stepcut.features.features import Features
 from stepcut.files.names import match_videos, plain
 from stepcut.formats import read_folder
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
-from stepcut.timeline import Timeline, unnamed
+from stepcut.timeline import Segment, Timeline, runs, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
@@ -109,6 +101,63 @@ def collect(
         before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
         found[video] = msgspec.structs.replace(before, transcript=named)
     return Annotations(videos=found, recipe=tuple(recipe))
+
+
+def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
+    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
+
+    If all segments are clicks, the rest of the video is open; otherwise it is background.
+    """
+    last = max((segment.end for segment in timeline), default=0.0)
+    if last > end + max(1.0, 1 / rate):
+        what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
+        raise AnnotationError(
+            f"{video}: {what} at {last:.1f} s, after the end of the video ({end:.1f} s). "
+            "Do the labels belong to another video?",
+            video=video,
+        )
+    inside = tuple(
+        Segment(min(one.start, end), min(one.end, end), one.step)
+        for one in timeline
+        if one.start <= max(end, last)
+    )
+    whole = not inside or any(one.end > one.start for one in inside)
+    made = Annotation(
+        end=end, segments=inside, annotated=((0.0, end),) if whole else (), origins=(origin,)
+    )
+    made.check(video)
+    return made
+
+
+def annotate_rows(
+    labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
+) -> Annotation:
+    """Turn `labels` (T,), `rate` rows per second, into an annotation.
+
+    A label is an index in `names`, -1 for background or -2 for open.
+
+    >>> labels = np.array([-2, 0, -1, -2, 1])
+    >>> annotate_rows(labels, 2, ["pour", "stir"], 2.4, Origin(PYTHON)).annotated
+    ((0.5, 1.5), (2.0, 2.4))
+    """
+    timeline = Timeline.from_labels(labels, float(rate), names, end)
+    covered = tuple(
+        (start / float(rate), end if last == len(labels) else last / float(rate))
+        for labelled, start, last in runs((labels != OPEN).astype(int)).tolist()
+        if labelled
+    )
+    inner = {time for stretch in covered for time in stretch if 0 < time < end}
+    # A segment next to open rows extends beyond `covered`: its boundary is unknown.
+    half = 0.5 / float(rate)
+    segments = [
+        Segment(
+            one.start - half if one.start in inner else one.start,
+            one.end + half if one.end in inner else one.end,
+            one.step,
+        )
+        for one in timeline
+    ]
+    return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
 
 
 def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
