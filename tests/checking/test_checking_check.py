@@ -26,7 +26,6 @@ from stepcut.checking.score import (
     find_limit,
     learn_scales,
     promised_rate,
-    total_contribution,
 )
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.usual import learn_usual
@@ -242,15 +241,15 @@ def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> No
     amounts = [{way: float(rng.normal() ** 3) for way in PRIOR_SPREADS} for _ in range(7)]
     new = {way: float(rng.normal() * 5) for way in PRIOR_SPREADS}
     slow = [
-        total_contribution(
+        sum(
             contributions(
                 one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))
-            ),
+            ).values()
         )
         for place, one in enumerate(amounts)
     ]
     np.testing.assert_allclose(
-        total_contribution(contributions_beside(by_way(amounts), new)), slow, atol=1e-9
+        sum(contributions_beside(by_way(amounts), new).values()), slow, atol=1e-9
     )
 
 
@@ -271,8 +270,8 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
     for _ in range(500):
         drawn = [{way: float(rng.standard_cauchy()) for way in PRIOR_SPREADS} for _ in range(5)]
         known = by_way(drawn[:4])
-        total = total_contribution(contributions(drawn[4], learn_scales(known)))
-        wrong += total > find_limit(total_contribution(contributions_beside(known, drawn[4])), 0.05)
+        total = sum(contributions(drawn[4], learn_scales(known)).values())
+        wrong += total > find_limit(sum(contributions_beside(known, drawn[4]).values()), 0.05)
     assert abs(wrong / 500 - promised_rate(4, 0.05)) < 0.05
 
 
