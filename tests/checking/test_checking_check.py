@@ -551,9 +551,7 @@ def test_few_videos_limit_the_false_alarm_rate(rng: np.random.Generator) -> None
     )
 
 
-def test_eight_complete_videos_suffice_to_find_a_missing_step(
-    rng: np.random.Generator,
-) -> None:
+def test_eight_complete_videos_suffice_to_find_a_missing_step(rng: np.random.Generator) -> None:
     expectations = learn_expectations(
         [film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05
     )
@@ -800,9 +798,7 @@ def test_steps_are_sorted_and_the_word_follows_from_the_probability(
     assert record["probability"] < 0.25
 
 
-def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(
-    rng: np.random.Generator,
-) -> None:
+def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(rng: np.random.Generator) -> None:
     orders = [[0, 1, 2, 3], [0, 2, 3], [0, 1, 2, 3], [0, 1, 3]] * 4
     usual = learn_expectations([film(order, rng) for order in orders], 1.0)
     labels = film([0, 2, 3], rng)

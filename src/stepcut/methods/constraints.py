@@ -71,7 +71,7 @@ def check_constraints(
     if len(constraints) != len(lengths):
         raise OptionError(
             f"constraints must be a list of {len(lengths)}, one for each video; None stands for "
-            "no annotation.",
+            "no annotation."
         )
     for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
         if one is not None:

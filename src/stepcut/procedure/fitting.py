@@ -86,10 +86,7 @@ def fit(
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
     quality, tree = _assess(method, rows, None if lesson is None else lesson.labels, progress)
-    config |= {
-        "quality": quality.to_json(),
-        "hierarchy": tree.to_json(),
-    }
+    config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         pairs = zip(method.probabilities(rows), rows, strict=True)

@@ -66,9 +66,7 @@ def apply(document: Document, edit: Edit) -> Document:
     names = [step.name for step in after.steps]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise OptionError(
-            f"name={twice!r} is already a step. Merge the two instead.",
-            setting="name",
-            value=twice,
+            f"name={twice!r} is already a step. Merge the two instead.", setting="name", value=twice
         )
     return after
 
