@@ -34,7 +34,8 @@ from stepcut.procedure.collect import find_labelled
 from stepcut.procedure.content import Digest, changed_videos
 from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections, apply_severity
-from stepcut.procedure.corrections.operations import Edit, correct
+from stepcut.procedure.corrections.operations import correct
+from stepcut.procedure.corrections.values import Edit
 from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 
