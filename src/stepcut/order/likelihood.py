@@ -111,7 +111,7 @@ def no_precedence(steps: int) -> Precedence:
 
 
 def find_precedence(
-    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
+    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]]
 ) -> Precedence:
     """Learn what must precede what.
 

@@ -16,12 +16,11 @@ from stepcut.features.find import find_inputs
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
-from stepcut.formats import read_transcripts
 from stepcut.methods.inputs import StepCount
 from stepcut.methods.method import Method
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine
-from stepcut.procedure.collect import LabelSource, Transcripts, Videos, origin_of, read_labels
+from stepcut.procedure.collect import LabelSource, Transcripts, Videos, read_given
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lengths import check_features
@@ -29,7 +28,7 @@ from stepcut.procedure.lesson import first_lesson
 from stepcut.procedure.loading import load
 from stepcut.procedure.naming import Namer
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.recipe import Recipe, read_recipe
+from stepcut.procedure.recipe import Recipe
 from stepcut.procedure.setup import (
     check_amount,
     check_settings,
@@ -159,13 +158,9 @@ def learn(
     steps = check_steps(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
-    read = None if labels is None else read_labels(labels)
-    orders = (
-        read_transcripts(transcripts) if isinstance(transcripts, str | os.PathLike) else transcripts
-    )
-    recipe_steps = [] if recipe is None else read_recipe(recipe)
+    given = read_given(labels, transcripts, recipe)
     check_settings(part, seed, options)
-    if recipe_steps and run.names is not None:
+    if given.recipe and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
@@ -184,20 +179,16 @@ def learn(
     check_features(features, inputs.places)
     check_amount(features, steps)
     # A method that cannot learn from a recipe uses it only to name the discovered steps.
-    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else recipe_steps
-    if by_name and (read is not None or orders):
+    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else given.recipe
+    if by_name and (given.labels or given.transcripts):
         raise OptionError(
             f"method {method} cannot use a recipe and labels together; give one of the two.",
             setting="recipe",
         )
     lesson = None
-    if read is not None or orders or (recipe_steps and not by_name):
+    if given.anything and not by_name:
         count = steps if isinstance(steps, int) else None
-        origin = origin_of(next((one for one in (labels, transcripts, recipe) if one), None))
-        learnable = [] if by_name else recipe_steps
-        lesson = first_lesson(
-            Videos.of(features), read, orders, learnable, count, run.names, origin
-        )
+        lesson = first_lesson(Videos.of(features), given, count, run.names)
         steps = len(lesson.names)
     elif by_name and steps == "auto":
         steps = len(by_name)

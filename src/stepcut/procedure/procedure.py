@@ -18,15 +18,14 @@ from stepcut.features.features import Features
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, is_address, whole_path
-from stepcut.formats import read_transcripts
 from stepcut.guidance.guide import Guide
 from stepcut.methods.inputs import Array, build
 from stepcut.methods.method import adapt
-from stepcut.procedure.collect import LabelSource, Transcripts, Videos, origin_of, read_labels
+from stepcut.procedure.collect import LabelSource, Transcripts, Videos, read_given
 from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.lesson import next_lesson
-from stepcut.procedure.recipe import Recipe, read_recipe
+from stepcut.procedure.recipe import Recipe
 from stepcut.procedure.state import ProcedureState
 from stepcut.procedure.storage import save
 from stepcut.progress import Hook, default_hook, silent, warn_once
@@ -107,17 +106,13 @@ class Procedure(ProcedureState):
         progress = default_hook() if progress is None else progress
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
-        if isinstance(transcripts, str | os.PathLike):
-            origin, transcripts = origin or origin_of(transcripts), read_transcripts(transcripts)
+        given = read_given(labels, transcripts, recipe, origin)
         count = None if steps is None else int(steps)
         ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
         task = next_lesson(
             Videos(self.samples, ends, self.rate),
-            None if labels is None else read_labels(labels),
-            transcripts,
-            () if recipe is None else read_recipe(recipe),
+            given,
             count,
-            origin or origin_of(labels),
             steps=self.steps,
             shown=self.labels,
             before=self.annotations,
@@ -132,7 +127,7 @@ class Procedure(ProcedureState):
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = adapt(build(type(self.method), settings))
         # New annotations may name other steps than the current ones.
-        same = task.names == self.steps and not (labels or transcripts or recipe)
+        same = task.names == self.steps and not given.anything
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure(**fit(features, made, config, None, task, before, progress=progress))
         taught.trusted = self.trusted

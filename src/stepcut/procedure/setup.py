@@ -14,8 +14,8 @@ from stepcut.files.names import plain
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.method import NEEDED, Method
+from stepcut.order.orders import find_alike
 from stepcut.plugins import check_part, find, name_of
-from stepcut.procedure.collect import find_alike
 from stepcut.procedure.storage import check_keepable
 from stepcut.version import versions
 
