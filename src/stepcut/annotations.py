@@ -303,14 +303,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ) -> list[Constraint | None]:
         """Return the constraints for a method, one per video.
 
-        Parameters
-        ----------
-        samples
-            The number of feature rows by video.
-        rate
-            Rows per second.
-        steps
-            The step names by number.
+        `samples` are the feature rows by video, `rate` per second; `steps` the names by number.
         """
         nothing = Annotation(end=0.0)
         return [
