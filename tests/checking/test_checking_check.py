@@ -508,11 +508,8 @@ def test_few_videos_limit_the_false_alarm_rate(rng: np.random.Generator) -> None
     assert str(report).endswith(f"({report.note})")
     assert report.note in report._repr_html_()
     record = report.to_json()
-    assert (record["false_alarms"], record["promised"], record["note"]) == (
-        0.05,
-        0.1111,
-        report.note,
-    )
+    figures = record["false_alarms"], record["promised"], record["note"]
+    assert figures == (0.05, 0.1111, report.note)
 
 
 def test_eight_complete_videos_suffice_to_find_a_missing_step(rng: np.random.Generator) -> None:
@@ -571,13 +568,10 @@ def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(
 def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     record = json.loads(json.dumps(tiny_task.expectations.to_json(), allow_nan=False))
     assert Expectations.from_json(record) == tiny_task.expectations
-    without = learn_expectations(
-        list(tiny_task.labels.values()), 1.0
-    )  # no novelty: its limit is infinite
-    assert (
-        Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False)))
-        == without
-    )
+    # Without novelty, its limit is infinite.
+    without = learn_expectations(list(tiny_task.labels.values()), 1.0)
+    again = json.loads(json.dumps(without.to_json(), allow_nan=False))
+    assert Expectations.from_json(again) == without
     with pytest.raises(ProcedureError, match=r"check.json is damaged.*scales"):
         Expectations.from_json({key: record[key] for key in record if key != "scales"})
     amounts = record["amounts"]

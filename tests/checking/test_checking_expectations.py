@@ -69,10 +69,8 @@ def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectati
 
 def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations) -> None:
     checked = mixed.without(["video12"])
-    for kind, (
-        low,
-        high,
-    ) in checked.ranges.items():  # the interval contains all shares that the count does not refute
+    # The interval contains all shares that the count does not refute.
+    for kind, (low, high) in checked.ranges.items():
         share, n = checked.detects[kind], len(set(checked.altered[kind].of))
         assert 0 <= low <= share <= high <= 1
         for edge in (low, high):
@@ -88,9 +86,8 @@ def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations)
         learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25)
         for count in (3, 12)
     )
-    assert "False alarms" not in (
-        many.forecast
-    )  # the requested rate is possible: no more videos needed
+    # The requested rate is possible: no more videos needed.
+    assert "False alarms" not in many.forecast
     kind = "missing half"
     assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
 
