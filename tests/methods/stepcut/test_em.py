@@ -9,16 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stepcut.methods.stepcut.chain import build_chain
-from stepcut.methods.stepcut.em import (
-    ANYTIME,
-    BALANCE,
-    BINS,
-    EM,
-    MOST,
-    WIDTH,
-    Emission,
-    Joined,
-)
+from stepcut.methods.stepcut.em import ANYTIME, BALANCE, BINS, EM, MOST, WIDTH, Emission, Joined
 from stepcut.methods.stepcut.learning import correlated_rows
 from stepcut.methods.stepcut.model import motion
 from stepcut.methods.stepcut.slow_features import SHRINK
