@@ -17,7 +17,6 @@ from stepcut.formats.common import (
     Absent,
     Options,
     build_segment,
-    fail,
     need_seconds,
     number,
     optional,
@@ -25,6 +24,7 @@ from stepcut.formats.common import (
     without_overlap,
 )
 from stepcut.formats.tables import Row, plain, simplify, write_rows
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 VERSION = "7.0"

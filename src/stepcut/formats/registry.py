@@ -19,7 +19,8 @@ from stepcut.formats import (
     textgrid,
     xes,
 )
-from stepcut.formats.common import MILLI, Options, fail, one_line, one_word, parse_json, trimmed
+from stepcut.formats.common import MILLI, Options, one_line, one_word, trimmed
+from stepcut.formats.text import fail, parse_json
 from stepcut.timeline import Timeline
 
 
