@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,14 @@ settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give every process consecutive tests, so that few files set up their fixtures twice."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
