@@ -155,9 +155,7 @@ def test_a_row_does_not_depend_on_its_batch(lite0: Backbone) -> None:
         assert np.array_equal(alone, together)
 
 
-@pytest.mark.parametrize(
-    ("family", "layer"), [("v1.5", "conv3b"), ("v1", "conv4c")]
-)
+@pytest.mark.parametrize(("family", "layer"), [("v1.5", "conv3b"), ("v1", "conv4c")])
 def test_resnet50_equals_the_network_written_out(
     weights: Weights, tmp_path: Path, family: str, layer: str
 ) -> None:

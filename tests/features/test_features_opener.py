@@ -79,7 +79,7 @@ def bad_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def impatience(bad_ffmpeg: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short wait, where no video opens."""
     monkeypatch.setattr(opener, "OPEN_SECONDS", 0.5)
 
