@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise
 from pathlib import Path
@@ -13,6 +14,10 @@ from hypothesis import settings
 from kitchen_kit import Kitchen, make_kitchen
 from numpy.typing import NDArray
 
+from stepcut.features.backbones import BACKBONES
+from stepcut.features.backbones.backbone import Network, Place
+from stepcut.features.spec import FeatureSpec
+from stepcut.parallel.engine import count_cores
 from stepcut.timeline import Segment, Timeline
 
 pytest_plugins = ["show_fixtures"]
@@ -48,6 +53,23 @@ def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STEPCUT_STATE", str(folder / "state"))
     monkeypatch.setenv("STEPCUT_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def default_network() -> Iterator[None]:
+    """Compile the default backbone once, instead of in every command."""
+    load = BACKBONES["efficientnet-lite0"]
+
+    @functools.cache
+    def keep(spec: FeatureSpec, place: Place, _cores: int) -> Network:
+        return load(spec, place)
+
+    def load_once(spec: FeatureSpec, place: Place) -> Network:
+        return load(spec, place) if spec.weights else keep(spec, place, count_cores())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(BACKBONES, "efficientnet-lite0", load_once)
+        yield
 
 
 @pytest.fixture(scope="session")
