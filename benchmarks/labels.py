@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from shared import arguments, report
-from stepcut.formats import FORMATS, read_all, write
+from stepcut.formats import FORMATS, read_folder, write
 from stepcut.tables import Table
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
@@ -44,7 +44,8 @@ def main() -> None:
             timeline, began = make(count), time.process_time()
             write(path, timeline, name, RATE)
             written = time.process_time()
-            again = sum(len(one) for one in read_all(path, name, RATE)) if form.read else None
+            videos = read_folder(path, name, RATE) if form.read else None
+            again = None if videos is None else sum(map(len, videos.values()))
             read = time.process_time() - written if form.read else None
             assert again in (None, count), f"{name}: {again} of {count} segments were read"
             table.rows.append([name, path.stat().st_size / 1e6, count, written - began, read])

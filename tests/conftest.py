@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,10 @@ from hypothesis import settings
 from kitchen_kit import Kitchen, make_kitchen
 from numpy.typing import NDArray
 
+from stepcut.features.backbones import BACKBONES
+from stepcut.features.backbones.backbone import Network, Place
+from stepcut.features.spec import FeatureSpec
+from stepcut.parallel.engine import count_cores
 from stepcut.timeline import Segment, Timeline
 
 pytest_plugins = ["show_fixtures"]
@@ -22,6 +28,14 @@ settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give every process consecutive tests, so that few files set up their fixtures twice."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +53,23 @@ def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STEPCUT_STATE", str(folder / "state"))
     monkeypatch.setenv("STEPCUT_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def default_network() -> Iterator[None]:
+    """Compile the default backbone once, instead of in every command."""
+    load = BACKBONES["efficientnet-lite0"]
+
+    @functools.cache
+    def keep(spec: FeatureSpec, place: Place, _cores: int) -> Network:
+        return load(spec, place)
+
+    def load_once(spec: FeatureSpec, place: Place) -> Network:
+        return load(spec, place) if spec.weights else keep(spec, place, count_cores())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(BACKBONES, "efficientnet-lite0", load_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ import ast
 import functools
 from pathlib import Path
 
+from import_graph import tree_of
+
 import stepcut
 
 ROOT = Path(stepcut.__file__).parent
@@ -41,11 +43,6 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @functools.cache
@@ -94,13 +91,18 @@ def imported_by(body: list[ast.stmt]) -> list[str]:
 def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
     trees = {module: tree_of(path) for module, path in MODULES.items()}
 
-    def loaded(module: str, seen: set[str]) -> set[str]:
+    first = {module: imported_by(tree.body) for module, tree in trees.items()}
+
+    @functools.cache
+    def loaded(module: str) -> set[str]:
         """All that is imported along with a module."""
-        for name in [module, *(module[:at] for at, letter in enumerate(module) if letter == ".")]:
+        seen, waiting = set(), [module]
+        while waiting:
+            name = waiting.pop()
             if name not in seen:
                 seen.add(name)
-                for inner in imported_by(trees[name].body) if name in trees else ():
-                    loaded(inner, seen)
+                waiting += first.get(name, [])
+                waiting += [name[:at] for at, letter in enumerate(name) if letter == "."]
         return seen
 
     needless = []
@@ -108,7 +110,7 @@ def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 for name in set(imported_by(function.body)) & trees.keys():
-                    if not (loaded(name, set()) - loaded(module, set())) & HEAVY:
+                    if not (loaded(name) - loaded(module)) & HEAVY:
                         needless.append(f"{module} -> {name}")
     assert not needless, "\n".join(sorted(needless))
 

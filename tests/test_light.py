@@ -39,7 +39,7 @@ from stepcut.cli.main import main
 from stepcut.show.app import routes
 rng = np.random.default_rng(0)
 videos = [np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8)) for _ in range(3)]
-proc = sc.learn(videos, steps=3, output={str(tmp_path / "p.proc")!r})
+proc = sc.learn(videos, steps=3, restarts=2, output={str(tmp_path / "p.proc")!r})
 proc = sc.load({str(tmp_path / "p.proc")!r})
 proc.check(videos[0]); proc.segment(videos[0])
 guide = proc.guide()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from pathlib import Path
-from typing import Any
 
 import openpyxl
 import pytest
@@ -47,14 +46,7 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
 def test_without_openpyxl_the_pip_line_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
-
-    def absent(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("openpyxl"):
-            raise ModuleNotFoundError(name="openpyxl")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     with raises(ExtraNeeded, "pip install", "xlsx"):
         TABLE.save(tmp_path / "t.xlsx")
     assert not list(tmp_path.iterdir())

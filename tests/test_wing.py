@@ -11,6 +11,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from import_graph import tree_of
 
 import stepcut
 from stepcut import plugins
@@ -24,7 +25,7 @@ def test_the_core_never_imports_the_wing() -> None:
     for path in ROOT.rglob("*.py"):
         if "paper" in path.relative_to(ROOT).parts:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             names = []
             if isinstance(node, ast.Import):
                 names = [one.name for one in node.names]

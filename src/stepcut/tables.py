@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -264,7 +265,7 @@ def check_table(path: AnyPath) -> str:
     form = choose("suffix", as_path(path).suffix.lower(), SUFFIXES)
     if form == "xlsx":
         with needs("xlsx"):
-            import openpyxl  # noqa: F401
+            import_module("openpyxl")
     return form
 
 

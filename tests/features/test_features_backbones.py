@@ -155,9 +155,7 @@ def test_a_row_does_not_depend_on_its_batch(lite0: Backbone) -> None:
         assert np.array_equal(alone, together)
 
 
-@pytest.mark.parametrize(
-    ("family", "layer"), [("v1.5", "conv2b"), ("v1.5", "conv4c"), ("v1", "conv4c")]
-)
+@pytest.mark.parametrize(("family", "layer"), [("v1.5", "conv3b"), ("v1", "conv4c")])
 def test_resnet50_equals_the_network_written_out(
     weights: Weights, tmp_path: Path, family: str, layer: str
 ) -> None:
@@ -213,11 +211,10 @@ def test_the_family_is_read_from_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_fingerprints_tell_apart_what_gives_other_features(
-    weights: Weights, tmp_path: Path
-) -> None:
-    save_file(weights, tmp_path / "a.safetensors")
-    save_file({**weights, "bn1.bias": weights["bn1.bias"] + 1}, tmp_path / "b.safetensors")
+def test_fingerprints_tell_apart_what_gives_other_features(tmp_path: Path) -> None:
+    small = random_resnet(stages=1)
+    save_file(small, tmp_path / "a.safetensors")
+    save_file({**small, "bn1.bias": small["bn1.bias"] + 1}, tmp_path / "b.safetensors")
     prints = [
         load_backbone("efficientnet-lite0", "cpu", runtime="torch").fingerprint,
         load_backbone("efficientnet-lite0", "cpu", runtime="openvino").fingerprint,
@@ -230,7 +227,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(
                 family=family,
             ).fingerprint
             for file in "ab"
-            for layer in ("conv3a", "conv4c")
+            for layer in ("conv2a", "conv2b")
             for family in ("v1", "v1.5")
         ),
     ]

@@ -78,6 +78,12 @@ def bad_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     end_all()
 
 
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short wait, where no video opens."""
+    monkeypatch.setattr(opener, "OPEN_SECONDS", 0.5)
+
+
 def lives(process: int) -> bool:
     """Whether a process exists and has not ended; its parent may not have asked for its code."""
     try:
@@ -136,7 +142,7 @@ def test_a_video_that_crashes_ffmpeg_is_left_out(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("bad_ffmpeg")
+@pytest.mark.usefixtures("bad_ffmpeg", "impatience")
 def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,14 +150,14 @@ def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(
     hostile_texts(tmp_path)
     allow = "from stepcut.features.video import container; container.CONTAINERS = 'hls,mpegts'\n"
     monkeypatch.setattr(opener, "_CODE", opener._CODE.replace("serve()", f"{allow}serve()"))
-    with pytest.raises(VideoError, match=r"list\.m3u8: cannot be opened within 4 seconds"):
+    with pytest.raises(VideoError, match=r"list\.m3u8: cannot be opened within 0.5 seconds"):
         probe(tmp_path / "list.m3u8")
 
 
-@pytest.mark.usefixtures("bad_ffmpeg")
+@pytest.mark.usefixtures("bad_ffmpeg", "impatience")
 def test_a_video_is_decoded_only_after_another_process_has_opened_it(tmp_path: Path) -> None:
     hang = make_film(tmp_path / "hang.mp4")
-    with pytest.raises(VideoError, match="cannot be opened within 4 seconds"):
+    with pytest.raises(VideoError, match="cannot be opened within 0.5 seconds"):
         next(sample_frames(hang))
 
 

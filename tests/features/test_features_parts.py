@@ -22,12 +22,18 @@ from stepcut.parallel.local import Local
 from stepcut.progress import Event
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
-    monkeypatch.setattr("stepcut.features.extract.PIECE", 3.0)
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Local]:
+    """Two processes for all tests; the dead are replaced."""
     engine = Local(2)
     yield engine
     engine.close()
+
+
+@pytest.fixture
+def engine(workers: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
+    monkeypatch.setattr("stepcut.features.extract.PIECE", 3.0)
+    return workers
 
 
 def test_workers_give_the_features_of_one_process(

@@ -9,7 +9,8 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import FORMATS, common, read, read_folder, write, write_folder
+from stepcut.formats import FORMATS, read, read_folder, write, write_folder
+from stepcut.formats.text import LIMIT
 from stepcut.timeline import Segment, Timeline
 
 CREPE = (Segment(0.0, 2.5, "flip crêpe"),)
@@ -76,7 +77,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
-        os.truncate(file.fileno(), common.LIMIT + 1)  # a sparse file
+        os.truncate(file.fileno(), LIMIT + 1)  # a sparse file
     with raises(AnnotationError, "256 MB"):
         read(path, name, rate=2)
 

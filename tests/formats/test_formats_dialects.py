@@ -13,7 +13,8 @@ from errors_kit import raises
 
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.sources import read_truth
-from stepcut.formats import FORMATS, read, read_all, read_folder, write
+from stepcut.formats import FORMATS, read, read_folder, write
+from stepcut.formats.reading import read_all
 from stepcut.procedure.collect import read_labels
 from stepcut.timeline import Segment, Timeline
 

@@ -12,7 +12,7 @@ from errors_kit import raises
 from fuzz_kit import EXTREMES, TIMELINE, keep, label_targets, main
 
 from stepcut.errors import AnnotationError
-from stepcut.formats import FORMATS, read_all, write, write_folder
+from stepcut.formats import FORMATS, read_folder, write, write_folder
 from stepcut.timeline import Segment, Timeline
 
 READABLE = [name for name, form in FORMATS.items() if form.read is not None]
@@ -76,7 +76,7 @@ def test_times_that_are_none(time: str, tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(text)
         with pytest.raises(AnnotationError, match=name):
-            read_all(tmp_path / name)
+            read_folder(tmp_path / name)
 
 
 @pytest.mark.parametrize("video", ["a\x00b", "a\ud800b", "a\x1b[2Jb", "../../a"])
@@ -87,7 +87,8 @@ def test_odd_names_of_videos_are_written_or_refused(video: str, name: str, tmp_p
     assert path.parent == tmp_path / "out"
     assert list(path.parent.glob("*"))
     if FORMATS[name].read is not None:
-        assert read_all(path, name, rate=5)[0].sequence() == ["pour"]
+        (found,) = read_folder(path, name, rate=5).values()
+        assert found.sequence() == ["pour"]
 
 
 @pytest.mark.parametrize("step", ["a\x00b", "a\ud800b", "a\x1bb"])
@@ -108,13 +109,13 @@ def test_names_that_no_file_can_have(tmp_path: Path) -> None:
         "x%3Ay.csv",
         "a%0Ab.csv",
     ]
-    assert all(path.parent == tmp_path / "out" and read_all(path) for path in paths)
+    assert all(path.parent == tmp_path / "out" and read_folder(path) for path in paths)
 
 
 def test_a_row_without_its_video(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("start,end,label,video\n0,1,pour,a\n1,2,stir\n")
     with raises(AnnotationError, "video", line=3):
-        read_all(tmp_path / "x.csv")
+        read_folder(tmp_path / "x.csv")
 
 
 def test_what_is_written_is_read_again_as_it_is_mutated_from(tmp_path: Path) -> None:

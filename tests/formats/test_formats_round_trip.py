@@ -20,11 +20,11 @@ from stepcut.formats import (
     Format,
     left_out,
     read,
-    read_all,
     read_folder,
     write,
     write_folder,
 )
+from stepcut.formats.reading import read_all
 from stepcut.timeline import Segment, Timeline
 
 RATE = 5

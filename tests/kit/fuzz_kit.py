@@ -21,7 +21,7 @@ from random import Random
 import numpy as np
 
 from stepcut.errors import StepcutError
-from stepcut.formats import FORMATS, read_all, write
+from stepcut.formats import FORMATS, read_folder, write
 from stepcut.timeline import Segment, Timeline
 
 PATIENCE = 60  # seconds for one file
@@ -162,9 +162,11 @@ def label_targets(folder: Path) -> dict[str, Target]:
             )
             write(place, timeline, name, rate=5)
             found[f"labels:{name}"] = Target(
-                place, lambda path, name=name: read_all(path, name, rate=5)
+                place, lambda path, name=name: read_folder(path, name, rate=5)
             )
-            found[f"labels:{name}, found out"] = Target(place, lambda path: read_all(path, rate=5))
+            found[f"labels:{name}, found out"] = Target(
+                place, lambda path: read_folder(path, rate=5)
+            )
     return found
 
 

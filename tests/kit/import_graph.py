@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import stepcut
 
 ROOT = Path(stepcut.__file__).parent
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def folders() -> set[str]:
@@ -22,8 +29,7 @@ def imports() -> dict[str, set[str]]:
     for path in ROOT.rglob("*.py"):
         mine = path.relative_to(ROOT).parts[0].removesuffix(".py")
         if mine in names:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found[mine] |= (_imported(tree) & names) - {mine}
+            found[mine] |= (_imported(tree_of(path)) & names) - {mine}
     return found
 
 
@@ -47,6 +53,7 @@ def _imported(tree: ast.Module) -> set[str]:
 def reduced(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
     """The edges of an acyclic graph without those that longer paths imply."""
 
+    @functools.cache
     def reach(name: str) -> set[str]:
         return graph[name].union(*(reach(other) for other in graph[name]))
 

@@ -7,12 +7,11 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stepcut.files.atomic import whole_file
+if TYPE_CHECKING:  # worker processes start sooner without it
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Logged:
@@ -41,7 +40,7 @@ class Wide(Logged):
     dim = 1200
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        return np.tile(super().extract(frames), 100)
+        return super().extract(frames).repeat(100, axis=1)
 
 
 def seen(log: Path) -> int:
@@ -128,6 +127,8 @@ def half_write(item: tuple[int, str]) -> int:
         while not list(Path(folder).iterdir()):
             time.sleep(0.01)
         return number
+    from stepcut.files.atomic import whole_file
+
     with whole_file(Path(folder) / "rows"):
         time.sleep(60)
     return number

@@ -22,7 +22,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.taught import take_back, teach_folder
 from stepcut.toy import toy_features
 
-ROWS, TRUE = toy_features(videos=4, seed=1, dim=8)
+ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
 QUICK: dict[str, Any] = {"restarts": 2}
 
 

@@ -33,7 +33,7 @@ QUICK: dict[str, Any] = {"restarts": 2}
 
 @pytest.fixture(scope="module")
 def videos() -> list[np.ndarray]:
-    return toy_features(videos=4, seed=1, dim=8)[0]
+    return toy_features(videos=3, seed=1, dim=8)[0]
 
 
 @pytest.fixture(scope="module")

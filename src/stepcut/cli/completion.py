@@ -15,7 +15,7 @@ def run(args: argparse.Namespace) -> int:
         one = make_parser(name)
         for action in one._actions:
             if action.choices is None and action.nargs != 0:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+                vars(action)["complete"] = shtab.FILE
         about = summary(name).replace("%", "%%")
         commands.add_parser(name, parents=[one], add_help=False, help=about)
     print(shtab.complete(whole, args.shell))

@@ -28,7 +28,8 @@ from stepcut.features.files import (
     stamp,
     write_rows,
 )
-from stepcut.features.video.container import JUMP, blame, check_file, mendable
+from stepcut.features.video.container import blame, check_file
+from stepcut.features.video.damage import JUMP, mendable
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local

@@ -44,8 +44,8 @@ def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
         mode = file_mode(place)
-        temporary.touch(0o666 if mode is None else mode, exist_ok=False)
         try:
+            temporary.touch(0o666 if mode is None else mode, exist_ok=False)
             yield temporary
             if mode is not None:
                 temporary.chmod(mode)

@@ -8,7 +8,7 @@
 ['butter bread']
 """
 
-from stepcut.formats.reading import read, read_all, read_folder
+from stepcut.formats.reading import read, read_folder
 from stepcut.formats.registry import FORMATS, Format, format_to_write, label_files
 from stepcut.formats.transcripts import read_transcripts
 from stepcut.formats.writing import left_out, write, write_folder
@@ -20,7 +20,6 @@ __all__ = [
     "label_files",
     "left_out",
     "read",
-    "read_all",
     "read_folder",
     "read_transcripts",
     "write",

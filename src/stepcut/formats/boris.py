@@ -1,12 +1,11 @@
-"""BORIS: project files (`.boris`, JSON) and tables of events. Point events are clicks."""
+"""BORIS: project files (`.boris`, JSON). Point events are clicks."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,39 +16,15 @@ from stepcut.formats.common import (
     Absent,
     Options,
     build_segment,
-    fail,
-    need_seconds,
     number,
     optional,
-    seconds,
     without_overlap,
 )
-from stepcut.formats.tables import Row, plain, simplify, write_rows
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 VERSION = "7.0"
-HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
 NOBODY = "No focal subject"
-# Column names after `simplify`, in English, German, French and Spanish; the first match counts.
-NAMES = {
-    "observation": """observation_id beobachtung beobachtungs-id id_observation id_d'observation
-        id_de_l'observation observacion id_de_observacion id_de_la_observacion""",
-    "media": """media_file_name media_file_path media_file mediendatei name_der_mediendatei
-        fichier_media nom_du_fichier_media archivo_multimedia nombre_del_archivo_multimedia""",
-    "subject": "subject subjekt sujet sujeto",
-    "behavior": "behavior behaviour verhalten comportement comportamiento conducta",
-    "status": """status behavior_type behaviour_type verhaltenstyp statut type_de_comportement
-        estado tipo_de_comportamiento tipo_de_conducta""",
-    "time": "time zeit temps tiempo",
-    "start": "start anfang beginn debut inicio",
-    "stop": "stop stopp ende fin final",
-    "offset": "time_offset zeitversatz decalage_temporel desfase_temporal",
-    "source": "source quelle fuente",
-    "lengths": "media_duration mediendauer duree_du_media duracion_del_medio",
-}
-POINT = ("POINT", "PUNKT", "PONCTUEL", "PUNTO", "PUNTUAL")
-
-
 Media = tuple[tuple[str, float], ...]
 """Media files with their start in the time of the observation."""
 
@@ -70,7 +45,7 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     steps = [str(each["code"]) for each in conf]
     observations = {str(name): each for name, each in record["observations"].items()}
     subjects = {str(event[1]) for each in observations.values() for event in each["events"]}
-    chosen, subjects = _wanted(set(observations), subjects, path, options)
+    chosen, subjects = choose_subjects(set(observations), subjects, path, options)
     found: list[tuple[str, Timeline]] = []
     for name, observation in observations.items():
         if name not in chosen:
@@ -91,7 +66,7 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         ]
         timelines = _by_media(name, observation, Timeline(segments, None, steps))
         found += [(name, each) for each in timelines]
-    return _one_per_video(found, path)
+    return one_per_video(found, path)
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -108,7 +83,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     for place, timeline in enumerate(timelines, start=1):
         name = video_name(timeline.video)
         name = f"observation {place}" if not name or name in observations else name
-        events = [event for event, _ in _events(timeline, points)]
+        events = [event for event, _ in list_events(timeline, points)]
         subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
         length = {} if timeline.duration is None else {timeline.video: timeline.duration}
         observations[name] = {
@@ -167,63 +142,7 @@ def matches(record: Any) -> bool:
     )
 
 
-def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tabular events (of old versions with a preamble, too) or aggregated events."""
-    place = next(place for place, row in enumerate(rows) if matches_events([row]))
-    columns = _columns(rows[place])
-    modifiers = [
-        i for i, cell in enumerate(rows[place].cells) if simplify(cell).startswith("modifi")
-    ]
-    media = next((name for name in ("media", "observation") if name in columns), "")
-    named = [
-        (row, row.cell(columns, "observation", path), row.cell(columns, "subject", path))
-        for row in rows[place + 1 :]
-    ]
-    observations, people = {each[1] for each in named}, {each[2] for each in named}
-    chosen, subjects = _wanted(observations, people, path, options)
-    videos: dict[tuple[str, str], list[Segment]] = {}
-    events: dict[tuple[str, Media], list[Event]] = {}
-    states: dict[tuple[str, Media], list[Segment]] = {}
-    for row, observation, subject in named:
-        if observation not in chosen:
-            continue
-        time = row.time(columns, "start" if "start" in columns else "time", path)
-        step = row.cell(columns, "behavior", path)
-        video = row.cell(columns, media, path) if media else path.stem
-        points = videos.setdefault((observation, video), [])
-        played = _played(row, columns, video, path)
-        if subject not in subjects:
-            continue
-        if row.cell(columns, "status", path).upper() in POINT:
-            time -= dict(played)[video]
-            points.append(build_segment(time, time, step, path, row.line))
-        elif "start" in columns:
-            end = row.time(columns, "stop", path)
-            state = build_segment(time, end, step, path, row.line)
-            states.setdefault((observation, played), []).append(state)
-        else:
-            how = "|".join(row.cells[i] for i in modifiers if i < len(row.cells))
-            events.setdefault((observation, played), []).append(Event(time, subject, step, how))
-    states |= {key: pair(each, path) for key, each in events.items()}
-    for (observation, played), segments in states.items():
-        for video, part in (each for segment in segments for each in _by_video(segment, played)):
-            videos.setdefault((observation, video), []).append(part)
-    return _one_per_video(
-        [(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path
-    )
-
-
-def _columns(row: Row) -> dict[str, int]:
-    """Find the columns of a header, the first of each kind."""
-    names = [simplify(cell) for cell in row.cells]
-    found = {
-        ours: next((names.index(name) for name in theirs.split() if name in names), -1)
-        for ours, theirs in NAMES.items()
-    }
-    return {ours: place for ours, place in found.items() if place >= 0}
-
-
-def _one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
+def one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
     """Return the timelines; refuse two observations of one video."""
     videos: dict[str, list[str]] = {}
     for observation, timeline in found:
@@ -235,27 +154,7 @@ def _one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Ti
     return [timeline for _, timeline in found]
 
 
-def _played(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Media:
-    """Return the media files of the observation of a row, with their start.
-
-    Without a list of files in the table, return only the `video` of the row.
-    """
-    wanted = ("offset", "source", "lengths")
-    offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
-    files = re.sub("^player ?#1:", "", played.split("|")[0]).split(";")
-    begin = seconds(offset) or 0.0
-    if video not in files:
-        return ((video, begin),)
-    media, stated = [], lengths.split("|")[0].split(";")
-    for file, length in zip_longest(files, stated[: len(files)], fillvalue=""):
-        media.append((file, begin))
-        if video in dict(media) and seconds(length) is None:
-            break  # the start of the next file is unknown
-        begin += need_seconds(length, path, row.line)
-    return tuple(media)
-
-
-def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
+def by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
     """Split a segment of an observation at the boundaries of its `media` files."""
     for place, (video, begin) in enumerate(media):
         first = segment.start if place == 0 else max(segment.start, begin)
@@ -266,25 +165,7 @@ def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
             yield video, Segment(first - begin, last - begin, segment.step)
 
 
-def write_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write tabular events with the columns of current versions."""
-    rows = [HEADER]
-    for timeline in timelines:
-        name = video_name(timeline.video)
-        for event, status in _events(timeline, timeline.steps):
-            who = event.subject or NOBODY
-            rows.append([name, timeline.video, who, event.code, status, plain(event.time)])
-    write_rows(path, rows, "\t", options.spreadsheet)
-
-
-def matches_events(rows: Sequence[Row]) -> bool:
-    """Whether a table has the header of tabular or aggregated events."""
-    headers = [_columns(row).keys() for row in rows[:100]]
-    kinds = ({"time", "behavior", "status"}, {"observation", "start", "stop", "behavior", "status"})
-    return any(kind <= names for kind in kinds for names in headers)
-
-
-def _wanted(
+def choose_subjects(
     observations: set[str], subjects: set[str], path: Path, options: Options
 ) -> tuple[set[str], set[str]]:
     """Return the `observations` and `subjects` to read.
@@ -323,7 +204,7 @@ def pair(events: Iterable[Event], path: Path) -> list[Segment]:
     return segments
 
 
-def _events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
+def list_events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
     """List starts, stops and the clicks of `points` by time.
 
     Overlapping segments of one step get different subjects.
@@ -355,7 +236,7 @@ def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> 
         return [replace(timeline, video=name)]
     starts = accumulate([0.0, *(length or 0.0 for length in lengths[:-1])])
     media = tuple(zip(played, starts, strict=True))
-    parts = [part for segment in timeline for part in _by_video(segment, media)]
+    parts = [part for segment in timeline for part in by_video(segment, media)]
     return [
         Timeline([part for video, part in parts if video == file], length, timeline.steps, file)
         for file, length in zip(played, lengths, strict=True)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
+from stepcut.formats.common import NONE, Options, build_segment, seconds
 from stepcut.formats.tables import Row, is_header, plain, write_rows
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)

@@ -22,12 +22,11 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     choose_tier,
-    fail,
     need_seconds,
-    read_text,
     whole_units,
     without_overlap,
 )
+from stepcut.formats.text import fail, read_text
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \(\d+\)")

@@ -19,7 +19,6 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     entry,
-    fail,
     frame_rate,
     number,
     optional,
@@ -28,6 +27,7 @@ from stepcut.formats.common import (
     where_present,
     whole_units,
 )
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 MODEL = "stepcut"

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.common import NONE, NOTHING, Options, fail, read_text, refuse_background
+from stepcut.formats.common import NONE, NOTHING, Options, refuse_background
+from stepcut.formats.text import fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
 

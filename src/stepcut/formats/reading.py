@@ -11,17 +11,15 @@ from stepcut.files.addresses import path_text
 from stepcut.files.names import match_videos, short_names
 from stepcut.formats.common import (
     MILLI,
+    NONE,
     Options,
     as_columns,
-    fail,
     frame_rate,
-    read_text,
-    refusals,
     touching,
-    warn_once,
     where_present,
 )
 from stepcut.formats.registry import FORMATS, label_files, recognise
+from stepcut.formats.text import fail, read_text, refusals, warn_once
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
@@ -71,7 +69,8 @@ def read(
     OptionError
         `format`, `video` or `encoding` is unknown.
     """
-    timelines = read_all(path, format, rate, annotator, columns, encoding=encoding)
+    options = Options(frame_rate(rate), annotator, as_columns(columns))
+    timelines = read_all(path, format, encoding, options)
     names = [timeline.video for timeline in timelines]
     if video is not None:
         chosen = match_videos([str(video)], names, OptionError).get(str(video))
@@ -91,29 +90,10 @@ def read(
 def read_all(
     path: str | os.PathLike[str],
     format: str | None = None,
-    rate: Rate | None = None,
-    annotator: str | None = None,
-    columns: Columns = None,
-    confirmed: bool = False,
     encoding: str | None = None,
+    options: Options = NONE,
 ) -> list[Timeline]:
-    """Read all timelines in one file.
-
-    Videos without labels by the `annotator` are skipped; if none is left, that is an error.
-
-    Parameters
-    ----------
-    path, format, rate, annotator, columns, encoding
-        As for `read`.
-    confirmed
-        Skip Label Studio tasks that have only predictions.
-
-    Returns
-    -------
-    list of Timeline
-        One per video.
-    """
-    options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
+    """Return all timelines in one file, without those that have no labels by the annotator."""
     place = Path(path_text(path))
     named = choose("format", format, FORMATS) if format else None
     text = read_text(place, encoding)
@@ -159,8 +139,10 @@ def read_folder(
     ----------
     path
         The folder, or one label file.
-    format, rate, annotator, columns, confirmed, encoding
-        As for `read_all`.
+    format, rate, annotator, columns, encoding
+        As for `read`.
+    confirmed
+        Skip Label Studio tasks that have only predictions.
 
     Returns
     -------
@@ -173,10 +155,10 @@ def read_folder(
         A label file cannot be read, or a video has two label files.
     """
     files = label_files(Path(path_text(path)))
+    options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
 
     def read_one(file: Path) -> list[tuple[Timeline, Path]]:
-        found = read_all(file, format, rate, annotator, columns, confirmed, encoding)
-        return [(each, file) for each in found]
+        return [(each, file) for each in read_all(file, format, encoding, options)]
 
     loaded = list(chain.from_iterable(where_present(files, read_one)))
     if not loaded:

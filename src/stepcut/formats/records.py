@@ -16,12 +16,12 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     entry,
-    fail,
     frame_rate,
     number,
     optional,
     touching,
 )
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1

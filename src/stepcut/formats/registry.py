@@ -9,6 +9,7 @@ from typing import Any
 
 from stepcut.formats import (
     boris,
+    boris_events,
     egoprocel,
     elan,
     label_studio,
@@ -19,7 +20,8 @@ from stepcut.formats import (
     textgrid,
     xes,
 )
-from stepcut.formats.common import MILLI, Options, fail, one_line, one_word, parse_json, trimmed
+from stepcut.formats.common import MILLI, Options, one_line, one_word, trimmed
+from stepcut.formats.text import fail, parse_json
 from stepcut.timeline import Timeline
 
 
@@ -73,8 +75,8 @@ FORMATS: dict[str, Format] = {
                unit=MILLI, links=True),
         _Json("boris", "BORIS project", suffix=".boris", read=boris.read, write=boris.write,
               keeps="duration steps clicks video empty", links=True, matches=boris.matches),
-        _Table("boris-events", "BORIS tabular events", ".tsv", boris.read_events,
-               boris.write_events, "clicks video", many=True, matches=boris.matches_events),
+        _Table("boris-events", "BORIS tabular events", ".tsv", boris_events.read,
+               boris_events.write, "clicks video", many=True, matches=boris_events.matches),
         _Json("label-studio", "Label Studio tasks with predictions, and its export",
               read=label_studio.read, write=label_studio.write, frames=True, links=True,
               keeps="confidence duration steps clicks video empty", matches=label_studio.matches,
@@ -162,7 +164,7 @@ def _text_format(path: Path, text: str, options: Options) -> str:
         return "audacity"
     if "\t" in text.split("\n", 1)[0]:
         rows = tables.parse_rows(text, path)
-        if boris.matches_events(rows):
+        if boris_events.matches(rows):
             return "boris-events"
         if any(tables.is_timed(row.cells) for row in rows[:2]):
             return "tsv"

@@ -13,12 +13,12 @@ from stepcut.formats.common import (
     NOTHING,
     Options,
     build_segment,
-    fail,
     need_seconds,
     refuse_background,
     seconds,
     whole_units,
 )
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")

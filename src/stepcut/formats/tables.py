@@ -16,12 +16,11 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     choose_tier,
-    fail,
     need_seconds,
-    read_text,
     seconds,
     where_present,
 )
+from stepcut.formats.text import fail, read_text
 from stepcut.tables import GUARDED, guarded
 from stepcut.timeline import Segment, Timeline
 

@@ -12,10 +12,10 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     choose_tier,
-    fail,
     need_seconds,
     without_overlap,
 )
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \((?:\d+|points)\)")

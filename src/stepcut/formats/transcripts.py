@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from stepcut.files.addresses import path_text
-from stepcut.formats.common import fail, read_text
 from stepcut.formats.tables import COLUMNS, parse_rows, simplify
+from stepcut.formats.text import fail, read_text
 
 
 def read_transcripts(

@@ -33,11 +33,6 @@ def open_engine(
         Address of a Ray cluster ("auto" for that of this machine). By default Ray starts here.
     always
         Return an engine even if no option asks for one.
-
-    Raises
-    ------
-    OptionError
-        If `engine` is unknown or `workers` is not an integer from 1 up.
     """
     if workers is not None and (
         not isinstance(workers, int) or isinstance(workers, bool) or workers < 1

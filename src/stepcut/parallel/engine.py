@@ -3,9 +3,10 @@
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any, TypeVar
 
 from stepcut.errors import OptionError, StepcutError
 
@@ -22,7 +23,7 @@ TRIES = 2
 """Number of attempts before an item is blamed for the death of its worker."""
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """A place where work is done. Call `close` at the end."""
 
     def map(
@@ -39,7 +40,21 @@ class Engine(Protocol):
         it knows when to grow. `done(number, answer)` is called in this process as answers arrive;
         an exception in it stops all work. With `gpu`, every item gets a GPU of its own, if any.
         """
+        answers: dict[int, Any] = {}
+        with closing(self._answers(work, items, gpu)) as arriving:
+            for number, answer in arriving:
+                answers[number] = answer
+                if done is not None:
+                    done(number, answer)
+        return [answers[number] for number in range(len(items))]
 
+    @abstractmethod
+    def _answers(
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: bool
+    ) -> Generator[tuple[int, Any]]:
+        """Yield the number and the answer of every item as it arrives; stop all work if closed."""
+
+    @abstractmethod
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> Held | None:
         """Create an object, `make("cpu")` or `make("cuda")`, in a few places for all workers.
 
@@ -47,6 +62,7 @@ class Engine(Protocol):
         "auto", "cpu" or "cuda".
         """
 
+    @abstractmethod
     def close(self) -> None:
         """Stop the workers."""
 

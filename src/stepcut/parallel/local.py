@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
@@ -15,7 +15,16 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from stepcut.errors import OptionError, WorkerDied, in_words
-from stepcut.parallel.engine import TRIES, Answer, Done, Item, attempt, count_cores, share_cores
+from stepcut.parallel.engine import (
+    TRIES,
+    Answer,
+    Done,
+    Engine,
+    Item,
+    attempt,
+    count_cores,
+    share_cores,
+)
 
 _MEMORY = 2**30
 """Bytes that a worker needs for libraries, backbone, decoder and two batches of frames."""
@@ -40,7 +49,7 @@ class _Worker:
         return code
 
 
-class Local:
+class Local(Engine):
     """Worker processes on this machine, from the first work until `close`; see `open_engine`."""
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
@@ -53,16 +62,10 @@ class Local:
         self.threads = max(1, cores // self.workers)
         self._idle: list[_Worker] = []
 
-    def map(
-        self,
-        work: Callable[[Item], Answer],
-        items: Sequence[Item],
-        done: Done[Answer] | None = None,
-        gpu: bool = False,
-    ) -> list[Answer | Exception]:
-        """See `Engine.map`."""
+    def _answers(
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: bool
+    ) -> Generator[tuple[int, Any]]:
         del gpu  # all workers share the GPUs of the machine
-        answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         begun = dict.fromkeys(waiting, 0)
         busy: dict[Any, tuple[_Worker, int]] = {}
@@ -76,7 +79,7 @@ class Local:
                 for pipe in connection.wait(list(busy)):
                     worker, number = busy[pipe]
                     try:
-                        answers[number] = worker.pipe.recv()
+                        answer = worker.pipe.recv()
                         self._idle.append(worker)
                         del busy[pipe]
                     except (EOFError, ConnectionError):
@@ -85,14 +88,12 @@ class Local:
                         if begun[number] < TRIES:
                             waiting.appendleft(number)
                             continue
-                        answers[number] = WorkerDied(f"the worker process {ending}, {TRIES} times")
-                    if done is not None:
-                        done(number, answers[number])
+                        answer = WorkerDied(f"the worker process {ending}, {TRIES} times")
+                    yield number, answer
         except BaseException:
             self._idle += [worker for worker, _ in busy.values()]
             self.close()
             raise
-        return [answers[number] for number in range(len(items))]
 
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> None:
         """See `Engine.hold`: every worker creates its own."""

@@ -6,16 +6,14 @@ import shutil
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
 from stepcut.parallel.engine import (
     TRIES,
-    Answer,
-    Done,
-    Item,
+    Engine,
     attempt,
     count_cores,
     environment,
@@ -38,7 +36,7 @@ class Shared:
         return import_ray().get(actor.use.remote(work, *args))
 
 
-class Ray:
+class Ray(Engine):
     """The Ray cluster at `address`, or one on this machine that ends with `close`.
 
     `workers` limits the parallel tasks; see `open_engine`. `holders` is the number of actors that
@@ -59,14 +57,9 @@ class Ray:
         self.threads = max(1, count_cores() // self.workers) if address is None else 1
         self._actors: list[Any] = []
 
-    def map(
-        self,
-        work: Callable[[Item], Answer],
-        items: Sequence[Item],
-        done: Done[Answer] | None = None,
-        gpu: bool = False,
-    ) -> list[Answer | Exception]:
-        """See `Engine.map`."""
+    def _answers(
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: bool
+    ) -> Generator[tuple[int, Any]]:
         ray = self._ray
         gpus = 1 if gpu and ray.cluster_resources().get("GPU", 0) >= 1 else 0
         if gpus:
@@ -75,7 +68,6 @@ class Ray:
         task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(
             _do
         )
-        answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         flying: dict[Any, int] = {}
         try:
@@ -88,9 +80,7 @@ class Ray:
                 ready, _ = ray.wait(list(flying), num_returns=1, timeout=10.0)
                 for reference in ready:
                     number = flying.pop(reference)
-                    answers[number] = self._answer(reference)
-                    if done is not None:
-                        done(number, answers[number])
+                    yield number, self._answer(reference)
         except BaseException:
             for reference in flying:
                 ray.cancel(reference, force=True)
@@ -98,7 +88,6 @@ class Ray:
             if flying:
                 ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
             raise
-        return [answers[number] for number in range(len(items))]
 
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> Shared | None:
         """See `Engine.hold`: in actors on the cluster's GPUs, unless `device` is "cpu"."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stepcut.annotations import RecipeStep
 from stepcut.errors import AnnotationError, OptionError, as_items
-from stepcut.formats.common import decode
+from stepcut.formats.text import decode
 from stepcut.order.orders import find_alike
 
 Recipe = str | os.PathLike[str] | Sequence[str]

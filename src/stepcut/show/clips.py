@@ -117,28 +117,9 @@ def write_clips(
 ) -> Iterator[tuple[str, Path | VideoError]]:
     """Write every segment as a clip and a picture, into one folder per step.
 
-    Parameters
-    ----------
-    timelines
-        Timelines by video name.
-    videos
-        Path of each video, by name. An unknown path yields an error.
-    folder
-        The target folder.
-    step
-        Write only this step, and a `grid.mp4` of its segments.
-    sheet
-        Whether to write a `contact-sheet.jpg` per step.
-
-    Yields
-    ------
-    tuple of (str, Path or VideoError)
-        The video, and its clip or an error.
-
-    Raises
-    ------
-    OptionError
-        If two videos or steps would have the same file names.
+    Yield each video and its clip, or an error if its path in `videos` is unknown. With `step`,
+    write only this step and a `grid.mp4` of its segments; with `sheet`, a `contact-sheet.jpg` per
+    step. Two videos or steps that would have the same file names raise an `OptionError`.
     """
     steps = list(dict.fromkeys(each for timeline in timelines.values() for each in timeline.steps))
     for kind, names in (("video", list(timelines)), ("step", steps)):

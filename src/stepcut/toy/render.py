@@ -39,18 +39,11 @@ class InHand:
     size: float = 1.0
 
 
-def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[Pixels]:
-    """Yield the frames of a script, (192, 256, 3) RGB; frame `i` shows time `i / FPS`.
+def render_frames(script: Script, view: str, look: Look | None = None) -> Iterator[Pixels]:
+    """Yield the frames of a script in YUV 4:2:0, (288, 256); frame `i` shows time `i / FPS`.
 
     `look` overrides the look that follows from the script's seed.
     """
-    for planes in _film(script, view, look):
-        frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
-        yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
-
-
-def _film(script: Script, view: str, look: Look | None = None) -> Iterator[Pixels]:
-    """Yield the frames of a script in YUV 4:2:0, (288, 256)."""
     look = look or Look(script.seed)
     rng = np.random.default_rng([*script.seed, 4])
     kitchen = paint_kitchen(look, script.seed)
@@ -113,7 +106,7 @@ def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego"
         stream.width, stream.height = SIZE
         stream.pix_fmt = "yuv420p"
         stream.codec_context.thread_count = 1  # the same bytes on every machine
-        for planes in _film(script, view):
+        for planes in render_frames(script, view):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
         container.mux(stream.encode(None))
 

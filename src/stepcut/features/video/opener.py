@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing.spawn import get_executable
 from pathlib import Path
 from queue import Empty, LifoQueue, SimpleQueue
@@ -188,8 +189,7 @@ def serve() -> NoReturn:
             os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    import av  # noqa: F401
-
+    import_module("av")
     send("ready", None)
     while True:
         work, path, folder = waiting.get()

@@ -8,14 +8,8 @@ from fractions import Fraction
 import av
 
 from stepcut.errors import VideoError
-from stepcut.features.video.container import (
-    check_length,
-    elsewhere,
-    open_here,
-    stated_duration,
-    stated_rate,
-    turn_of,
-)
+from stepcut.features.video.container import elsewhere, open_here, turn_of
+from stepcut.features.video.damage import check_length, stated_duration, stated_rate
 from stepcut.features.video.opener import Advance
 
 

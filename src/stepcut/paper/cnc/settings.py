@@ -126,21 +126,7 @@ def as_published(loss: str, settings: Mapping[str, Any], rate: float) -> tuple[d
     TC3I (Bansal et al. 2022) is written as sums: over T frames in TCC and over T^2 pairs in C-IDM.
     C-IDM therefore weighs T times its weight on means, with T the sampled frames. Its times count
     frames. LAV (Haresh et al. 2021) adds 0.5 C-IDM over T^2 pairs to soft-DTW, and divides times by
-    the length of the video.
-
-    Parameters
-    ----------
-    loss
-        The loss to train with.
-    settings
-        Other settings of the embedder.
-    rate
-        Feature rows per second.
-
-    Returns
-    -------
-    tuple
-        Settings of the embedder, and settings of the segmenter.
+    the length of the video. `rate` are feature rows per second.
     """
     frames = int(settings.get("frames", Training.frames))
     dim = int(settings.get("dim", Network.dim))

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
-from stepcut.formats import label_files, read_all
-from stepcut.formats.common import read_json, refusals
+from stepcut.formats import label_files
+from stepcut.formats.common import Options, frame_rate
+from stepcut.formats.reading import read_all
+from stepcut.formats.text import read_json, refusals
 from stepcut.paper.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -86,9 +88,10 @@ def read_kitchen(place: Path, loaded: Loaded) -> None:
 def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Timeline]:
     """Video name -> timeline; unreadable label files are reported and skipped."""
     found: dict[str, Timeline] = {}
+    options = Options(frame_rate(rate), confirmed=True)
     for path in label_files(first_of(folder, *LABELS) or folder):
         try:
-            for timeline in read_all(path, rate=rate, confirmed=True):
+            for timeline in read_all(path, options=options):
                 name = video_name(timeline.video) or path.stem
                 if name in found:
                     loaded.problems.append(

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.common import build_segment, fail, read_text, seconds
+from stepcut.formats.common import build_segment, seconds
 from stepcut.formats.egoprocel import tell_apart
 from stepcut.formats.mstcn import read_mapping
+from stepcut.formats.text import fail, read_text
 from stepcut.paper.datasets.dataset import (
     DATASETS,
     Loaded,

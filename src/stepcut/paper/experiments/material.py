@@ -180,22 +180,8 @@ def find_tasks(
 ) -> tuple[str, list[tuple[str, Task]]]:
     """Return the name of the data set, and its tasks, each with its camera or data set.
 
-    Parameters
-    ----------
-    roots
-        "toy", folders of one data set, or NAME:DIR.
-    tasks
-        Only these tasks; case is ignored.
-    views
-        Load every camera.
-    folder
-        Folder that the toy kitchen is rendered into.
-    toy
-        Settings of the toy kitchen.
-    progress
-        Hook for the progress of rendering.
-    datasets
-        Data sets that the table compares.
+    `roots` are "toy", folders of one data set, or NAME:DIR. With `views`, load every camera. The
+    toy kitchen is rendered into `folder`. `datasets` are those that a table compares.
     """
     if datasets:
         name, seen = _compare(roots, datasets)

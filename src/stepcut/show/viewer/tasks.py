@@ -1,6 +1,6 @@
 """Tasks of jobs: learn, teach, check, suggest, make copies for browsers, export."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +69,32 @@ def _look_again(procedure: Procedure, folder: Path, progress: Hook) -> None:
             checks.add(look(procedure, video.path, progress))
 
 
+def _one_by_one(
+    stage: str, videos: Sequence[str], work: Callable[[str, Hook], object], progress: Hook
+) -> dict[str, str]:
+    """Call `work(path, hook)` for every video; return errors by path, which stop no other."""
+    failed = {}
+    with Stage(progress, stage, total=len(videos), unit="videos") as counted:
+        for path in videos:
+
+            def within(event: Event, place: float = counted.done, path: str = path) -> None:
+                share = min(event.done / event.total, 1.0) if event.total else 0.0
+                progress(Event(stage, place + share, len(videos), "videos", Path(path).name))
+
+            try:
+                work(path, within)
+            except StepcutError as error:
+                failed[path] = str(error)
+            counted.advance(item=Path(path).name)
+    return failed
+
+
 def _check(args: Args, progress: Hook) -> dict[str, Any]:
-    """Check videos one by one; failures are reported and do not stop the others."""
     folder, videos = Path(args["folder"]), list(args["videos"])
     procedure, checks = load(folder, trust=args["trust"]), Checks(folder)
-    failed = {}
-    for place, path in enumerate(videos):
-
-        def among_all(event: Event, place: int = place, path: str = path) -> None:
-            share = min(event.done / event.total, 1.0) if event.total else 0.0
-            progress(Event("check", place + share, len(videos), "videos", Path(path).name))
-
-        try:
-            checks.add(look(procedure, path, among_all))
-        except StepcutError as error:
-            failed[path] = str(error)
+    failed = _one_by_one(
+        "check", videos, lambda path, hook: checks.add(look(procedure, path, hook)), progress
+    )
     return {"checked": len(videos) - len(failed), "failed": failed}
 
 
@@ -94,21 +105,10 @@ def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:
 
 def _copies(args: Args, progress: Hook) -> dict[str, str]:
     """Make copies for browsers; return errors by path."""
-    failed = {}
-    videos = list(args["videos"])
-    with Stage(progress, "copies", total=len(videos), unit="videos") as stage:
-        for path in videos:
-
-            def within(event: Event, place: float = stage.done, path: str = path) -> None:
-                share = min(event.done / event.total, 1.0) if event.total else 0.0
-                progress(Event("copies", place + share, len(videos), "videos", Path(path).name))
-
-            try:
-                make_proxy(path, args["kind"], within)
-            except StepcutError as error:
-                failed[path] = str(error)
-            stage.advance(item=Path(path).name)
-    return failed
+    kind = args["kind"]
+    return _one_by_one(
+        "copies", list(args["videos"]), lambda path, hook: make_proxy(path, kind, hook), progress
+    )
 
 
 def _export(args: Args, progress: Hook) -> dict[str, Any]:
