@@ -25,6 +25,8 @@ ITERATIONS = 10
 """Iterations of EM."""
 TRANSLATIONS = 10
 """Starts from which the discovered steps are translated into those of transcripts and clicks."""
+MANY = 64
+"""Of more videos than this, so many take part in discovery; the others join for EM."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def learn_model(
         share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
     scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
     stride = max(1, int(scales.sigmas[0] / 2))
-    observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
+    observation = max(float(scales.sigmas[0]), correlated_rows([videos[place] for place in spread(videos)], lasts))
     em = EM(
         Joined.of([scales.view(rows)[::stride].astype(np.float32) for rows in videos]),
         [
@@ -140,6 +142,15 @@ def learn_model(
     whole = sum(float(one.mean()) > 0.9 for one in determined)
     iterations = min(ITERATIONS, whole**2) if numbered else ITERATIONS
     return Learned(em, em.run(iterations), scales, stay, observation)
+
+
+def spread(videos: Sequence[Floats]) -> list[int]:
+    """The places of at most `MANY` videos, evenly spread over their lengths."""
+    places = range(len(videos))
+    if len(videos) <= MANY:
+        return list(places)
+    by_length = sorted(places, key=lambda place: len(videos[place]))
+    return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, MANY))
 
 
 def _durations(
@@ -175,8 +186,8 @@ def correlated_rows(videos: Sequence[Floats], lag: float) -> float:
     far = max(1, round(lag))
 
     def structure(apart: int) -> float:
-        pairs = [rows[apart:] - rows[:-apart] for rows in videos if len(rows) > apart]
-        count = sum(map(len, pairs))
+        count = sum(max(0, len(rows) - apart) for rows in videos)
+        pairs = (rows[apart:] - rows[:-apart] for rows in videos if len(rows) > apart)
         return sum(float((one**2).sum()) for one in pairs) / count if count else 0.0
 
     half, before = structure(far) / 2, 0.0
