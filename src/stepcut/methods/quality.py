@@ -19,7 +19,7 @@ from stepcut.methods.arithmetic import (
     strongest_directions,
 )
 from stepcut.methods.constraints import OPEN
-from stepcut.methods.inputs import Array, Labels, build
+from stepcut.methods.inputs import MANY, Array, Labels, build
 from stepcut.methods.method import Method
 from stepcut.methods.stepcut.consensus import agreement, come_again, time_regularity
 from stepcut.progress import Hook, silent
@@ -29,8 +29,6 @@ CHANCE = 0.1
 """Halves of the videos that agree by less than this beyond chance share no steps."""
 SINGLE = 3
 """Single runs whose agreement is measured."""
-MANY = 64
-"""Of more videos than this, so many are learned again."""
 SHORT = 64
 """Principal axes on which videos are learned again."""
 NUMBERS = {3: "three", 5: "five"}

@@ -19,10 +19,9 @@ from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
+from stepcut.methods.inputs import MANY, Array, Labels, check_shares, plain_numbers
 from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import (
-    MANY,
     Quality,
     cross_validated,
     measure_quality,

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.constraints import Constraint
-from stepcut.methods.inputs import Labels
+from stepcut.methods.inputs import MANY, Labels
 from stepcut.methods.stepcut.chain import Chain, build_chain
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.methods.stepcut.em import EM, Emission, Joined
@@ -25,8 +26,6 @@ ITERATIONS = 10
 """Iterations of EM."""
 TRANSLATIONS = 10
 """Starts from which the discovered steps are translated into those of transcripts and clicks."""
-MANY = 64
-"""Of more videos than this, so many take part in discovery; the others join for EM."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,9 @@ def learn_model(
         share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
     scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
     stride = max(1, int(scales.sigmas[0] / 2))
-    observation = max(float(scales.sigmas[0]), correlated_rows([videos[place] for place in spread(videos)], lasts))
+    observation = max(
+        float(scales.sigmas[0]), correlated_rows([videos[place] for place in spread(videos)], lasts)
+    )
     em = EM(
         Joined.of([scales.view(rows)[::stride].astype(np.float32) for rows in videos]),
         [
@@ -151,6 +152,11 @@ def spread(videos: Sequence[Floats]) -> list[int]:
         return list(places)
     by_length = sorted(places, key=lambda place: len(videos[place]))
     return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, MANY))
+
+
+def precision(videos: Sequence[Floats]) -> type[np.floating[Any]]:
+    """The type of arrays of all rows: single precision for more than `MANY` videos, which halves their memory."""
+    return np.float32 if len(videos) > MANY else np.float64
 
 
 def _durations(

@@ -32,7 +32,7 @@ from stepcut.methods.inputs import (
 from stepcut.methods.learned import Choice, LeftOut
 from stepcut.methods.method import Method, Online
 from stepcut.methods.stepcut.chain import build_chain, soften
-from stepcut.methods.stepcut.learning import MANY, Learned, learn_model, spread
+from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
 from stepcut.methods.stepcut.model import (
     Appearance,
     Model,
@@ -137,7 +137,7 @@ class StepCut(Method):
         ordered = [annotations[place] for place in order]
         light = float(np.median(lengths)) / LIGHT
         directions = principal_directions(centred, light, DIRECTIONS)
-        kind = _precision(centred)
+        kind = precision(centred)
         videos = [(rows @ directions).astype(kind, copy=False) for rows in centred]
         count = self._count(lengths, ordered)
         self._order = order
@@ -262,7 +262,7 @@ class StepCut(Method):
             self.labels_.append(most_likely(self.model_.posterior(rows, chain)))
         plane = directions[:, :FEWER]
         sigma = float(learned.scales.sigmas[1])
-        kind = _precision(centred)
+        kind = precision(centred)
         slow = [smooth(rows @ plane, sigma).astype(kind, copy=False) for rows in centred]
         look = learn_appearance(slow, self.labels_, count)
         self.appearance_ = replace(look, axes=plane @ look.axes, sigma=sigma)
@@ -455,11 +455,6 @@ class StepCut(Method):
             each.astype(np.int64) for _, each in sorted(part(state, "discovered.").items())
         ]
         return method
-
-
-def _precision(videos: Sequence[Floats]) -> type[np.floating[Any]]:
-    """Single precision halves the memory of large sets."""
-    return np.float32 if len(videos) > MANY else np.float64
 
 
 def _see_as_new(
