@@ -111,7 +111,8 @@ def evidence_of(labels: Labels, rate: float, probabilities: Floats | None) -> Fl
     """Evidence for each step, (K,), from probabilities (T, K), or from labels (T,) without them."""
     if probabilities is not None and len(probabilities):
         return step_evidence(probabilities, rate)
-    return np.asarray(np.log1p(np.bincount(labels[labels >= 0]) / rate))
+    numbers = np.asarray(labels)
+    return np.asarray(np.log1p(np.bincount(numbers[numbers >= 0]) / rate))
 
 
 def smooth(values: Floats, rate: float) -> Floats:

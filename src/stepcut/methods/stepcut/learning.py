@@ -154,7 +154,7 @@ def spread(videos: Sequence[Floats]) -> list[int]:
     return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, MANY))
 
 
-def precision(videos: Sequence[Floats]) -> type[np.floating[Any]]:
+def precision(videos: Sequence[Floats]) -> Any:
     """The type of arrays of all rows: single precision for more than `MANY` videos, which halves their memory."""
     return np.float32 if len(videos) > MANY else np.float64
 
