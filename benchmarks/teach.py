@@ -144,7 +144,7 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
     for place, title in enumerate(("F1, steps matched one to one", "F1, by the annotated names")):
         names = [result["key"] for result in results]
         table = Table(
-            ["annotations", *names, "tuning recipes", "test recipes", "all recipes", "gain"],
+            ["annotations", *names, "tuning recipes", "test recipes", "all recipes"],
             [],
             f"{title}, on recordings without annotations (transcripts: all recordings); means of recipes",
         )
@@ -155,24 +155,23 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
             if place and row == "no annotations":
                 continue
             parts = [float(grid[each].mean()) for each in (tuned, recipes & ~tuned, recipes)]
-            gain = float((grid - grids["no annotations"])[recipes].mean())
-            table.rows.append([row, *grid.tolist(), *parts, gain])
+            table.rows.append([row, *grid.tolist(), *parts])
             if not place:
-                means[row] = gain
+                means[row] = float((grid - grids["no annotations"])[recipes].mean())
         yield table
     minutes = float(np.mean([result["minutes"] for result in results if result["key"] != "knots"]))
     videos = float(np.mean([result["videos"] for result in results if result["key"] != "knots"]))
     table = Table(
-        ["annotations", "minutes of work", "gain of F1", "gain per minute"],
+        ["annotations", "minutes of work", "gain of F1", "gain per hour"],
         [],
-        "What a minute of a person's time buys; labels take twice the length of a video, clicks once, a transcript half",
+        "What a person's time buys; labels take twice the length of a video, clicks once, a transcript half",
     )
     for row, gain in means.items():
         kind, *_, number = row.split()
         if kind in MINUTES:
             count = float(number) if number.isdecimal() else videos - (kind != "transcripts")
             work = count * minutes * MINUTES[kind]
-            table.rows.append([row, work, gain, gain / work])
+            table.rows.append([row, work, gain, 60 * gain / work])
     yield table
 
 
