@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.groups import find_groups
-from stepcut.checking.observe import Floats, Observed, observe, some_of
+from stepcut.checking.observe import Floats, Observed, evidence_of, observe, some_of
 from stepcut.checking.presence import learn_presence
 from stepcut.checking.score import (
     PRIOR_SPREADS,
@@ -28,6 +28,7 @@ from stepcut.checking.score import (
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
+from stepcut.methods.inputs import MANY
 from stepcut.methods.learned import LeftOut
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
@@ -80,7 +81,9 @@ def learn_expectations(
     nothing: list[Any] = [None] * len(labels)
     in_training: Any = (labels, probabilities or nothing, novelty or nothing)
     as_new = left_out or LeftOut(*in_training)
-    novelties, embedded_rows = novelty or as_new.novelty, embeddings or nothing
+    novelties = novelty or as_new.novelty
+    # `observe` shares arrays of this type instead of copying them.
+    embedded_rows = [np.asarray(one, dtype=np.float64) for one in embeddings or ()] or nothing
     learned = [
         observe(steps, rate, share, *rest)
         for steps, share, *rest in zip(
@@ -106,7 +109,13 @@ def learn_expectations(
         assert steps is not None
         return observe(steps, rate, *others)
 
-    done, absent = _evidence(labels, learned, shown, look)
+    def rest(place: int, kept: Rows) -> Floats:
+        """Evidence for each step in these rows of a video as if it were new."""
+        share = as_new.probabilities[place]
+        steps = np.asarray(as_new.labels[place], dtype=np.int64)[kept]
+        return evidence_of(steps, rate, None if share is None else np.asarray(share)[kept])
+
+    done, absent = _evidence(labels, learned, shown, rest)
     usual = learn_usual(learned, learn_presence(done, absent))
     fold_of = as_new.groups or [place % GROUPS for place in range(len(shown))]
     folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []
@@ -142,8 +151,9 @@ def learn_expectations(
         )
     shortened: list[list[Floats]] = []
     changed: dict[str, list[tuple[int, dict[str, float]]]] = {}
-    for place, steps in enumerate(labels):
-        for kind, every in alter(steps, usual.graph).items():
+    some = some_of(range(len(labels)), MANY)
+    for place in some:
+        for kind, every in alter(labels[place], usual.graph).items():
             made = [look(place, kept) for kept in every]
             pairs = zip(made, every, strict=True)
             changed.setdefault(kind, []).extend(
@@ -157,7 +167,7 @@ def learn_expectations(
     return Expectations(
         usual=usual,
         false_alarms=false_alarms,
-        task=learn_task(learned, as_new.looks, shortened),
+        task=learn_task(learned, some, as_new.looks, shortened),
         videos=tuple(videos),
         groups=tuple(tuple(videos[place] for place in each) for each in find_groups(learned))
         if videos
@@ -170,7 +180,7 @@ def _evidence(
     labels: Sequence[Labels],
     learned: Sequence[Observed],
     shown: Sequence[Observed],
-    look: Callable[[int, Rows], Observed],
+    rest: Callable[[int, Rows], Floats],
 ) -> tuple[Floats, Floats]:
     """Evidence (N, K) of each shown step, as it is and with the rows of the step removed."""
     count = 1 + max((one.step for video in learned for one in video.occurrences), default=-1)
@@ -180,8 +190,8 @@ def _evidence(
             evidence = shown[place].evidence
             done[place, step] = evidence[step] if step < len(evidence) else 0.0
             kept = np.flatnonzero(np.asarray(labels[place]) != step)
-            rest = look(place, kept).evidence
-            absent[place, step] = rest[step] if step < len(rest) else 0.0
+            left = rest(place, kept)
+            absent[place, step] = left[step] if step < len(left) else 0.0
     return done, absent
 
 

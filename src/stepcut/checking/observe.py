@@ -88,9 +88,7 @@ def observe(
     prototypes = confidence = slices = None
     if probabilities is not None and len(probabilities):
         confidence = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
-        evidence = step_evidence(probabilities, rate)
-    else:
-        evidence = np.log1p(np.bincount(numbers[numbers >= 0]) / rate)
+    evidence = evidence_of(numbers, rate, probabilities)
     if embedding is not None and len(embedding):
         embedding = np.asarray(embedding, dtype=np.float64)
         prototypes = {
@@ -107,6 +105,14 @@ def observe(
         prototypes,
         slices,
     )
+
+
+def evidence_of(labels: Labels, rate: float, probabilities: Floats | None) -> Floats:
+    """Evidence for each step, (K,), from probabilities (T, K), or from labels (T,) without them."""
+    if probabilities is not None and len(probabilities):
+        return step_evidence(probabilities, rate)
+    numbers = np.asarray(labels)
+    return np.asarray(np.log1p(np.bincount(numbers[numbers >= 0]) / rate))
 
 
 def smooth(values: Floats, rate: float) -> Floats:

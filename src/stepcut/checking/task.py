@@ -80,26 +80,28 @@ class TaskModel:
 
 def learn_task(
     videos: Sequence[Observed],
+    some: Sequence[int],
     looks: Sequence[tuple[Floats, Floats]] | None = None,
     shortened: Sequence[Sequence[Floats]] = (),
 ) -> TaskModel:
-    """Learn centres from all videos, and the limit from each video's distance to the others.
+    """Learn centres from all videos, and the limit from the distance of some to the others.
 
+    some       the places of the videos whose distance to the others is measured
     looks      per video, the embedding (T, p) and centres (K, p) of a model that has not seen it;
                without them, that of `videos` is used, which underestimates the distance slightly
-    shortened  per video, its embeddings with one step removed, by the same model
+    shortened  per video at these places, its embeddings with one step removed, by the same model
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
     centres = _centres(videos)
     if len(videos) < 2 or len(whole) < len(videos) or not len(centres):
         return TaskModel.from_json(None)
-    others = [
-        _centres([*videos[:place], *videos[place + 1 :]])
-        for place in range(0 if looks else len(videos))
-    ]
     logs = []
-    for place, (rows, seen) in enumerate(looks or zip(whole, others, strict=True)):
-        parts = [part for part in (shortened[place] if shortened else ()) if len(part)]
+    for number, place in enumerate(some):
+        if looks:
+            rows, seen = looks[place]
+        else:
+            rows, seen = whole[place], _centres([*videos[:place], *videos[place + 1 :]])
+        parts = [part for part in (shortened[number] if shortened else ()) if len(part)]
         if len(seen):
             logs.append(max(_log_distance(seen, part) for part in (rows, *parts)))
     if not logs:

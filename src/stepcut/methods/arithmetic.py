@@ -1,13 +1,15 @@
 """Arithmetic shared by all methods: distances, principal axes, unit rows, maps as vectors."""
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Real = TypeVar("Real", bound=np.floating[Any])
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 FUZZIFIER = 1.1
 """Default `m` of fuzzy memberships. The usual 2 makes all centres coincide in many dimensions."""
@@ -17,6 +19,23 @@ EXACT = 2048
 """Up to this dimension, principal directions are exact; beyond, they are found by iteration."""
 SPARE, PASSES = 32, 6
 """Additional columns and number of passes of the iteration."""
+
+
+class Computed(Sequence[Made], Generic[Item, Made]):
+    """A sequence of `make(item)`, computed at every access, so that large results need no memory.
+
+    >>> list(Computed(len, ["a", "bc"]))
+    [1, 2]
+    """
+
+    def __init__(self, make: Callable[[Item], Made], items: Sequence[Item]) -> None:
+        self.make, self.items = make, items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.make(self.items[place])
 
 
 def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Real]:
@@ -53,10 +72,13 @@ def step_sums(
     return sums, shown
 
 
-def scatter(videos: Sequence[Floats]) -> Floats:
+def scatter(videos: Iterable[Floats]) -> Floats:
     """Mean outer product of all rows of centred videos (T, d): (d, d); zeros without rows."""
-    total = sum((rows.T @ rows for rows in videos), np.zeros((videos[0].shape[1],) * 2))
-    return np.asarray(total / max(sum(len(rows) for rows in videos), 1))
+    total, count = np.zeros(()), 0
+    for rows in videos:
+        total = total + rows.T @ rows
+        count += len(rows)
+    return np.asarray(total / max(count, 1))
 
 
 def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, Floats]:

@@ -24,6 +24,8 @@ SLACK = 1e-3
 """Tolerance of the sum of probabilities, which may be float16."""
 BLOCK = 65_536
 """Frames per block, to limit memory."""
+MANY = 64
+"""Of more videos than this, so many stand for all: in restarts, refits and altered copies."""
 
 
 def as_step_count(steps: Any) -> StepCount:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_text
+from stepcut.methods.arithmetic import Computed
 from stepcut.methods.inputs import Array, Labels
 
 
@@ -74,7 +75,7 @@ class LeftOut(NamedTuple):
     """(T, K) per video."""
     novelty: list[NDArray[np.float64]]
     """(T,) per video."""
-    looks: list[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
+    looks: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
     """Embedding (T, p) and step centres (K, p) per video, if the method has them."""
     embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
     """embed(without, place, kept): the embedding (T, p) of the `kept` rows, or all, of the video at
@@ -89,7 +90,7 @@ class LeftOut(NamedTuple):
             [self.labels[place] for place in places],
             [self.probabilities[place] for place in places],
             [self.novelty[place] for place in places],
-            self.looks and [self.looks[place] for place in places],
+            self.looks and Computed(self.looks.__getitem__, places),
             embed and (lambda without, place, kept: embed(without, places[place], kept)),
             self.groups and [self.groups[place] for place in places],
         )

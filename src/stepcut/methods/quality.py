@@ -19,7 +19,7 @@ from stepcut.methods.arithmetic import (
     strongest_directions,
 )
 from stepcut.methods.constraints import OPEN
-from stepcut.methods.inputs import Array, Labels, build
+from stepcut.methods.inputs import MANY, Array, Labels, build
 from stepcut.methods.method import Method
 from stepcut.methods.stepcut.consensus import agreement, come_again, time_regularity
 from stepcut.progress import Hook, silent
@@ -181,15 +181,16 @@ def gather_evidence(
 ) -> Evidence | None:
     """Measure how stable the steps of a fitted `method` are, without labels.
 
-    The method is refitted with few restarts: from other seeds, and on each half of the videos. The
-    content of a video decides its half, so that names and order do not matter. Returns None for
+    The method is refitted with few restarts: from other seeds, and on each half of the videos, or
+    of `MANY` of them. The content of a video decides whether it takes part and in which half, so
+    that names and order do not matter. Returns None for
     fewer than four videos, for one step, and for a method without the settings `steps`, `seed` and
     `restarts`, whose refits would be slow. `progress` is called for each refit.
     """
     given = method.settings()
     if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
         return None
-    order = order_by_content(features)
+    order, number = order_by_content(features)[:MANY], len(features)
     features = [features[place] for place in order]
     found = [method.labels_[place] for place in order]
     count, labels = method.steps_, np.concatenate(found)
@@ -225,14 +226,18 @@ def gather_evidence(
         else 1 - float(np.mean([time_regularity(one, count, shortest) for one in single])),
         sharpness=measure_sharpness(videos, found),
         steps=count,
-        videos=len(features),
+        videos=number,
     )
 
 
 def order_by_content(features: Sequence[Array]) -> list[int]:
     """The places of the videos, sorted by a hash of their values in single precision."""
-    values = [np.ascontiguousarray(rows, dtype=np.float32).tobytes() for rows in features]
-    return sorted(range(len(values)), key=lambda place: hashlib.blake2b(values[place]).digest())
+
+    def digest(place: int) -> bytes:
+        rows = np.ascontiguousarray(features[place], dtype=np.float32)
+        return hashlib.blake2b(rows.data).digest()
+
+    return sorted(range(len(features)), key=digest)
 
 
 def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:

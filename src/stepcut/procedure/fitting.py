@@ -19,13 +19,14 @@ from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
+from stepcut.methods.inputs import MANY, Array, Labels, check_shares, plain_numbers
 from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import (
     Quality,
     cross_validated,
     measure_quality,
     not_measured,
+    order_by_content,
     refit,
     shorten,
 )
@@ -66,7 +67,9 @@ def fit(
     taught = {} if lesson is None else {"constraints": _constraints(method, lesson)}
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
-    quality, tree = _assess(method, rows, None if lesson is None else lesson.labels, progress)
+    embedded = method.embed(rows)
+    known = None if lesson is None else lesson.labels
+    quality, tree = _assess(method, rows, embedded, known, progress)
     config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
@@ -87,7 +90,7 @@ def fit(
             probabilities=[probabilities[place] for place in normal],
             left_out=left_out,
             false_alarms=config["false_alarms"],
-            embeddings=method.embed([rows[place] for place in normal]),
+            embeddings=[embedded[place] for place in normal],
             videos=[features[place].name for place in normal],
         )
         stage.advance(len(features))
@@ -142,7 +145,11 @@ def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
 
 
 def _assess(
-    method: Method, rows: Sequence[Array], labels: Sequence[Labels | None] | None, progress: Hook
+    method: Method,
+    rows: Sequence[Array],
+    embedded: Sequence[Array],
+    labels: Sequence[Labels | None] | None,
+    progress: Hook,
 ) -> tuple[Quality, Hierarchy]:
     """Measure the quality of the steps, and build their hierarchy."""
     split = None
@@ -158,10 +165,13 @@ def _assess(
             if new is not None:
                 quality = cross_validated(labels, new.labels, method.steps_)
         elif (quality := measure_quality(method, rows, beat)).now is not None:
-            few = refit(method, shorten(rows), beat, restarts=3, steps=method.steps_ + 1)
-            split = find_split(method.labels_, few.labels_, method.steps_)
+            some = sorted(order_by_content(rows)[:MANY])
+            short = shorten([rows[place] for place in some])
+            few = refit(method, short, beat, restarts=3, steps=method.steps_ + 1)
+            coarse = [method.labels_[place] for place in some]
+            split = find_split(coarse, few.labels_, method.steps_)
         names = [str(number) for number in range(method.steps_)]
-        tree = replace(build_hierarchy(method.embed(rows), method.labels_, names), split=split)
+        tree = replace(build_hierarchy(embedded, method.labels_, names), split=split)
     return quality, tree
 
 

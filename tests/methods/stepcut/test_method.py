@@ -320,6 +320,6 @@ def test_the_rate_of_the_features_does_not_change_the_steps(plain, learned, time
 def test_more_videos_than_take_part_in_discovery_join_later(monkeypatch) -> None:
     rows, _timelines = toy_features(videos=12, rate=1.0, seed=3)
     every = StepCut(steps=6, restarts=6).fit(rows)
-    monkeypatch.setattr("stepcut.methods.stepcut.method.MANY", 8)
+    monkeypatch.setattr("stepcut.methods.stepcut.learning.MANY", 8)
     some = StepCut(steps=6, restarts=6).fit(rows)
     assert adjusted_rand_score(np.concatenate(every.labels_), np.concatenate(some.labels_)) > 0.7

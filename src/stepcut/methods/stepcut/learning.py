@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.constraints import Constraint
-from stepcut.methods.inputs import Labels
+from stepcut.methods.inputs import MANY, Labels
 from stepcut.methods.stepcut.chain import Chain, build_chain
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.methods.stepcut.em import EM, Emission, Joined
@@ -120,7 +121,9 @@ def learn_model(
         share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
     scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
     stride = max(1, int(scales.sigmas[0] / 2))
-    observation = max(float(scales.sigmas[0]), correlated_rows(videos, lasts))
+    observation = max(
+        float(scales.sigmas[0]), correlated_rows([videos[place] for place in spread(videos)], lasts)
+    )
     em = EM(
         Joined.of([scales.view(rows)[::stride].astype(np.float32) for rows in videos]),
         [
@@ -140,6 +143,20 @@ def learn_model(
     whole = sum(float(one.mean()) > 0.9 for one in determined)
     iterations = min(ITERATIONS, whole**2) if numbered else ITERATIONS
     return Learned(em, em.run(iterations), scales, stay, observation)
+
+
+def spread(videos: Sequence[Floats]) -> list[int]:
+    """The places of at most `MANY` videos, evenly spread over their lengths."""
+    places = range(len(videos))
+    if len(videos) <= MANY:
+        return list(places)
+    by_length = sorted(places, key=lambda place: len(videos[place]))
+    return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, MANY))
+
+
+def precision(videos: Sequence[Floats]) -> Any:
+    """The type of arrays of all rows: single precision for more than `MANY` videos, which halves their memory."""
+    return np.float32 if len(videos) > MANY else np.float64
 
 
 def _durations(
@@ -175,8 +192,8 @@ def correlated_rows(videos: Sequence[Floats], lag: float) -> float:
     far = max(1, round(lag))
 
     def structure(apart: int) -> float:
-        pairs = [rows[apart:] - rows[:-apart] for rows in videos if len(rows) > apart]
-        count = sum(map(len, pairs))
+        count = sum(max(0, len(rows) - apart) for rows in videos)
+        pairs = (rows[apart:] - rows[:-apart] for rows in videos if len(rows) > apart)
         return sum(float((one**2).sum()) for one in pairs) / count if count else 0.0
 
     half, before = structure(far) / 2, 0.0

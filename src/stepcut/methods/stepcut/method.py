@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, limited
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.arithmetic import Floats, as_vectors
+from stepcut.methods.arithmetic import Computed, Floats, as_vectors
 from stepcut.methods.constraints import (
     OPEN,
     Constraint,
@@ -32,7 +32,7 @@ from stepcut.methods.inputs import (
 from stepcut.methods.learned import Choice, LeftOut
 from stepcut.methods.method import Method, Online
 from stepcut.methods.stepcut.chain import build_chain, soften
-from stepcut.methods.stepcut.learning import Learned, learn_model
+from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
 from stepcut.methods.stepcut.model import (
     Appearance,
     Model,
@@ -49,8 +49,6 @@ DIRECTIONS, FEWER = 128, 64
 """Principal directions on which the model is learned, and, of them, those on which steps are discovered."""
 LIGHT = 360
 """Principal directions are those of lightly smoothed rows: by the length of a video over this number."""
-MANY = 64
-"""Of more videos than this, so many take part in discovery; the others join for EM."""
 FOLDS = 20
 """Groups of videos that are left out in turn; with fewer videos each is left out alone."""
 TEMPERATURE = 8.0
@@ -135,11 +133,12 @@ class StepCut(Method):
         annotations = check_constraints(constraints or [None] * len(rows), lengths)
         # In an order of their own, so that the order in which they come cannot matter.
         order = sorted(range(len(rows)), key=lambda place: fingerprint(rows[place]))
-        centred = [centre(rows[place]) for place in order]
+        centred = Computed(centre, [rows[place] for place in order])
         ordered = [annotations[place] for place in order]
         light = float(np.median(lengths)) / LIGHT
         directions = principal_directions(centred, light, DIRECTIONS)
-        videos = [rows @ directions for rows in centred]
+        kind = precision(centred)
+        videos = [(rows @ directions).astype(kind, copy=False) for rows in centred]
         count = self._count(lengths, ordered)
         self._order = order
         discovered = self._discover(videos, count, order, progress)
@@ -188,7 +187,8 @@ class StepCut(Method):
                 self.width_ = before.width_
                 return earlier
         short = [rows[:, :FEWER] for rows in videos]
-        some = short if len(short) <= MANY else [short[place] for place in _spread(short, MANY)]
+        places = spread(short)
+        some = [short[place] for place in places]
         if self.seconds is None:
             self.width_ = choose_width(some, count)
         else:
@@ -206,7 +206,7 @@ class StepCut(Method):
                 some, count, self.width_, self.seed, self.restarts, self.prior, stage.advance
             )
         if len(some) < len(short):
-            found = self._join(videos, _spread(short, MANY), found, count)
+            found = self._join(videos, places, found, count)
         return found
 
     def _join(
@@ -262,7 +262,8 @@ class StepCut(Method):
             self.labels_.append(most_likely(self.model_.posterior(rows, chain)))
         plane = directions[:, :FEWER]
         sigma = float(learned.scales.sigmas[1])
-        slow = [smooth(rows @ plane, sigma) for rows in centred]
+        kind = precision(centred)
+        slow = [smooth(rows @ plane, sigma).astype(kind, copy=False) for rows in centred]
         look = learn_appearance(slow, self.labels_, count)
         self.appearance_ = replace(look, axes=plane @ look.axes, sigma=sigma)
         nearest = np.concatenate([self.appearance_.distance(rows) for rows in centred])
@@ -312,11 +313,12 @@ class StepCut(Method):
         """Every video learned from, seen as if it were new; in the order of `fit`."""
         posteriors, groups = see()
         plane, sigma = directions[:, :FEWER], float(learned.scales.sigmas[1])
-        slow = [smooth(rows @ plane, sigma) for rows in centred]
-        labels = [self.labels_[place] for place in self._order]
+        some = spread(centred)
+        slow = {p: smooth(centred[p] @ plane, sigma) for p in some}
+        labels = {p: self.labels_[self._order[p]] for p in some}
         looks = []
         for group in range(max(groups) + 1):
-            others = [p for p in range(len(centred)) if groups[p] != group] or [0]
+            others = [p for p in some if groups[p] != group] or some[:1]
             look = learn_appearance(
                 [slow[p] for p in others], [labels[p] for p in others], self.steps_
             )
@@ -332,7 +334,7 @@ class StepCut(Method):
             [most_likely(posteriors[p]) for p in turn],
             [self.model_.probabilities(posteriors[p]) for p in turn],
             [looks[groups[p]].distance(centred[p]) / self.scale_ for p in turn],
-            [(looks[groups[p]].view(centred[p]), looks[groups[p]].shown) for p in turn],
+            Computed(lambda p: (looks[groups[p]].view(centred[p]), looks[groups[p]].shown), turn),
             embed,
             [groups[p] for p in turn],
         )
@@ -493,9 +495,3 @@ def _is_whole(one: Constraint) -> bool:
     """Whether a constraint fixes the steps of a whole video."""
     labelled = one.labels is not None and bool((one.labels != OPEN).all())
     return labelled or (bool(one.clicks) and one.complete) or one.transcript is not None
-
-
-def _spread(videos: Sequence[Floats], number: int) -> list[int]:
-    """The places of so many videos, evenly spread over their lengths."""
-    by_length = sorted(range(len(videos)), key=lambda place: len(videos[place]))
-    return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, number))

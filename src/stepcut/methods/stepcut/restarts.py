@@ -137,7 +137,7 @@ def look(videos: Sequence[Floats], count: int, sigma: float) -> Views:
     stride = max(1, int(sigma / PER_WIDTH))  # smoothed rows in between add nothing
     slow = [smooth(rows, sigma)[::stride] for rows in videos]
     light = [(smooth(rows, sigma / 4) @ axes)[::stride] for rows in videos]
-    joined = Joined.of(project(slow, axes)[1])
+    joined = Joined.of(list(project(slow, axes)[1]))
     lasts = max(2.0, float(np.median([len(rows) for rows in slow])) / count)
     per_width = max(1.0, sigma) / stride
     return Views(

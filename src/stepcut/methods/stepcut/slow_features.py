@@ -1,12 +1,20 @@
 """Slow feature analysis: the directions of features in which what lasts (a step) stands out from noise and place."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, fix_signs, scatter, step_sums, strongest_directions
+from stepcut.methods.arithmetic import (
+    Computed,
+    Floats,
+    fix_signs,
+    scatter,
+    step_sums,
+    strongest_directions,
+)
 
 PER_STEP = 4
 """A step lasts this many times the width of the Gaussian that smooths noisy features."""
@@ -49,9 +57,9 @@ def centre(rows: NDArray[Any]) -> Floats:
     return np.asarray(wide - wide.mean(axis=0))
 
 
-def principal_directions(videos: Iterable[Floats], sigma: float, count: int) -> Floats:
+def principal_directions(videos: Sequence[Floats], sigma: float, count: int) -> Floats:
     """(d, count): the principal directions of the centred videos, smoothed over `sigma` rows."""
-    return strongest_directions([smooth(rows, sigma) for rows in videos], count)[0]
+    return strongest_directions(Computed(partial(smooth, sigma=sigma), videos), count)[0]
 
 
 def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floats:
@@ -75,10 +83,10 @@ def refined_axes(
     """
     sums, shown = step_sums(slow, labels, steps)
     means = sums / np.maximum(shown, 1)[:, None]
-    within = [
+    within = (
         rows[numbers >= 0] - means[numbers[numbers >= 0]]
         for rows, numbers in zip(slow, labels, strict=True)
-    ]
+    )
     return _solve(scatter(slow), scatter(within), 0.0, count)
 
 
@@ -96,13 +104,11 @@ def _solve(signal: Floats, noise: Floats, whiten: float, count: int) -> Floats:
     return fix_signs(axes[:, :kept] * np.maximum(strength[:kept], 1e-300) ** (-whiten / 2))
 
 
-def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:
+def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, Sequence[Floats]]:
     """Smoothed videos on the axes, softly normalised; before them, the median norm by which that was done."""
-    turned = [rows @ axes for rows in slow]
-    norm = (
-        float(np.median(np.concatenate([np.linalg.norm(rows, axis=1) for rows in turned]))) or 1.0
-    )
-    return norm, [soft_normalise(rows, norm) for rows in turned]
+    norms = [np.linalg.norm(rows @ axes, axis=1) for rows in slow]
+    norm = float(np.median(np.concatenate(norms))) or 1.0
+    return norm, Computed(lambda rows: soft_normalise(rows @ axes, norm), slow)
 
 
 def soft_normalise(rows: Floats, norm: float) -> Floats:

@@ -1,0 +1,72 @@
+"""Large sets: some videos stand for all in what would otherwise take too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import stepcut
+from stepcut.methods import StepCut
+from stepcut.toy import toy_features
+
+VIDEOS = 12
+SAMPLED = (
+    "stepcut.methods.stepcut.learning",
+    "stepcut.methods.quality",
+    "stepcut.procedure.fitting",
+    "stepcut.checking.calibrate",
+)
+
+
+def learn(monkeypatch: pytest.MonkeyPatch, many: int) -> tuple[stepcut.Procedure, list[int]]:
+    """Learn from twelve videos as if so `many` were many; also the number of videos of each fit."""
+    rows, _ = toy_features(videos=VIDEOS, rate=1.0, duration=60, seed=3)
+    fitted: list[int] = []
+    fit = StepCut.fit
+
+    def counted(self: StepCut, features: Any, *args: Any, **kwargs: Any) -> StepCut:
+        fitted.append(len(features))
+        return fit(self, features, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StepCut, "fit", counted)
+        for module in SAMPLED:
+            patch.setattr(f"{module}.MANY", many)
+        return stepcut.learn(rows, steps=6, rate=1, restarts=8), fitted
+
+
+@pytest.fixture(scope="module")
+def every() -> tuple[stepcut.Procedure, list[int]]:
+    with pytest.MonkeyPatch.context() as patch:
+        return learn(patch, 1000)
+
+
+def test_up_to_that_many_videos_nothing_changes(monkeypatch, every) -> None:
+    whole, _ = every
+    same, fitted = learn(monkeypatch, VIDEOS)
+    state, expected = same.method.state(), whole.method.state()
+    assert state.keys() == expected.keys()
+    for name, values in expected.items():
+        assert state[name].dtype == values.dtype
+        np.testing.assert_array_equal(state[name], values)
+    assert same.quality == whole.quality
+    assert same.expectations.to_json() == whole.expectations.to_json()
+    assert max(fitted) == VIDEOS
+
+
+def test_beyond_it_some_videos_stand_for_all(monkeypatch, every) -> None:
+    whole, all_fitted = every
+    some, fitted = learn(monkeypatch, 8)
+    assert all_fitted[0] == fitted[0] == VIDEOS
+    assert all_fitted.count(VIDEOS) > 1
+    assert max(fitted[1:]) == 8  # refits that measure the quality and find what splits
+    assert some.quality.evidence is not None
+    assert some.quality.evidence.videos == VIDEOS
+    altered = {place for copies in some.expectations.altered.values() for place in copies.of}
+    assert len(altered) == 8
+    assert {len(values) for values in some.expectations.amounts.values()} == {VIDEOS}
+    labels, expected = ([one.labels[name] for name in one.samples] for one in (some, whole))
+    assert adjusted_rand_score(np.concatenate(expected), np.concatenate(labels)) > 0.7
