@@ -104,6 +104,30 @@ def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
+def test_a_folder_with_the_name_of_a_file_of_stepcut_is_refused_before_any_work(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "loss.csv").mkdir()
+    (place / "loss.csv" / "mine.txt").write_text("n")
+    monkeypatch.setattr(sc.Procedure, "teach", None)
+    with raises(OutputError, "loss.csv", "Rename the folder"):
+        teach_folder(place, {"0": TRUE[0]})
+    with raises(OutputError, "loss.csv", "Rename the folder"):
+        sc.load(place).save(place)
+    assert (place / "loss.csv" / "mine.txt").read_text() == "n"
+
+
+def test_labels_json_belongs_to_the_user_except_in_format_1(place: Path) -> None:
+    procedure = sc.load(place)
+    (place / "labels.json").write_text("an export of another program")
+    procedure.save(place)
+    assert (place / "labels.json").read_text() == "an export of another program"
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "format": 1}))
+    procedure.save(place)
+    assert not (place / "labels.json").exists()
+
+
 def test_the_card_is_replaced_until_a_person_writes_into_it(place: Path) -> None:
     sc.load(place).rename({0: "pour"}).save(place)
     assert "pour" in (place / "README.md").read_text()
