@@ -157,6 +157,22 @@ def test_a_kill_while_folders_are_exchanged_loses_no_file(
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
+def test_unfinished_files_of_killed_runs_go(place: Path) -> None:
+    (place / ".edits.json.0123abcd.part").write_text("{")
+    (place / ".mine.0123abcd.part").write_text("of another program")
+    old, new = (place.parent / f".a.proc.{letter * 32}.part" for letter in "ab")
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "config.json").touch()
+    os.utime(old, (0, 0))
+    (place.parent / ".a.proc.notes.part").touch()
+    os.utime(place.parent / ".a.proc.notes.part", (0, 0))
+    sc.load(place).save(place)
+    assert [path.name for path in place.glob(".*")] == [".mine.0123abcd.part"]
+    beside = {path.name for path in place.parent.iterdir()}
+    assert beside == {"a.proc", new.name, ".a.proc.notes.part"}
+
+
 def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
@@ -173,8 +189,10 @@ def test_permissions_stay(place: Path, tmp_path: Path) -> None:
     assert [mode(place), mode(place / "edits.json")] == [0o700, 0o600]
     teach_folder(place)
     assert [mode(place), mode(place / "timelines.json")] == [0o700, 0o640]
+    assert not (place / "edits.json").exists()
     take_back(place)
     assert [mode(place), mode(place / "timelines.json")] == [0o700, 0o640]
+    assert mode(place / "edits.json") == 0o600
     (tmp_path / "out.csv").touch(0o600)
     sc.write(tmp_path / "out.csv", TRUE[0])
     assert mode(tmp_path / "out.csv") == 0o600

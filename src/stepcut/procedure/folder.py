@@ -17,7 +17,9 @@ from typing import Any
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
 from stepcut.files.atomic import (
+    PART,
     check_place,
+    clear_parts,
     file_mode,
     hold,
     output_errors,
@@ -167,7 +169,9 @@ def _carry_over(old: Path, new: Path) -> None:
     """Move the files of the user from the folder `old` to the folder `new`."""
     kept = _own_files(old)
     for path in old.iterdir():
-        if path.name in OURS and path.name not in kept:
+        unfinished = PART.fullmatch(path.name)  # left by a run that was killed
+        name = unfinished["name"] if unfinished else path.name
+        if name in OURS and name not in kept:
             continue
         try:
             os.replace(path, new / path.name)
@@ -220,6 +224,7 @@ def check_output(output: AnyPath) -> None:
         return
     if folder.exists():
         _check_movable(folder)
+    clear_parts(folder.resolve())
     check_place(folder.resolve().parent, folder=True)
     above = next(path for path in folder.resolve().parents if path.exists())
     if shutil.disk_usage(above).free < ROOM:
