@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepcut.annotations import Annotations as Annotations
-    from stepcut.evaluation import evaluate as evaluate
+    from stepcut.evaluation.evaluate import evaluate as evaluate
     from stepcut.features.spec import FeatureSpec as FeatureSpec
     from stepcut.formats import read as read
     from stepcut.formats import write as write
