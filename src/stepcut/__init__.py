@@ -6,11 +6,14 @@
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from stepcut.version import __version__
 
+# Not imported from typing, which is slow: `python -m stepcut` handles Ctrl-C only after this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from stepcut.annotations import Annotations as Annotations
     from stepcut.evaluation.evaluate import evaluate as evaluate
     from stepcut.features.spec import FeatureSpec as FeatureSpec
@@ -41,7 +44,7 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'stepcut' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

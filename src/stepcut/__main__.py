@@ -1,8 +1,10 @@
 """The programs `stepcut` and `python -m stepcut`: Ctrl-C ends them quietly at any time."""
 
 import importlib
-import signal
 import sys
+
+# The module behind `signal`, which imports more: Ctrl-C must be handled as soon as possible.
+signal = importlib.import_module("_signal")
 
 
 def main() -> int:

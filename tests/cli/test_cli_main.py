@@ -168,6 +168,19 @@ program.main()
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
+def test_slow_modules_are_imported_after_ctrl_c_is_handled() -> None:
+    program = "import sys; import stepcut.__main__; print(*sys.modules)"
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path[:0] = {sys.path!r}; {program}",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert not {"typing", "re", "enum", "signal", "numpy"} & {*done.stdout.split()}
+
+
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["segment", "no.proc", "new.mp4"]) == 2
     error = capsys.readouterr().err

@@ -259,3 +259,40 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way
     assert taken < 60
     assert "interrupted" in said
     assert "Traceback" not in said
+
+
+PROGRAM = """
+import ctypes, sys
+from test_features_opener import Grey
+from stepcut.features.extract import extract
+from stepcut.features.video import container
+
+def hang(*_):
+    print("hangs", flush=True)
+    ctypes.CDLL(None).sleep(600)
+
+container._open = hang  # in this process only, after the other one has opened the video
+try:
+    extract([sys.argv[1]], Grey(), 2, sys.argv[2])
+except KeyboardInterrupt:
+    sys.exit(7)  # as `watch` ends, with Python's usual exit
+"""
+
+
+def test_a_decoder_that_hangs_does_not_keep_the_program_alive(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=20)
+    running = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, film, tmp_path / "cache"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "hangs\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 7
+    finally:
+        running.kill()
+        running.communicate()

@@ -13,7 +13,7 @@ from errors_kit import raises
 
 from stepcut.errors import OutputError
 from stepcut.features.video.container import blame
-from stepcut.files.atomic import read_json, whole_file, write_json, write_text
+from stepcut.files.atomic import check_place, read_json, whole_file, write_json, write_text
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
@@ -83,3 +83,13 @@ def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:
     write_text(tmp_path / "a", "")
     with pytest.raises(OutputError, match="Choose another place"):
         write_text(tmp_path / "a" / "b", "")
+
+
+def test_unfinished_versions_of_a_file_go_after_a_day(tmp_path: Path) -> None:
+    for name in (".a.csv.0123abcd.part", ".a.csv.89abcdef.part", ".b.csv.0123abcd.part"):
+        (tmp_path / name).touch()
+        if "89" not in name:
+            os.utime(tmp_path / name, (0, 0))
+    check_place(tmp_path / "a.csv")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".a.csv.89abcdef.part", ".b.csv.0123abcd.part"]

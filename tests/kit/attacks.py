@@ -382,6 +382,7 @@ ATTACKS: tuple[Callable[[Path, Random], Outcome], ...] = (
 def main(rounds: int, names: list[str]) -> int:
     """Run all attacks or those in `names`, `rounds` times; print a table, return 1 after a failure."""
     lines, failed = [], 0
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
     for attack in ATTACKS:
         if names and attack.__name__ not in names:
             continue

@@ -16,6 +16,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.edits import Edits
+from stepcut.show.viewer.state import Viewer
 from stepcut.toy import toy_features
 
 ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
@@ -70,6 +71,16 @@ def test_changed_features_are_not_taught_the_old_labels(place: Path, files: Path
     assert sc.load(place).teach().labels["0"].tolist() == sc.load(place).labels["0"].tolist()
 
 
+def test_the_viewer_marks_changed_features(place: Path, files: Path) -> None:
+    assert shown_as_changed(place) == []
+    np.save(files / "1.npy", ROWS[1][::-1])
+    assert shown_as_changed(place) == ["1"]
+
+
+def shown_as_changed(place: Path) -> list[str]:
+    return [video["name"] for video in Viewer(place).state()["videos"] if video["changed"]]
+
+
 def test_a_renamed_video_is_found_by_its_content(place: Path, files: Path) -> None:
     (files / "0.npy").rename(files / "first.npy")
     with raises(OptionError, "first has the content of 0"):
@@ -109,6 +120,7 @@ def test_a_video_recorded_again_is_not_taught_the_old_labels(
     assert not procedure.changed_videos()
     shutil.move(tmp_path / "new.mov", tmp_path / "a.mp4")
     assert procedure.changed_videos() == ["a"]
+    assert shown_as_changed(tmp_path / "p.proc") == ["a"]
     assert main(["clips", str(tmp_path / "p.proc"), "-o", str(tmp_path / "clips")]) == 0
     told = capsys.readouterr().err
     assert "a: this file has changed" in told

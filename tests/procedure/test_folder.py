@@ -104,6 +104,30 @@ def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
+def test_a_folder_with_the_name_of_a_file_of_stepcut_is_refused_before_any_work(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "loss.csv").mkdir()
+    (place / "loss.csv" / "mine.txt").write_text("n")
+    monkeypatch.setattr(sc.Procedure, "teach", None)
+    with raises(OutputError, "loss.csv", "Rename the folder"):
+        teach_folder(place, {"0": TRUE[0]})
+    with raises(OutputError, "loss.csv", "Rename the folder"):
+        sc.load(place).save(place)
+    assert (place / "loss.csv" / "mine.txt").read_text() == "n"
+
+
+def test_labels_json_belongs_to_the_user_except_in_format_1(place: Path) -> None:
+    procedure = sc.load(place)
+    (place / "labels.json").write_text("an export of another program")
+    procedure.save(place)
+    assert (place / "labels.json").read_text() == "an export of another program"
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "format": 1}))
+    procedure.save(place)
+    assert not (place / "labels.json").exists()
+
+
 def test_the_card_is_replaced_until_a_person_writes_into_it(place: Path) -> None:
     sc.load(place).rename({0: "pour"}).save(place)
     assert "pour" in (place / "README.md").read_text()
@@ -133,6 +157,22 @@ def test_a_kill_while_folders_are_exchanged_loses_no_file(
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
+def test_unfinished_files_of_killed_runs_go(place: Path) -> None:
+    (place / ".edits.json.0123abcd.part").write_text("{")
+    (place / ".mine.0123abcd.part").write_text("of another program")
+    old, new = (place.parent / f".a.proc.{letter * 32}.part" for letter in "ab")
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "config.json").touch()
+    os.utime(old, (0, 0))
+    (place.parent / ".a.proc.notes.part").touch()
+    os.utime(place.parent / ".a.proc.notes.part", (0, 0))
+    sc.load(place).save(place)
+    assert [path.name for path in place.glob(".*")] == [".mine.0123abcd.part"]
+    beside = {path.name for path in place.parent.iterdir()}
+    assert beside == {"a.proc", new.name, ".a.proc.notes.part"}
+
+
 def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
@@ -149,8 +189,10 @@ def test_permissions_stay(place: Path, tmp_path: Path) -> None:
     assert [mode(place), mode(place / "edits.json")] == [0o700, 0o600]
     teach_folder(place)
     assert [mode(place), mode(place / "timelines.json")] == [0o700, 0o640]
+    assert not (place / "edits.json").exists()
     take_back(place)
     assert [mode(place), mode(place / "timelines.json")] == [0o700, 0o640]
+    assert mode(place / "edits.json") == 0o600
     (tmp_path / "out.csv").touch(0o600)
     sc.write(tmp_path / "out.csv", TRUE[0])
     assert mode(tmp_path / "out.csv") == 0o600

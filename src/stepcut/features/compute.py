@@ -3,11 +3,12 @@
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from fractions import Fraction
 from itertools import chain, islice, repeat
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 import numpy as np
 
@@ -98,18 +99,32 @@ def compute_rows(
 
 def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -> Generator[Frames]:
     """Yield arrays (n, H, W, 3) of up to `size` frames, reading one batch ahead."""
+    wanted: SimpleQueue[bool] = SimpleQueue()
+    found: SimpleQueue[list[Frames] | BaseException] = SimpleQueue()
 
-    def take() -> list[Frames]:
-        return list(islice(pictures, size))
+    def decode() -> None:
+        while wanted.get():
+            try:
+                found.put(list(islice(pictures, size)))
+            except BaseException as error:  # the caller's thread decides
+                found.put(error)
+        with suppress(Exception):
+            close()
 
-    with ThreadPoolExecutor(1, "stepcut-decode") as reader:  # only this thread uses the decoder
-        try:
-            coming = reader.submit(take)
-            while batch := coming.result():
-                coming = reader.submit(take)
-                yield np.stack(batch)
-        finally:
-            reader.submit(close)
+    # Only this thread uses the decoder. A daemon, since Python waits for others at its exit, and a
+    # damaged video may hang the decoder.
+    reader = Thread(target=decode, name="stepcut-decode", daemon=True)
+    reader.start()
+    try:
+        wanted.put(True)
+        while batch := found.get():
+            if isinstance(batch, BaseException):
+                raise batch
+            wanted.put(True)
+            yield np.stack(batch)
+    finally:
+        wanted.put(False)
+        reader.join()
 
 
 def batch_size(backbone: Backbone) -> int:

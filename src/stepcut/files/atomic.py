@@ -4,8 +4,10 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import shlex
+import shutil
 import stat
 import tempfile
 import time
@@ -20,6 +22,8 @@ from stepcut.progress import warn_once
 
 LONGEST_WAIT = 60.0
 """Seconds to wait for a folder that another program has locked."""
+PART = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}([0-9a-f]{24})?\.part", re.DOTALL)
+"""Names of unfinished files and folders."""
 
 
 @contextlib.contextmanager
@@ -76,11 +80,23 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def clear_parts(target: Path) -> None:
+    """Remove unfinished versions of `target` that killed runs left, after a day."""
+    with contextlib.suppress(OSError):  # no such folder, or another run removes them, too
+        for part in target.parent.iterdir():
+            named = PART.fullmatch(part.name)
+            if not named or named["name"] != target.name:
+                continue
+            if time.time() - part.lstat().st_mtime > 86400:
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
+
+
 def check_place(path: AnyPath, folder: bool = False) -> None:
     """Refuse, before any work, a file or `folder` at `path` that cannot be written."""
     target = as_path(path)
     if isinstance(target, Address):
         return
+    clear_parts(target)
     try:
         with output_errors(target):
             if target.exists() and folder != target.is_dir():

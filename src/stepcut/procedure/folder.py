@@ -17,7 +17,9 @@ from typing import Any
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
 from stepcut.files.atomic import (
+    PART,
     check_place,
+    clear_parts,
     file_mode,
     hold,
     output_errors,
@@ -42,6 +44,8 @@ OURS = frozenset(
 )  # fmt: skip
 """The files that stepcut writes into the folder of a procedure; all others belong to the user."""
 CARD = "README.md"
+OLD_LABELS = "labels.json"
+"""A file of format 1; in later formats it belongs to the user."""
 
 
 @contextlib.contextmanager
@@ -138,12 +142,22 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
 
 
 def _check_movable(folder: Path) -> None:
-    """Refuse to replace a `folder` if it contains a folder that only another user can move."""
-    if sys.platform == "win32":
-        return
+    """Refuse to replace a `folder` if it contains a folder that cannot be kept.
+
+    It has the name of a file of stepcut, or only another user can move it.
+    """
     for path in folder.iterdir():
-        ours = path.is_symlink() or not path.is_dir() or path.stat().st_uid == os.geteuid()
-        if not ours and not os.access(path, os.W_OK):
+        if path.is_symlink() or not path.is_dir():
+            continue
+        if path.name in OURS:
+            raise OutputError(
+                f"{path}: stepcut writes a file of this name, but a folder is there. Rename the "
+                "folder, then run the same command again.",
+                path=path,
+            )
+        if sys.platform == "win32" or path.stat().st_uid == os.geteuid():
+            continue
+        if not os.access(path, os.W_OK):
             raise OutputError(
                 f"{path}: this folder belongs to another user and cannot be moved to the new "
                 "procedure. Move it elsewhere, then run the same command again.",
@@ -153,9 +167,11 @@ def _check_movable(folder: Path) -> None:
 
 def _carry_over(old: Path, new: Path) -> None:
     """Move the files of the user from the folder `old` to the folder `new`."""
-    ours = OURS - {CARD} if _is_own_card(old) else OURS
+    kept = _own_files(old)
     for path in old.iterdir():
-        if path.name in ours:
+        unfinished = PART.fullmatch(path.name)  # left by a run that was killed
+        name = unfinished["name"] if unfinished else path.name
+        if name in OURS and name not in kept:
             continue
         try:
             os.replace(path, new / path.name)
@@ -167,13 +183,16 @@ def _carry_over(old: Path, new: Path) -> None:
     sync_folder(new)
 
 
-def _is_own_card(folder: Path) -> bool:
-    """Whether a person has written or edited the README.md in this `folder`."""
-    try:
-        card, written = read_bytes(folder / CARD), read_config(folder).get("card")
-    except (OSError, ProcedureError):
-        return False
-    return written is not None and written != digest(card)
+def _own_files(folder: Path) -> set[str]:
+    """Return the names of `OURS` that the user wrote: an edited card, and labels in format 2."""
+    own = set()
+    with contextlib.suppress(OSError, ProcedureError):
+        config = read_config(folder)
+        if config["format"] > 1:
+            own.add(OLD_LABELS)
+        if config.get("card") not in (None, digest(read_bytes(folder / CARD))):
+            own.add(CARD)
+    return own
 
 
 def digest(data: bytes) -> str:
@@ -202,6 +221,9 @@ def check_output(output: AnyPath) -> None:
         )
     if isinstance(folder, Address):
         return
+    if folder.exists():
+        _check_movable(folder)
+    clear_parts(folder.resolve())
     check_place(folder.resolve().parent, folder=True)
     above = next(path for path in folder.resolve().parents if path.exists())
     if shutil.disk_usage(above).free < ROOM:

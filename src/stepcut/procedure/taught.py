@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,11 @@ def can_take_back(folder: Path, fingerprint: str) -> bool:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy the files of stepcut from `folder` to `target`."""
+    """Copy the files of stepcut, with their permissions, from `folder` to `target`."""
     for file in folder.iterdir():
         if file.name in OURS and file.is_file():
             write_bytes(target / file.name, read_bytes(file))
+            shutil.copymode(file, target / file.name)
 
 
 def _backup(folder: Path, fingerprint: str) -> Path:

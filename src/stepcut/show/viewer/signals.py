@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from stepcut.features.extract import read_source
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
+from stepcut.procedure.content import Digest, has_content
 from stepcut.procedure.procedure import Procedure
 
 MOST_CHANNELS = 12
@@ -26,6 +27,15 @@ def read_features(outline: Procedure) -> list[Features]:
         return []
     spec = FeatureSpec.from_json(outline.config["backbone"])
     return read_source(source, outline.rate, spec)[0]
+
+
+def changed_features(outline: Procedure) -> list[str]:
+    """Return the names of feature files whose content has changed since learning."""
+    return [
+        one.name
+        for one in read_features(outline)
+        if has_content(one, outline.digests.get(one.name, Digest())) is False
+    ]
 
 
 def curves_of(features: list[Features]) -> dict[str, dict[str, Any]]:

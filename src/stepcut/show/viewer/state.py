@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from stepcut.checking.expectations import Expectations
@@ -24,7 +25,7 @@ from stepcut.procedure.taught import can_take_back
 from stepcut.show.video import is_playable, picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checks, judged
 from stepcut.show.viewer.jobs import Jobs
-from stepcut.show.viewer.signals import curves_of, read_features
+from stepcut.show.viewer.signals import changed_features, curves_of, read_features
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
@@ -125,6 +126,7 @@ class Viewer:
         self.picture = lru_cache(maxsize=256)(partial(picture_at, height=200))
         self.playable = lru_cache(maxsize=4096)(is_playable)
         self._curves: tuple[str, dict[str, dict[str, Any]]] | None = None
+        self._changed: tuple[str, set[str]] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -185,12 +187,14 @@ class Viewer:
         beside = self.beside.rows(document) if self.beside else {}
         normal = read_reference(self.folder, self.fingerprint)
         unusual = [name for name in normal if name not in document.mistakes][:3]
+        changed = self.changed()
         return [
             {
                 "key": str(place),
                 "name": name,
                 "duration": document.durations[name],
                 "there": _is_there(self.videos.get(name)),
+                "changed": name in changed,
                 "parts": document.parts[name],
                 "editable": True,
                 "annotated": document.annotated.get(name, ()),
@@ -229,6 +233,26 @@ class Viewer:
             }
             for new in self.checks.all()
         ]
+
+    def changed(self) -> set[str]:
+        """Names of the videos whose content differs from the learned one.
+
+        A thread compares them once per learned model, since reading large videos takes long. It
+        adds names as it finds them; a page that is loaded at once waits for a second.
+        """
+        if self._changed is None or self._changed[0] != self.fingerprint:
+            self._changed = (self.fingerprint, set())
+            thread = Thread(target=self._compare, args=(self._changed[1],), daemon=True)
+            thread.start()
+            thread.join(1)
+        return set(self._changed[1])
+
+    def _compare(self, changed: set[str]) -> None:
+        outline = self.edits.outline
+        for name, path in self.videos.items():
+            changed.update(outline.changed_videos({name: path}))
+        with suppress(StepcutError, OSError):
+            changed.update(changed_features(outline))
 
     def shown(self, path: str) -> str:
         """Path relative to `root`, or the full path."""

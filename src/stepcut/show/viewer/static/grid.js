@@ -89,6 +89,7 @@ function fill(card) {
 
 function badgeOf(video) {
   if (!video.editable) return S.checked;
+  if (video.changed) return S.changedBadge;
   if (video.clicks.length) return `● ${video.clicks.length}`;
   return video.mistake ? S.mistakeBadge : video.unusual ? S.unusualBadge : "";
 }

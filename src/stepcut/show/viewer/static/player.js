@@ -43,7 +43,8 @@ export class Player {
     Object.assign(this, { key: video.key, start: time, waiting: false, copied: false, signals: null,
       duration: video.duration, clock: null });
     this.showSignals(null);
-    this.showNote("");
+    this.warning = video.changed ? S.videoChanged : "";
+    this.showNote(this.warning);
     this.video.poster = video.there ? `poster/${video.key}` : ""; // no poster for missing videos
     if (!video.there) {
       this.load("");
@@ -156,7 +157,7 @@ export class Player {
     else {
       this.waiting = false;
       this.copied = true;
-      this.showNote("");
+      this.showNote(this.warning);
       this.load(`copy/${this.key}/${copies.kind}`);
     }
   }
@@ -173,7 +174,7 @@ export class Player {
     const signals = await ask(`api/signals/${video.key}`)
       .catch((error) => (this.showNote(error.message), null));
     if (video.key !== this.key || !signals?.curves.length) return;
-    this.showNote("");
+    this.showNote(this.warning);
     this.showSignals(signals);
     this.onevent("pause");
   }

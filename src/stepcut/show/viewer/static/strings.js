@@ -139,12 +139,15 @@ export const S = {
   byHand: "set by hand", confidence: (share) => `confidence ${share}`,
   fromTo: (from, to) => `${from} to ${to}`,
   annotated: "Set or confirmed by hand",
-  checked: "checked", mistakeBadge: "contains a mistake", unusualBadge: "most unusual",
+  checked: "checked", changedBadge: "recording changed",
+  mistakeBadge: "contains a mistake", unusualBadge: "most unusual",
     unusualTitle: "Inspect it for a mistake",
   showVideo: (name) => `Show ${name}`,
 
   // ---------------------------------------------------------------- videos that the browser cannot
   // play
+  videoChanged: "This recording has changed since the procedure was learned, so the labels belong "
+    + "to the earlier one. Restore the earlier file, or learn again.",
   videoMissing: "The video is missing. Start the viewer with --videos FOLDER.",
   copyComing: (share) => `The browser cannot play this video. Making a copy: ${share}`,
   copyWaiting: "The browser cannot play this video. stepcut will make a copy.",
