@@ -12,6 +12,7 @@ from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
 from stepcut.show.video import make_proxy
 from stepcut.show.viewer.checks import Checks, look
+from stepcut.show.viewer.choice import without_path
 from stepcut.show.viewer.export import write_export
 
 Args = Mapping[str, Any]
@@ -83,7 +84,7 @@ def _check(args: Args, progress: Hook) -> dict[str, Any]:
         try:
             checks.add(look(procedure, path, among_all))
         except StepcutError as error:
-            failed[path] = str(error)
+            failed[path] = without_path(error, path)
     return {"checked": len(videos) - len(failed), "failed": failed}
 
 

@@ -10,13 +10,14 @@ const ROOT = document.body.dataset.root ?? "../../"; // path of the app relative
 export const lookInto = (path) => ask(`${ROOT}api/folder?path=${encodeURIComponent(path)}`);
 
 // One folder: `onfolder(path)` opens another one, `extra(file)` returns the nodes of a file.
-export function listing(found, onfolder, extra = () => []) {
+export function listing(found, onfolder, extra = () => [], labelled = false) {
   const up = found.path ? [el("li", {}, button(`↑ ${S.upFolder}`, () => onfolder(found.parent),
     { class: "quiet" }))] : [];
   return el("ul", { class: "listing" }, ...up,
-    ...found.folders.map(({ name, path, videos }) => el("li", {},
+    ...found.folders.map(({ name, path, videos, labels }) => el("li", {},
       button(`${name}/`, () => onfolder(path), { class: "quiet folder" }),
-        el("span", { class: "soft", text: S.folderVideos(videos) }))),
+      el("span", { class: "soft", text: labelled ? S.folderLabels(labels)
+        : S.folderVideos(videos) }))),
     ...found.files.map((file) => el("li", {}, ...extra(file))));
 }
 
@@ -46,7 +47,7 @@ function pick(title, { many = false, labels = false }) {
         if (!many) chosen.clear();
         const plain = ({ name }) => [el("span", { class: "soft", text: name })];
         box.replaceChildren(listing({ ...found, files: labels ? found.labels : found.videos }, show,
-          many || labels ? tick : plain));
+          many || labels ? tick : plain, labels));
         draw();
       } catch (error) {
         where.textContent = error.message;

@@ -240,7 +240,7 @@ export function splitSegment() {
   const part = video.parts.find(([start, end]) => start <= player.time && player.time < end)
     || video.parts[store.part];
   if (!part) {
-    say(S.nothingToSplit, true);
+    say(S.noSegmentHere, true);
     return;
   }
   const [start, end] = part;
