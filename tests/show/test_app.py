@@ -313,7 +313,9 @@ def test_every_call_is_documented(root: Path) -> None:
     documented = set(re.findall(r"`(/[^`]*)`", page))
     assert documented <= {route.path for route in routes}
     rows = re.findall(r"^\| ([A-Z, ]+) (`/.*?) \|", page, re.MULTILINE)
-    methods = {path: set(row.split(", ")) for row, calls in rows for path in calls[1:-1].split("`, `")}
+    methods = {
+        path: set(row.split(", ")) for row, calls in rows for path in calls[1:-1].split("`, `")
+    }
     served = {path: set[str]() for path in documented}
     for route in routes[:-1]:
         served[route.path] |= (route.methods or set()) - {"HEAD"}
