@@ -658,6 +658,7 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
             tab.goto(served.running.address)
             tab.wait_for_selector("body.ready")
             counts(tab.locator("#stage .track .beside .block"), 3)
+            assert tab.locator("#stage .track .beside").bounding_box()["height"] == 30  # names fit
             # Bob has not labelled it.
             assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
             assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread"]
