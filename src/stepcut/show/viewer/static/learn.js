@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { button, clock, el } from "./dom.js";
-import { listing, lookInto, pickLabels } from "./picker.js";
+import { fillBox, listing, lookInto, pickLabels } from "./picker.js";
 import { S } from "./strings.js";
 
 const AT_ONCE = 20; // videos per request
@@ -37,7 +37,7 @@ export function newProcedure(say) {
     try {
       const found = await lookInto(path);
       where.textContent = `/${found.path}`;
-      folders.replaceChildren(listing({ ...found, files: [] }, show));
+      fillBox(folders, listing({ ...found, files: [] }, show));
       name.value = found.path.split("/").at(-1) || "";
       list(found.videos);
     } catch (error) {

@@ -21,6 +21,13 @@ export function listing(found, onfolder, extra = () => [], labelled = false) {
     ...found.files.map((file) => el("li", {}, ...extra(file))));
 }
 
+// Show a listing in a box; the keyboard focus stays inside.
+export function fillBox(box, nodes) {
+  const held = box.contains(document.activeElement);
+  box.replaceChildren(nodes);
+  if (held) box.querySelector("button, input")?.focus();
+}
+
 // `many`: several videos. `labels`: one label file, or the open folder. Neither: a folder.
 function pick(title, { many = false, labels = false }) {
   return new Promise((resolve) => {
@@ -46,7 +53,7 @@ function pick(title, { many = false, labels = false }) {
         where.textContent = `/${found.path}`;
         if (!many) chosen.clear();
         const plain = ({ name }) => [el("span", { class: "soft", text: name })];
-        box.replaceChildren(listing({ ...found, files: labels ? found.labels : found.videos }, show,
+        fillBox(box, listing({ ...found, files: labels ? found.labels : found.videos }, show,
           many || labels ? tick : plain, labels));
         draw();
       } catch (error) {
