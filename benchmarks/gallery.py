@@ -59,7 +59,8 @@ def main() -> None:
         work = args.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         size = {"videos": 2, "duration": 8} if args.quick else {"videos": 8}
         kitchen = make_kitchen(work / "kitchen", seed=SEED, progress=Bar(), **size)
-        same = {"steps": 6, "fps": 1, "seed": SEED, "progress": Bar()}
+        slow = sc.FeatureSpec(fps=1)
+        same = {"steps": 6, "backbone": slow, "seed": SEED, "progress": Bar()}
         options = {**same, "method": args.method, **json.loads(args.set)}
         toy = sc.learn(work / "kitchen" / "videos", output=work / "kitchen.proc", **options)
         trained = (
@@ -82,7 +83,7 @@ def main() -> None:
             sc.learn(
                 args.real,
                 output=work / "real.proc",
-                **{**options, "steps": args.real_steps, "fps": 2},
+                **{**options, "steps": args.real_steps, "backbone": sc.FeatureSpec()},
             )
             photograph_viewer(page, work / "real.proc", images, "view-real")
         (args.out / "gallery.md").write_text(gallery(toy, args))

@@ -70,6 +70,7 @@ def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["learn", "x", "--stepz", "3"], "--steps?"),
         (["check", "p", "v", "--per-step"], "stepcut evaluate"),
+        (["learn", "x", "--port", "8000"], "stepcut view"),
         (["check", "p", "v", "--nonsense"], "--nonsense"),
         (["check"], "PROCEDURE"),
         (["learn", "x", "--seed", "two"], "two"),

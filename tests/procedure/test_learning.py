@@ -181,6 +181,15 @@ def test_what_is_no_video_is_told(source: Any, says: str) -> None:
         sc.learn(source, steps=2, **QUICK)
 
 
+def test_the_only_usable_file_is_named_with_the_reason_of_another(
+    videos: list[np.ndarray], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "good.npy", videos[0])
+    (tmp_path / "broken.npy").write_bytes(b"no array")
+    with raises(OptionError, "1 video (good)", "Skipped:", "broken.npy"):
+        sc.learn(tmp_path, steps=2)
+
+
 def test_one_video_has_nothing_to_share(videos: list[np.ndarray]) -> None:
     with raises(OptionError, "1 video (0)"):
         sc.learn(videos[:1], steps=2, **QUICK)

@@ -74,6 +74,7 @@ def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:
     top = app.get("api/folder").json()
     assert [folder["name"] for folder in top["folders"]] == ["kitchen", "labels"]  # no procedure
     assert (top["path"], top["folders"][0]["videos"]) == ("", 4)
+    assert [folder["labels"] > 0 for folder in top["folders"]] == [False, True]
     inside = app.get("api/folder?path=kitchen").json()
     assert inside["videos"][0]["name"] == "broken.mp4"
     assert (inside["path"], inside["parent"]) == ("kitchen", "")
@@ -100,6 +101,7 @@ def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
     found = app.post("api/probe", {"videos": asked}).json()["videos"]
     assert found[0]["duration"] is None
     assert "broken.mp4" in found[0]["problem"]
+    assert found[0]["problem"].startswith("not a readable video")  # the page shows the name
     assert all(one["duration"] > 5 and one["problem"] is None for one in found[1:])
     assert app.post("api/probe", {"videos": ["x"] * 51}).status == 422
 
@@ -310,10 +312,49 @@ def test_every_call_is_documented(root: Path) -> None:
     assert missing == ["/"]
     documented = set(re.findall(r"`(/[^`]*)`", page))
     assert documented <= {route.path for route in routes}
+    rows = re.findall(r"^\| ([A-Z, ]+) (`/.*?) \|", page, re.MULTILINE)
+    methods = {
+        path: set(row.split(", ")) for row, calls in rows for path in calls[1:-1].split("`, `")
+    }
+    served = {path: set[str]() for path in documented}
+    for route in routes[:-1]:
+        served[route.path] |= (route.methods or set()) - {"HEAD"}
+    assert methods == served
     table = page.split("| `do` |")[1].splitlines()[2:]
     edits = {verb: set(re.findall(r"`(\w+)`", values)) for _, verb, values, *_ in map(cells, table)}
     assert edits.keys() == {f"`{verb}`" for verb in VERBS}
     assert all(edits[f"`{verb}`"] <= set(each.keys.split()) for verb, each in VERBS.items())
+
+
+def test_the_pages_use_documented_calls_only() -> None:
+    from stepcut.show.viewer.answers import static_files
+
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    documented = {re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"`(/api/[^`]*)`", page)}
+    scripts = "".join(data.decode() for name, data in static_files().items() if name[-3:] == ".js")
+    calls = re.findall(r"""["`](?:\$\{ROOT\})?(api/[^"`?]*)""", scripts)
+    calls += [f"api/{verb}" for verb in re.findall(r"""\bsend\("(\w+)\"""", scripts)]
+    used = {re.sub(r"\$\{.*?\}", "{}", f"/{call}") for call in calls} - {"/api/{}"}
+    used = {re.sub(r"^(/api/jobs/\{\}/)\w+$", r"\1{}", path) for path in used}  # cancel
+    assert len(used) > 20
+    assert used <= documented
+
+
+def test_every_stage_of_a_job_has_a_text() -> None:
+    import stepcut
+    from stepcut.show.viewer.answers import static_files
+
+    texts = re.search(r"stages: \{(.*?)\}", static_files()["strings.js"].decode(), re.DOTALL)
+    assert texts is not None
+    folder = Path(stepcut.__file__).parent
+    stages = {
+        stage
+        for part in ("features", "methods", "procedure", "paper/cnc", "show")
+        for file in (folder / part).rglob("*.py")
+        for stage in re.findall(r"""Stage\(progress, "(\w+)\"""", file.read_text("utf-8"))
+    }
+    assert {"look", "features", "quality"} <= stages
+    assert stages - {"tasks"} <= set(re.findall(r"(\w+):", texts[1]))  # tasks: --tasks only
 
 
 def test_no_script_imports_itself_through_others() -> None:

@@ -199,6 +199,7 @@ def test_existing_labels_are_chosen_and_given_up_again(
     dialog = tab.locator("dialog")
     dialog.get_by_role("button", name="labels/").click()
     dialog.get_by_label("two.csv").wait_for()
+    counts(dialog.locator(".listing :focus"), 1)  # the keyboard stays in the list
     counts(dialog.get_by_role("radio"), 3)
     assert dialog.evaluate("node => node.scrollWidth") <= size[0]
     dialog.get_by_label("three.TextGrid").check()

@@ -658,6 +658,7 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
             tab.goto(served.running.address)
             tab.wait_for_selector("body.ready")
             counts(tab.locator("#stage .track .beside .block"), 3)
+            assert tab.locator("#stage .track .beside").bounding_box()["height"] == 30  # names fit
             # Bob has not labelled it.
             assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
             assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread"]
@@ -972,6 +973,28 @@ def test_clicks_are_tapped_moved_removed_and_undone(page: Any, place: Path) -> N
     page.reload()
     page.wait_for_selector("body.ready")
     counts(page.locator(".track .pin"), 2)
+
+
+def test_keys_act_on_the_video_after_a_click_in_tap_mode(page: Any) -> None:
+    page.locator("#tap").click()
+    page.locator("#taps .chip").first.click()
+    until(page, "document.querySelectorAll('.track .pin').length === 1")
+    page.keyboard.press("Space")  # plays; pressing the chip again would add a click
+    until(page, "!document.querySelector('#stage video').paused")
+    counts(page.locator(".track .pin"), 1)
+    page.keyboard.press("Enter")  # the next video; the Tap button would leave tap mode
+    shows(page.locator("#stage h2"), "two")
+    assert page.locator("#taps").is_visible()
+
+
+def test_a_video_chosen_at_the_end_of_the_page_is_shown_on_a_phone(
+    browser: Any, served: Served
+) -> None:
+    tab = open_on_phone(browser, served)
+    tab.locator("#grid .card .open").last.click()
+    shows(tab.locator("#stage h2"), "two")
+    until(tab, "document.querySelector('#stage').getBoundingClientRect().top > -2")
+    tab.context.close()
 
 
 def test_a_step_is_created_while_tapping_on_a_phone(browser: Any, served: Served) -> None:

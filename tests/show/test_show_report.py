@@ -23,6 +23,7 @@ from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.report import find_moments, make_report
 from stepcut.show.video import picture_at
 from stepcut.timeline import Segment, Timeline
+from stepcut.toy import toy_features
 
 
 class Outside(HTMLParser):
@@ -69,6 +70,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     folded = page.split("<h2>Details</h2>")[1]
     assert re.findall("<summary>(.*?)</summary>", folded) == [
         "Orders of the steps",
+        "How reliable the timelines are",
         "What a check can find",
         "What comes before what, as text",
         "Scores against the true timelines",
@@ -255,6 +257,17 @@ def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Pat
         assert frame is not None, time
         assert number_of(frame) == number, time
     assert frame_at(film, 2.3) is None
+
+
+def test_the_top_states_reliability_without_jargon() -> None:
+    rows, truth = toy_features(videos=4, duration=40)
+    taught = sc.learn(rows, steps=6, restarts=2).teach({str(k): truth[k] for k in range(3)})
+    assert taught.quality.kind == "labels"
+    page = make_report(taught, pictures=0)
+    top = page.partition("</div>")[0]
+    assert "% of the time is labelled right (between" in top
+    assert "cross-validated" not in top
+    assert str(taught.quality) in page
 
 
 def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:

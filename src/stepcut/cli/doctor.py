@@ -78,7 +78,9 @@ def _device() -> Fact:
         return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
     idle = "This torch is a CPU build, but there is an NVIDIA GPU: install CUDA from pytorch.org."
     advice = idle if shutil.which("nvidia-smi") else ""
-    return Fact("torch", f"{torch.__version__}, CPU with {torch.get_num_threads()} threads", advice)
+    threads = torch.get_num_threads()
+    plural = "s" * (threads != 1)
+    return Fact("torch", f"{torch.__version__}, CPU with {threads} thread{plural}", advice)
 
 
 def _decoder() -> Fact:

@@ -74,10 +74,10 @@ class Parser(argparse.ArgumentParser):
     def _advice(self, option: str) -> str:
         """Return what to type instead of an unknown `option`."""
         mine = _options(self)
-        if near := difflib.get_close_matches(option, mine, n=1):
-            return f"did you mean {near[0]}?"
         if others := [name for name in COMMANDS if option in _options(make_parser(name))]:
             return f"it is an option of stepcut {', stepcut '.join(others)}."
+        if near := difflib.get_close_matches(option, mine, n=1):
+            return f"did you mean {near[0]}?"
         return f"the options are {', '.join(word for word in mine if word[:2] == '--')}."
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -177,7 +177,7 @@ def learn(
             backbone=custom,
         )
     check_features(features, inputs.places)
-    check_amount(features, steps)
+    check_amount(features, steps, failures)
     # A method that cannot learn from a recipe uses it only to name the discovered steps.
     by_name = [] if "transcript" in getattr(part, "learns_from", ()) else given.recipe
     if by_name and (given.labels or given.transcripts):

@@ -96,12 +96,16 @@ def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
     return count
 
 
-def check_amount(features: Sequence[Features], steps: StepCount) -> None:
+def check_amount(
+    features: Sequence[Features], steps: StepCount, failures: Sequence[Failure]
+) -> None:
     """Refuse fewer than two videos, and more `steps` than rows."""
     if len(features) < 2:
+        skipped = "".join(f" Skipped: {failure.error}" for failure in failures[:1])
+        more = f" (and {len(failures) - 1} more)" * (len(failures) > 1)
         raise OptionError(
             f"only {len(features)} video ({features[0].name}); stepcut compares videos of the "
-            "same task. Give at least two."
+            f"same task. Give at least two.{skipped}{more}"
         )
     rows = sum(len(one.rows) for one in features)
     if steps == "auto" and rows < FEWEST_ROWS:

@@ -14,6 +14,7 @@ from stepcut.checking.report import Report
 from stepcut.checks import check_number
 from stepcut.colours import EMPTY_COLOUR, ink
 from stepcut.errors import VideoError, as_items, check_kind
+from stepcut.methods.quality import Quality
 from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
@@ -106,7 +107,7 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         learned = f"{steps} learned from {videos}, {labelled} of them labelled by a person."
     else:
         learned = f"{steps} discovered in {videos} without any labels."
-    sentences = [learned, str(procedure.quality)]
+    sentences = [learned, _trust(procedure.quality)]
     sentences += [procedure.expectations.mixed] if procedure.expectations.mixed else []
     wrong = [check for check in checks if not check.ok]
     if checks and not wrong:
@@ -122,6 +123,15 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     )
     unused = f"<p>These videos could not be used:</p><ul>{skipped}</ul>" if skipped else ""
     return "".join(f"<p>{escape(each)}</p>" for each in sentences) + unused
+
+
+def _trust(quality: Quality) -> str:
+    """How far to trust the timelines; the details explain how it was measured."""
+    now = quality.now
+    if now is None or quality.kind != "labels":
+        return str(quality)
+    low, right, high = (f"{100 * share:.0f}" for share in (now.low, now.right, now.high))
+    return f"About {right} % of the time is labelled right (between {low} and {high} %)."
 
 
 def _worst(check: Report) -> str:
@@ -145,6 +155,7 @@ def _details(procedure: Procedure, compared: Compared | None) -> str:
     orders = (first if procedure.orders.by_first else "") + procedure.orders._repr_html_()
     parts = {
         "Orders of the steps": skipped + orders,
+        "How reliable the timelines are": f"<p>{escape(str(procedure.quality))}</p>",
         "What a check can find": "".join(f"<p>{escape(each)}</p>" for each in trust if each),
         "What comes before what, as text": _text(str(procedure.graph)),
     }

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from stepcut.procedure.collect import read_labels
 from stepcut.procedure.folder import check_output, is_procedure
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.recipe import read_recipe
-from stepcut.show.viewer.choice import below
+from stepcut.show.viewer.choice import below, without_path
 from stepcut.show.viewer.jobs import Job, Jobs
 from stepcut.show.viewer.state import Viewer
 
@@ -113,9 +113,11 @@ class Workspace:
             path = entry.relative_to(self.root).as_posix()
             if entry.is_dir():
                 if not is_procedure(entry):
-                    folders.append(
-                        {"name": entry.name, "path": path, "videos": _count_videos(entry)}
-                    )
+                    counts = {
+                        "videos": _count_files(entry, VIDEO_SUFFIXES),
+                        "labels": _count_files(entry, LABEL_SUFFIXES),
+                    }
+                    folders.append({"name": entry.name, "path": path, **counts})
             elif entry.suffix.lower() in VIDEO_SUFFIXES:
                 videos.append({"name": entry.name, "path": path, "bytes": entry.stat().st_size})
             elif entry.suffix.lower() in LABEL_SUFFIXES:
@@ -138,7 +140,7 @@ class Workspace:
                 info = probe(below(self.root, name))
                 found.append({"path": name, "duration": info.duration, "problem": None})
             except StepcutError as error:
-                problem = " ".join(str(error).split())
+                problem = without_path(error, self.root / name)
                 found.append({"path": name, "duration": None, "problem": problem})
         return found
 
@@ -195,10 +197,10 @@ def read_steps(value: Any) -> Any:
     return list(count) if isinstance(count, tuple) else count
 
 
-def _count_videos(folder: Path) -> int:
-    """Number of videos directly in a folder."""
+def _count_files(folder: Path, suffixes: Collection[str]) -> int:
+    """Number of files with these suffixes directly in a folder."""
     with contextlib.suppress(OSError):
-        return sum(path.suffix.lower() in VIDEO_SUFFIXES for path in folder.iterdir())
+        return sum(path.suffix.lower() in suffixes for path in folder.iterdir())
     return 0
 
 

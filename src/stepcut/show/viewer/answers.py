@@ -50,8 +50,10 @@ def page_routes(name: str, data: str, up: str = "") -> list[Route]:
     """
     files, address = static_files(), up + static_address()
     kinds = {".css": "stylesheet", ".js": "modulepreload"}
-    wanted = sorted({*imports(f"{name}.js"), *(file for file in files if file.endswith(".css"))})
-    links = [f'<link rel="{kinds[Path(file).suffix]}" href="{address}/{file}">' for file in wanted]
+    wanted = {*imports(f"{name}.js"), *(file for file in files if file.endswith(".css"))}
+    # style.css is first, so that the other style sheets can override it
+    ordered = sorted(wanted, key=lambda file: (file != "style.css", file))
+    links = [f'<link rel="{kinds[Path(file).suffix]}" href="{address}/{file}">' for file in ordered]
     parts = {"links": "\n".join(links), "data": data, "script": f"{name}.js", "files": address}
     text = files["frame.html"].decode().replace("{body}", files[f"{name}.html"].decode().strip())
     for key, value in parts.items():

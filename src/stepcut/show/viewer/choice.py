@@ -32,6 +32,11 @@ def below(root: Path | None, name: str, folder: bool = False) -> Path:
     return path
 
 
+def without_path(error: Exception, path: str | os.PathLike[str]) -> str:
+    """The message of an error in one line; pages show the name of the file beside it."""
+    return " ".join(str(error).split()).removeprefix(f"{os.fspath(path)}: ")
+
+
 async def upload(root: Path | None, name: str, request: Request) -> str:
     """Write the body of a request to a new file; return its path below `root`."""
     folder = below(root, ".", folder=True) / UPLOADS

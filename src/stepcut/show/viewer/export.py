@@ -43,6 +43,11 @@ def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | N
     rate = str(request["rate"]) if request.get("rate") else None
     if rate is not None:
         as_rate(rate, "rate")
+    elif counting := [FORMATS[one].title for one in formats if FORMATS[one].frames]:
+        raise OptionError(
+            f"{' and '.join(counting)}: set the rate, the frames per second of the videos, "
+            "such as 30 or 30000/1001."
+        )
     return what, formats, rate
 
 

@@ -12,6 +12,7 @@ from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
 from stepcut.show.video import make_proxy
 from stepcut.show.viewer.checks import Checks, look
+from stepcut.show.viewer.choice import without_path
 from stepcut.show.viewer.export import write_export
 
 Args = Mapping[str, Any]
@@ -84,7 +85,7 @@ def _one_by_one(
             try:
                 work(path, within)
             except StepcutError as error:
-                failed[path] = str(error)
+                failed[path] = without_path(error, path)
             counted.advance(item=Path(path).name)
     return failed
 

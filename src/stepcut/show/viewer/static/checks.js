@@ -154,7 +154,7 @@ async function run(body) {
       note.textContent = `${S.checking} ${job.item}`;
     });
     note.textContent = Object.entries(result.failed).map(([path, reason]) =>
-      S.notChecked(path, reason)).join(" ");
+      S.notChecked(path.split("/").at(-1), reason)).join(" ");
   } catch (error) {
     note.textContent = error.message;
   }

@@ -4,6 +4,8 @@ import { ask } from "./api.js";
 import { button, el } from "./dom.js";
 import { S } from "./strings.js";
 
+const TABS = { check: "#/check", export: "#/export" }; // where the results are
+
 export function jobCard(job, refresh, say) {
   const act = (verb, text) => button(text, async () => {
     try {
@@ -24,7 +26,7 @@ export function jobCard(job, refresh, say) {
       el("span", { class: job.state === "failed" ? "bad" : "soft", text: S.jobStates[job.state] }),
       el("span", { class: "soft", text: open ? stage : result }), el("span", { class: "gap" }),
       job.procedure && job.state === "done" ? el("a", { class: "button",
-        href: `p/${job.procedure}/`, text: S.openProcedure }) : null,
+        href: `p/${job.procedure}/${TABS[job.kind] ?? ""}`, text: S.openProcedure }) : null,
       open ? act("cancel", S.cancel) : null,
       ["cancelled", "failed"].includes(job.state) ? act("resume", S.resume) : null,
       open ? null : act("forget", S.forget)),

@@ -25,7 +25,11 @@ const KEYS = {
   l: () => stage.toggleLoop(), s: () => stage.splitSegment(), n: () => stage.split(false),
     d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
-  a: () => { const part = current().parts[store.part]; if (part) compareStep(part[2]); },
+  a: () => {
+    const part = current().parts[store.part];
+    if (part) compareStep(part[2]);
+    else say(S.noSegmentHere, true);
+  },
   "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67),
     0: () => stage.zoom(0),
   "/": () => document.getElementById("search").focus(), e: () => showView("export"),

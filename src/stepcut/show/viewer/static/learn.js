@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { button, clock, el } from "./dom.js";
-import { listing, lookInto, pickLabels } from "./picker.js";
+import { fillBox, listing, lookInto, pickLabels } from "./picker.js";
 import { S } from "./strings.js";
 
 const AT_ONCE = 20; // videos per request
@@ -37,7 +37,7 @@ export function newProcedure(say) {
     try {
       const found = await lookInto(path);
       where.textContent = `/${found.path}`;
-      folders.replaceChildren(listing({ ...found, files: [] }, show));
+      fillBox(folders, listing({ ...found, files: [] }, show));
       name.value = found.path.split("/").at(-1) || "";
       list(found.videos);
     } catch (error) {
@@ -73,7 +73,7 @@ export function newProcedure(say) {
   }
 
   function row(video) {
-    const tick = el("input", { type: "checkbox", disabled: true,
+    const tick = el("input", { type: "checkbox", disabled: true, id: `use ${video.path}`,
       "aria-label": `${S.use} ${video.name}`, onchange: () => {
       chosen.set(video.path, tick.checked);
       sync();
@@ -81,7 +81,8 @@ export function newProcedure(say) {
     const length = el("td", { text: "…" });
     const trouble = el("td", { text: "" });
     return { tick, length, trouble, node: el("tr", {}, el("td", {}, tick),
-      el("th", { scope: "row", text: video.name }), length, trouble) };
+      el("th", { scope: "row" }, el("label", { htmlFor: tick.id, text: video.name })), length,
+      trouble) };
   }
 
   const used = () => [...chosen].filter(([, use]) => use).map(([path]) => path);

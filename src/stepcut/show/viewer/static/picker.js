@@ -10,14 +10,22 @@ const ROOT = document.body.dataset.root ?? "../../"; // path of the app relative
 export const lookInto = (path) => ask(`${ROOT}api/folder?path=${encodeURIComponent(path)}`);
 
 // One folder: `onfolder(path)` opens another one, `extra(file)` returns the nodes of a file.
-export function listing(found, onfolder, extra = () => []) {
+export function listing(found, onfolder, extra = () => [], labelled = false) {
   const up = found.path ? [el("li", {}, button(`↑ ${S.upFolder}`, () => onfolder(found.parent),
     { class: "quiet" }))] : [];
   return el("ul", { class: "listing" }, ...up,
-    ...found.folders.map(({ name, path, videos }) => el("li", {},
+    ...found.folders.map(({ name, path, videos, labels }) => el("li", {},
       button(`${name}/`, () => onfolder(path), { class: "quiet folder" }),
-        el("span", { class: "soft", text: S.folderVideos(videos) }))),
+      el("span", { class: "soft", text: labelled ? S.folderLabels(labels)
+        : S.folderVideos(videos) }))),
     ...found.files.map((file) => el("li", {}, ...extra(file))));
+}
+
+// Show a listing in a box; the keyboard focus stays inside.
+export function fillBox(box, nodes) {
+  const held = box.contains(document.activeElement);
+  box.replaceChildren(nodes);
+  if (held) box.querySelector("button, input")?.focus();
 }
 
 // `many`: several videos. `labels`: one label file, or the open folder. Neither: a folder.
@@ -45,8 +53,8 @@ function pick(title, { many = false, labels = false }) {
         where.textContent = `/${found.path}`;
         if (!many) chosen.clear();
         const plain = ({ name }) => [el("span", { class: "soft", text: name })];
-        box.replaceChildren(listing({ ...found, files: labels ? found.labels : found.videos }, show,
-          many || labels ? tick : plain));
+        fillBox(box, listing({ ...found, files: labels ? found.labels : found.videos }, show,
+          many || labels ? tick : plain, labels));
         draw();
       } catch (error) {
         where.textContent = error.message;

@@ -96,7 +96,7 @@ export function choose(place, time = store.times.get(store.data.videos[place].ke
   store.times.set(current().key, time);
   player.open(current(), time);
   if (other) {
-    document.querySelector("main").scrollTo({ top: 0 });
+    showStage();
     track.zoomTo(1, 0);
     setSpeed(Number(speed.value));
     store.rate = 25;
@@ -105,6 +105,14 @@ export function choose(place, time = store.times.get(store.data.videos[place].ke
   }
   changed("part");
   show(time);
+}
+
+// Scroll to the video; on a phone, the whole page scrolls.
+function showStage() {
+  document.getElementById("main").scrollTo(0, 0);
+  const stage = document.getElementById("stage");
+  const { top } = stage.getBoundingClientRect();
+  if (top < 0 || top > window.innerHeight / 2) stage.scrollIntoView();
 }
 
 // During playback only the selected segment changes, so only that is redrawn.
@@ -240,7 +248,7 @@ export function splitSegment() {
   const part = video.parts.find(([start, end]) => start <= player.time && player.time < end)
     || video.parts[store.part];
   if (!part) {
-    say(S.nothingToSplit, true);
+    say(S.noSegmentHere, true);
     return;
   }
   const [start, end] = part;

@@ -32,8 +32,10 @@ export const S = {
     copies: "Copies for the browser", suggest: "Suggest" },
   jobStates: { waiting: "waiting", running: "running", done: "done", failed: "failed",
     cancelled: "cancelled" },
-  stages: { features: "reading videos", steps: "discovering steps", order: "order",
-    check: "checking", copies: "making copies", export: "writing" },
+  stages: { look: "opening videos", features: "reading videos", steps: "discovering steps",
+    train: "training", model: "fitting the model", order: "learning the order",
+    quality: "estimating reliability", check: "checking", copies: "making copies",
+    proxy: "making copies", export: "writing" },
   jobRuns: (kind, share) => `${kind}: ${share}`,
   jobsTitle: "Jobs",
   resume: "Resume", forget: "Remove from the list",
@@ -58,6 +60,8 @@ export const S = {
   chooseFolder: "1. Choose a folder of videos",
   upFolder: "One folder up",
   folderVideos: (number) => (number ? count(number, "video", "videos") : "no videos"),
+  folderLabels: (number) => (number ? count(number, "label file", "label files")
+    : "no label files"),
   useFolder: "Use this folder",
   lookThrough: "2. Review the videos",
   looking: (done, all) => `${done} of ${all} read`,
@@ -130,7 +134,7 @@ export const S = {
   noStep: "no step",
   noteOf: (words) => `Note: ${words}`,
   unseen: (step, share) => `${step.seen}: ${step.name} (probability ${share})`,
-  nothingToSplit: "No segment here. Select one first.",
+  noSegmentHere: "No segment here. Select one first.",
   stretchBegins: "The range starts here; press M again at its end.",
   dragStretch: "Drag to select a range",
   edges: { start: "start", end: "end" },
@@ -167,7 +171,7 @@ export const S = {
 
   // ---------------------------------------------------------------- tap mode
   tap: "Tap", tapTitle: "Tap mode: click each step while the video plays (P)",
-  tapLeave: "Leave tap mode",
+  tapLeave: "Leave", tapLeaveTitle: "Leave tap mode (P)",
   tapHelp: "Play the video. Tap a step, or press its number, while it is done: "
     + "one click per occurrence is enough.",
   tapLabel: "Tap a step while it is done",
@@ -231,7 +235,7 @@ export const S = {
   forgetCheck: "Remove from the list",
   openAt: (when) => `Show the video at ${when}`,
   checking: "Checking…",
-  notChecked: (path, reason) => `${path}: ${reason}`,
+  notChecked: (name, reason) => `Not checked: ${name}: ${reason}`,
 
   // ---------------------------------------------------------------- compare
   compareHead: "Compare two groups",

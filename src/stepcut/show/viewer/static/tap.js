@@ -20,8 +20,11 @@ let requested = false;
 
 export function buildTaps() {
   const whole = el("label", { class: "whole" }, complete, S.tapComplete);
-  const leave = button(S.tapLeave, () => toggleTaps(), { class: "quiet" });
+  const leave = button(S.tapLeave, () => toggleTaps(), { class: "quiet",
+    title: S.tapLeaveTitle });
   place().setAttribute("aria-label", S.tapLabel);
+  // A click leaves the focus where it is, so that Space still plays and pauses.
+  place().addEventListener("mousedown", (event) => event.preventDefault());
   place().append(el("p", { class: "help", text: S.tapHelp }), chips,
     el("div", { class: "row" }, removeButton, whole, counter, next, learn, leave));
 }
@@ -31,6 +34,7 @@ export function toggleTaps() {
   place().hidden = !store.tapping;
   document.body.classList.toggle("tapping", store.tapping);
   document.getElementById("tap").setAttribute("aria-pressed", store.tapping);
+  if (store.tapping) document.getElementById("main").focus(); // keys act on the video
   if (store.tapping && !requested) findNext();
   changed("tap");
 }

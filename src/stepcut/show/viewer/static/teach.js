@@ -64,9 +64,11 @@ function showChanges({ changes, before, after }) {
       ? S.asBefore : S.another(S.percent(share)) })),
     el("td", { class: "two" }, strip(before[video], after[video], S.before),
       strip(after[video], before[video], S.after))));
+  const keep = closer(S.keep, undefined, { class: "main" });
   open(S.whatChanged, [el("div", { class: "scroll" }, el("table", { class: "changes" },
     el("tbody", {}, ...rows)))],
-    closer(S.takeBack, takeBack), closer(S.keep, undefined, { class: "main" }));
+    closer(S.takeBack, takeBack), keep);
+  keep.focus();
   say(S.learned);
 }
 

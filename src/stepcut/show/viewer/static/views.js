@@ -39,7 +39,10 @@ function show(name) {
     else tab.removeAttribute("aria-current");
   }
   if (name !== "correct") pauseStage();
-  if (other) changed("view");
+  if (other) {
+    for (const page of [window, document.getElementById("main")]) page.scrollTo(0, 0);
+    changed("view");
+  }
 }
 
 export const drawView = (what) => DRAW[store.view]?.(what);
