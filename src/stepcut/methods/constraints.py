@@ -34,7 +34,14 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Constraint:
-    """Annotations of one video of T rows."""
+    """Annotations of one video of T rows.
+
+    Examples
+    --------
+    >>> one = Constraint(clicks=((3, 0), (20, 1)), complete=False)
+    >>> one.labels is None
+    True
+    """
 
     labels: NDArray[np.int64] | None = None
     """(T,): a step, -1 for background, -2 for not annotated; None: nothing is annotated."""

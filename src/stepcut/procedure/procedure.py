@@ -233,6 +233,11 @@ class Procedure:
         ------
         ProcedureError
             The version that learned the procedure did not store a hierarchy.
+
+        Examples
+        --------
+        >>> proc.hierarchy().groups(2)
+        [(0, 1), (2,)]
         """
         kept = self.config.get("hierarchy")
         if kept is None:
@@ -250,6 +255,16 @@ class Procedure:
         ----------
         videos
             Current paths by name; by default `self.videos`.
+
+        Returns
+        -------
+        list of str
+            Names of the videos. A video that cannot be read is not listed.
+
+        Examples
+        --------
+        >>> proc.changed_videos()
+        []
         """
         return changed_videos(self.digests, self.videos if videos is None else videos)
 
@@ -302,7 +317,18 @@ class Procedure:
         return replace(graph, colours=tuple(self.colours.values()))
 
     def card(self) -> str:
-        """Return the model card that `save` writes as README.md."""
+        """Return the model card that `save` writes as README.md.
+
+        Returns
+        -------
+        str
+            Markdown: steps, videos, method, settings and versions.
+
+        Examples
+        --------
+        >>> print(proc.card().splitlines()[2])
+        3 steps, learned from 6 videos, without labels.
+        """
         config, labelled = self.config, len(self.learned_annotations.annotated)
         template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
         return Template(template).substitute(
@@ -339,6 +365,16 @@ class Procedure:
         -------
         Procedure
             This procedure.
+
+        Raises
+        ------
+        OptionError
+            A step does not exist, or a new name is empty or already in use.
+
+        Examples
+        --------
+        >>> proc.rename({0: "slice bread", "add jam": "spread jam"}).steps
+        ['slice bread', 'spread butter', 'spread jam']
         """
         check_kind("names", names, Mapping, "a dict from steps, by number or name, to names")
         shown = self.document.steps
@@ -371,6 +407,13 @@ class Procedure:
         ------
         OptionError
             The version that learned the procedure did not store statistics per video.
+        AnnotationError
+            A video does not exist.
+
+        Examples
+        --------
+        >>> proc.mark_mistakes("video2").annotations.mistakes
+        frozenset({'video2'})
         """
         if not self.learned_expectations.videos:
             raise OptionError(
@@ -432,6 +475,12 @@ class Procedure:
             The annotations contradict each other, the videos or the steps.
         OptionError
             There is nothing to learn from, or a video has changed since learning.
+
+        Examples
+        --------
+        >>> taught = proc.teach({"video1": labels})
+        >>> taught.annotations.annotated
+        ['video1']
         """
         progress = default_hook() if progress is None else progress
         if steps is not None:
@@ -482,7 +531,28 @@ class Procedure:
         return taught
 
     def suggest(self, n: int = 3) -> list[str]:
-        """Return up to `n` videos to label next, the most useful first."""
+        """Return up to `n` videos to label next, the most useful first.
+
+        Parameters
+        ----------
+        n
+            The number of videos.
+
+        Returns
+        -------
+        list of str
+            Names of videos.
+
+        Raises
+        ------
+        OptionError
+            `n` is not a whole number, or the training data cannot be read again.
+
+        Examples
+        --------
+        >>> len(proc.suggest(2))
+        2
+        """
         return [name for name, _ in self.suggest_why(n)]
 
     def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
@@ -499,6 +569,17 @@ class Procedure:
         -------
         list of tuple
             (video, reason), the most useful first.
+
+        Raises
+        ------
+        OptionError
+            `n` is not a whole number, or the training data cannot be read again.
+
+        Examples
+        --------
+        >>> video, reason = proc.suggest_why(1)[0]
+        >>> reason
+        'the most typical of all videos'
         """
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
@@ -538,6 +619,11 @@ class Procedure:
         ------
         OptionError
             The files are missing or have changed, or the training data were arrays.
+
+        Examples
+        --------
+        >>> proc.learned_features()[0]
+        <Features video1: 60 x 8, 1 rows per second, 60.0 s>
         """
         if source is None and self.at_hand:
             return self.at_hand
@@ -586,6 +672,20 @@ class Procedure:
         -------
         Features
             Rows (T, d) of the video.
+
+        Raises
+        ------
+        VideoError
+            The video cannot be read.
+        FeatureError
+            The features have another dimension than the training videos, or contain NaN.
+        OptionError
+            The procedure was learned from features, so it cannot compute those of a video.
+
+        Examples
+        --------
+        >>> proc.features(new).rows.shape
+        (40, 8)
         """
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
 
@@ -601,6 +701,16 @@ class Procedure:
         -------
         Timeline
             The segments with their confidence. For an annotated training video, its annotation.
+
+        Raises
+        ------
+        VideoError, FeatureError, OptionError
+            As for `features`.
+
+        Examples
+        --------
+        >>> [segment.step for segment in proc.segment(new)]
+        ['cut bread', 'add jam']
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
@@ -651,6 +761,17 @@ class Procedure:
         -------
         Report
             The findings, with their probabilities.
+
+        Raises
+        ------
+        VideoError, FeatureError, OptionError
+            As for `features`; also if `alarm_at` or `min_detection` is not above 0 and up to 1.
+
+        Examples
+        --------
+        >>> report = proc.check(new)
+        >>> report.verdict, [finding.name for finding in report.missed]
+        ('deviations', ['spread butter'])
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
@@ -677,6 +798,14 @@ class Procedure:
         Guide
             Reports the current step, the completed steps and the possible next steps. It uses only
             past frames.
+
+        Examples
+        --------
+        >>> guide = proc.guide()
+        >>> for second, row in enumerate(new[:15]):
+        ...     state = guide.push(second, row)
+        >>> state.name, state.next[0][0]
+        ('cut bread', 1)
         """
         return Guide(
             self.method.online,
@@ -694,6 +823,11 @@ class Procedure:
         -------
         dict
             Steps, preconditions, durations and alternatives.
+
+        Examples
+        --------
+        >>> [step["name"] for step in proc.plan()["steps"]]
+        ['cut bread', 'spread butter', 'add jam']
         """
         return make_plan(self.graph, self.orders, self.steps)
 
@@ -716,6 +850,12 @@ class Procedure:
             The folder contains corrections of another learned state.
         OutputError
             The folder cannot be written.
+
+        Examples
+        --------
+        >>> proc.save("sandwich.proc")
+        >>> sc.load("sandwich.proc") == proc
+        True
         """
         save(self, path)
 
