@@ -130,7 +130,25 @@ class Hierarchy:
 
     @classmethod
     def from_json(cls, record: dict[str, Any], steps: Sequence[str]) -> Self:
-        """Rebuild a hierarchy from `to_json`, with the current names of the `steps`."""
+        """Rebuild a hierarchy from `to_json`.
+
+        Parameters
+        ----------
+        record
+            JSON values.
+        steps
+            The current names of the steps.
+
+        Returns
+        -------
+        Hierarchy
+            The hierarchy.
+
+        Examples
+        --------
+        >>> Hierarchy.from_json(proc.hierarchy().to_json(), ["cut", "butter", "jam"]).steps
+        ('cut', 'butter', 'jam')
+        """
         merges = [
             Merge(tuple(m["a"]), tuple(m["b"]), m["cost"], m["count"]) for m in record["merges"]
         ]

@@ -303,7 +303,28 @@ class Relations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`."""
+        """Read the result of `to_json`.
+
+        Parameters
+        ----------
+        record
+            JSON values.
+
+        Returns
+        -------
+        ProcedureGraph
+            The graph.
+
+        Raises
+        ------
+        ProcedureError
+            The record is damaged.
+
+        Examples
+        --------
+        >>> type(proc.graph).from_json(proc.graph.to_json()).videos
+        6
+        """
         try:
             edges, steps = record["edges"], record["steps"]
             support = {

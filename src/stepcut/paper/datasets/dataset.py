@@ -83,6 +83,8 @@ class TaskVideo:
 class Task:
     """Videos of people doing the same task.
 
+    Examples
+    --------
     >>> Task("pour tea", [TaskVideo("a"), TaskVideo("b")], steps=("pour",))
     <Task pour tea: 2 videos, 1 steps>
     """
