@@ -69,6 +69,8 @@ def sections(thing: Any) -> set[str]:
 
 def needed(thing: Any) -> set[str]:
     """The sections that a docstring needs, from the signature and the code."""
+    if (inspect.getdoc(thing) or "").startswith("Deprecated"):
+        return set()
     if inspect.isclass(thing):
         return set() if issubclass(thing, Exception) else {"Examples"}
     signature = inspect.signature(thing)

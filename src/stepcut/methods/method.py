@@ -288,6 +288,11 @@ class Method:
             for rows in self._checked(features)
         ]
 
+    def memberships(self, features: Videos) -> list[Array]:
+        """Deprecated: use `probabilities`."""
+        _warn_of_memberships(type(self), stacklevel=3)
+        return self.probabilities(features)
+
     def novelty(self, features: Videos) -> list[NDArray[np.float64]]:
         """Return how unusual each frame is.
 
@@ -599,11 +604,11 @@ def parts(constraint: Constraint | None) -> list[str]:
     return [name for name, there in present.items() if there]
 
 
-def _warn_of_memberships(kind: type) -> None:
+def _warn_of_memberships(kind: type, stacklevel: int = 4) -> None:
     warnings.warn(
         f"{kind.__name__}.memberships is now called probabilities; rename it before stepcut 0.4.",
         DeprecationWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
 
 
