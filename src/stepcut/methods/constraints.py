@@ -112,7 +112,7 @@ def _check(one: Constraint, length: int, video: str) -> None:
 
 
 def named_steps(one: Constraint | None) -> set[int]:
-    """The numbers of the steps that a constraint speaks of."""
+    """Return the numbers of the steps that a constraint contains."""
     if one is None:
         return set()
     named = (

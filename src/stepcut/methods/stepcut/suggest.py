@@ -27,8 +27,10 @@ MEDIAN = (1 - 0.5**0.5) ** 2
 def suggest(
     views: Sequence[NDArray[np.float32]], labelled: Sequence[int], n: int
 ) -> list[tuple[int, str]]:
-    """The places of up to `n` videos to label next, the most useful first, each with the reason in words, from the
-    `views` of all, as `method.embed` gives them, and the places of those that are `labelled` already."""
+    """Return the places of up to `n` videos to label next, the most useful first, each with the reason.
+
+    `views` are the embeddings of all videos; `labelled` are the places of videos with labels.
+    """
     apart = distances(views)
     chosen = [int(place) for place in labelled]
     left = [place for place in range(len(apart)) if place not in chosen]
