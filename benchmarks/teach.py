@@ -179,7 +179,7 @@ def time_teaching(column: Column) -> Table:
     """Seconds that teaching takes where the steps were discovered before."""
     without = StepCut(steps=column.steps, rate=column.rate).fit(column.rows)
     title = f"Seconds to teach {column.key}: {len(column.rows)} recordings"
-    table = Table(["labelled", "by the clock", "of processor"], [], title)
+    table = Table(["labelled", "wall time", "CPU time"], [], title)
     for number in (1, 3, 5):
         method = StepCut(**without.settings())
         method.start_from(without)

@@ -99,7 +99,7 @@ class Relations:
 
     @property
     def optional(self) -> set[int]:
-        """Steps that more than a tenth of the videos, and at least two, leave out."""
+        """Steps that more than a tenth of the videos, and at least two, omit."""
         return {
             step for step in self.steps if self._often(self.videos - self.occurs[step], self.videos)
         }
