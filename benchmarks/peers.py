@@ -22,7 +22,7 @@ from stepcut.methods.arithmetic import strongest_directions
 from stepcut.paper.datasets import Task, load
 from stepcut.version import __version__
 
-OURS = ("random", "uniform", "one-cluster", "kmeans", "asot")
+OURS = ("stepcut", "random", "uniform", "one-cluster", "kmeans", "asot")
 DIRECTIONS = 96
 RECIPES = {
     "pe_core_b16": (10, 13, 15, 17, 18),

@@ -1,4 +1,4 @@
-"""Compare labelling the recordings of `suggest` with random ones; a table of reports/labels.md.
+"""Compare labelling the recordings of `suggest` with random ones.
 
     python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4]
         [--first 0]
@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from shared import Kept, add_reduce, arguments, reduce_features
+from shared import Kept, add_reduce, arguments, reduce_features, report
 from stepcut import __version__
+from stepcut.methods import StepCut
+from stepcut.methods.constraints import Constraint
 from stepcut.tables import Table
-from teach import Bench, Column, knots, recipes
+from teach import Column, figures, knots, recipes
 
 DRAWS = {1: 4, 3: 10, 5: 4}
 """Random draws for each number of labelled recordings."""
@@ -26,16 +28,33 @@ DRAWS = {1: 4, 3: 10, 5: 4}
 
 def measure(column: Column, seed: int) -> dict[str, Any]:
     """F1 (strict, named, strict without labels on the same recordings) for draws and for `suggest`."""
-    bench = Bench(column, seed)
-    advice = bench.advice(max(DRAWS))
-    figures: dict[str, Any] = {"key": column.key, "seed": seed}
+    without = StepCut(steps=column.steps, rate=column.rate, seed=seed).fit(column.rows)
+    every = range(len(column.rows))
+
+    def teach(labelled: list[int]) -> StepCut:
+        method = StepCut(**without.settings())
+        method.start_from(without)
+        known = [Constraint(labels=column.true[place]) for place in every]
+        return method.fit(column.rows, [known[i] if i in labelled else None for i in every])
+
+    def judge(labelled: list[int]) -> list[float]:
+        others = [place for place in every if place not in labelled]
+        found = teach(labelled).labels_
+        before = figures(column, {place: without.labels_[place] for place in others})[0]
+        return [*figures(column, {place: found[place] for place in others}), before]
+
+    advice: list[int] = []
+    for _ in range(max(DRAWS)):
+        method = teach(advice) if advice else without
+        advice.append(method.suggest(column.rows, advice, 1)[0][0])
+    found: dict[str, Any] = {"key": column.key, "seed": seed}
     for number, draws in DRAWS.items():
         seeds = range(1000 + 100 * seed, 1000 + 100 * seed + draws)
-        orders = [np.random.default_rng(one).permutation(len(column.rows)) for one in seeds]
-        drawn = [bench.judge(bench.taught(order[:number].tolist())) for order in orders]
-        figures[f"drawn {number}"] = np.mean(drawn, axis=0).tolist()
-        figures[f"suggest {number}"] = bench.judge(bench.taught(advice[:number]))
-    return figures
+        orders = [np.random.default_rng(one).permutation(len(every)).tolist() for one in seeds]
+        drawn = [judge(order[:number]) for order in orders]
+        found[f"drawn {number}"] = np.mean(drawn, axis=0).tolist()
+        found[f"suggest {number}"] = judge(advice[:number])
+    return found
 
 
 def table(results: list[dict[str, Any]]) -> Table:
@@ -89,7 +108,8 @@ def main() -> None:
     kept, seeds = Kept(options.keep), range(options.first, options.first + options.seeds)
     todo = {f"{column.key} {seed}": (column, seed) for seed in seeds for column in columns}
     kept.fill(measure, todo, options.workers)
-    print(table(list(kept.known.values())))
+    with report(__file__):
+        print(table(list(kept.known.values())))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def annotate(kind: str, true: Labels, rng: np.random.Generator) -> Constraint:
 def figures(column: Column, found: dict[int, Labels]) -> list[float]:
     """Strict F1, and F1 with the names that annotations give, of the recordings in `found`."""
     places = sorted(found)
-    pairs = [found[place] + 1 for place in places], [column.true[place] + 1 for place in places]
+    pairs = [found[place] for place in places], [column.true[place] + 1 for place in places]
     named = [score(*pairs, protocol=protocol).f1 for protocol in ("strict", "named")]
     return [float(one) for one in named]
 
@@ -137,15 +137,16 @@ def measure(column: Column, draws: int, seed: int = 0) -> dict[str, Any]:
 
 def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
     """Scores with the steps matched, scores by name, and what a minute of work buys."""
+    recipes = np.array([result["key"] != "knots" for result in results])
     tuned = np.array([result["tuned"] for result in results])
     rows = list(results[0]["figures"])
     means = {}
     for place, title in enumerate(("F1, steps matched one to one", "F1, by the annotated names")):
         names = [result["key"] for result in results]
         table = Table(
-            ["annotations", *names, "tuning recipes", "test recipes", "mean", "gain"],
+            ["annotations", *names, "tuning recipes", "test recipes", "all recipes"],
             [],
-            f"{title}, on recordings without annotations (transcripts: all recordings)",
+            f"{title}, on recordings without annotations (transcripts: all recordings); means of recipes",
         )
         grids = {
             row: np.array([result["figures"][row][place] for result in results]) for row in rows
@@ -153,25 +154,24 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
         for row, grid in grids.items():
             if place and row == "no annotations":
                 continue
-            parts = [float(part.mean()) for part in (grid[tuned], grid[~tuned], grid) if len(part)]
-            gain = float((grid - grids["no annotations"]).mean())
-            table.rows.append([row, *grid.tolist(), *parts, gain])
+            parts = [float(grid[each].mean()) for each in (tuned, recipes & ~tuned, recipes)]
+            table.rows.append([row, *grid.tolist(), *parts])
             if not place:
-                means[row] = gain
+                means[row] = float((grid - grids["no annotations"])[recipes].mean())
         yield table
-    minutes = float(np.mean([result["minutes"] for result in results]))
-    videos = float(np.mean([result["videos"] for result in results]))
+    minutes = float(np.mean([result["minutes"] for result in results if result["key"] != "knots"]))
+    videos = float(np.mean([result["videos"] for result in results if result["key"] != "knots"]))
     table = Table(
-        ["annotations", "minutes of work", "gain of F1", "gain per minute"],
+        ["annotations", "minutes of work", "gain of F1", "gain per hour"],
         [],
-        "What a minute of a person's time buys; labels take twice the length of a video, clicks once, a transcript half",
+        "What a person's time buys; labels take twice the length of a video, clicks once, a transcript half",
     )
     for row, gain in means.items():
         kind, *_, number = row.split()
         if kind in MINUTES:
             count = float(number) if number.isdecimal() else videos - (kind != "transcripts")
             work = count * minutes * MINUTES[kind]
-            table.rows.append([row, work, gain, gain / work])
+            table.rows.append([row, work, gain, 60 * gain / work])
     yield table
 
 

@@ -30,8 +30,8 @@ def truth(timeline: Timeline, rows: int) -> Labels:
     return labels
 
 
-def kitchen(**plan: float) -> tuple[list[NDArray[np.float32]], list[Labels]]:
-    rows, timelines = toy_features(videos=8, rate=RATE, seed=3, **plan)
+def kitchen(seed: int = 3, **plan: float) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    rows, timelines = toy_features(videos=8, rate=RATE, seed=seed, **plan)
     return rows, [
         truth(timeline, len(video)) for timeline, video in zip(timelines, rows, strict=True)
     ]
@@ -245,11 +245,14 @@ def test_videos_left_out_together_are_never_seen_by_a_model_learned_from_them() 
 
 
 def test_the_share_of_background_is_a_setting() -> None:
-    rows, true = kitchen(background=0.5)
-    none = StepCut(steps=6, rate=RATE, restarts=9, background=0.0).fit(rows)
-    half = StepCut(steps=6, rate=RATE, restarts=9, background=0.5).fit(rows)
-    assert (np.concatenate(none.labels_) >= 0).all()
-    assert strict_f1(half, true) > strict_f1(none, true) + 5
+    gains = []
+    for seed in range(3, 7):
+        rows, true = kitchen(seed, background=0.5)
+        none = StepCut(steps=6, rate=RATE, restarts=9, background=0.0).fit(rows)
+        half = StepCut(steps=6, rate=RATE, restarts=9, background=0.5).fit(rows)
+        assert (np.concatenate(none.labels_) >= 0).all()
+        gains.append(strict_f1(half, true) - strict_f1(none, true))
+    assert np.mean(gains) > 5
 
 
 def test_a_range_bounds_the_number_of_steps(plain) -> None:

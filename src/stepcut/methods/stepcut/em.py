@@ -19,7 +19,7 @@ from stepcut.methods.arithmetic import Floats, normalised_times
 from stepcut.methods.stepcut.chain import Chain
 from stepcut.methods.stepcut.slow_features import SHRINK
 
-WIDTH = 0.15
+WIDTH = 0.2
 """Standard deviation of the kernel of the time density, as a share of the video."""
 ANYTIME = 0.05
 """Share of the time density that is uniform; it limits the cost of a step far from its usual time."""
