@@ -206,12 +206,6 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
     ]
     lines += ["", "Beside labels or another procedure (`stepcut view P --beside OTHER`):", ""]
     lines += ["![Two timelines, one above the other](images/view-beside.jpg)"]
-    lines += [
-        "",
-        "One step in all videos, side by side:",
-        "",
-        "![One step in all videos](images/view-step.jpg)",
-    ]
     if args.real or (args.out / "images" / "view-real.jpg").exists():
         lines += ["", "Real videos of a robot and a bottle (not in this repository):", ""]
         lines += [
