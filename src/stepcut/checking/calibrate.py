@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
+from stepcut.checking.groups import find_groups
 from stepcut.checking.observe import Floats, Observed, observe, some_of
 from stepcut.checking.presence import learn_presence
 from stepcut.checking.score import (
@@ -24,7 +25,7 @@ from stepcut.checking.score import (
     promised_rate,
     set_limits,
 )
-from stepcut.checking.task import find_groups, learn_task
+from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.methods.learned import LeftOut

@@ -13,23 +13,16 @@ nearer half of the steps counts. The offset o corrects the mean for missing step
 The limit is a quantile of a t-distribution of log distances, each from one training video to the
 centres of the others. Each video counts with its largest distance over versions with one step
 removed: a video that lacks a step deviates, but still shows this task.
-
-The same distance separates two tasks in one folder. Pairwise distances, averaged over both
-directions, are clustered into two groups by average linkage. They count as two tasks if the mean
-log distance between the groups exceeds the mean within them by APART standard deviations.
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 
-from stepcut.checking.observe import Floats, Observed, some_of
+from stepcut.checking.observe import Floats, Observed
 from stepcut.checking.usual import Scale
 from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
@@ -38,15 +31,6 @@ RARE = 0.01
 """Share of videos of this task that may be classified as another task."""
 SPREAD = 0.15
 """Prior spread of log distances, see `Scale`."""
-APART = 2.9
-"""Standard deviations between two groups of videos that count as two tasks.
-
-Single tasks reach 1.9 (30 toy kitchens, five recipes of CaptainCook4D, OpenPack), and halves of
-OpenPack 2.25 and 2.85. Two toy kitchens with different steps have 3.0 to 6.9. Two recipes in the same
-kitchens have 0.7 to 1.7, so they are not noticed.
-"""
-COMPARED = 40
-"""At most this many videos are compared with each other; the rest join the nearer group."""
 FARTHEST = 1e15
 """Larger embeddings mean a damaged file; squares must fit into float32."""
 
@@ -127,41 +111,6 @@ def learn_task(
     if not logs:
         return TaskModel.from_json(None)
     return TaskModel(centres, min(math.exp(Scale.of(logs, SPREAD).exceeded_by(RARE)), 1.0))
-
-
-def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
-    """Return the indices of the videos of each of two tasks, larger group first; empty for one
-    task.
-
-    A group has at least two videos: a single video that differs is a deviation.
-    """
-    usable = [place for place, video in enumerate(videos) if video.prototypes]
-    some = some_of(usable, COMPARED)
-    if len(some) < 4:
-        return []
-    steps = {place: np.array(list((videos[place].prototypes or {}).values())) for place in usable}
-
-    def apart(one: int, two: int) -> float:
-        """Mean log distance of two videos over both directions."""
-        rows = [np.asarray(videos[place].embedding) for place in (one, two)]
-        return (_log_distance(steps[one], rows[1]) + _log_distance(steps[two], rows[0])) / 2
-
-    pairs = list(combinations(some, 2))
-    logs = np.array([apart(*pair) for pair in pairs])
-    joined = fcluster(linkage(np.exp(logs), "average"), 2, "maxclust")
-    group = dict(zip(some, joined.tolist(), strict=True))
-    same = np.array([group[one] == group[two] for one, two in pairs])
-    if min(Counter(group.values()).values()) < 2 or len(set(group.values())) < 2:
-        return []
-    if logs[~same].mean() - logs[same].mean() < APART * logs[same].std():
-        return []
-    for place in set(usable) - set(some):
-        near = {
-            key: [apart(place, other) for other in some if group[other] == key] for key in (1, 2)
-        }
-        group[place] = min(near, key=lambda key: float(np.mean(near[key])))
-    groups = [[place for place in usable if group[place] == key] for key in (1, 2)]
-    return sorted(groups, key=len, reverse=True)
 
 
 def _centres(videos: Sequence[Observed]) -> Floats:

@@ -158,7 +158,10 @@ class EM:
             bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
         timing = np.zeros((BINS, len(bias)))
         np.add.at(timing, self.bins, once)
-        return Emission(weights, bias, self.prior * log_time_density(timing))
+        density = log_time_density(timing)
+        if self.origin:
+            density[:, -1] = 0.0  # background comes at any time
+        return Emission(weights, bias, self.prior * density)
 
     def expect(self, emission: Emission) -> None:
         """The E-step: forward-backward in every video that leaves anything open.
