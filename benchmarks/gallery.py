@@ -155,20 +155,20 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
     what = f"{learned}, protocol strict, stepcut {version}"
     pictures = [
         (
-            "Timelines of all videos, the truth above",
+            "Timelines, with the truth above",
             "readme.png",
             'plots.timelines(proc, truth="annotations/")',
         ),
         (
-            "Frames in the plane: good steps are islands on the left and mixed on the right",
+            "Embedding: good steps are clusters on the left, mixed on the right",
             "embedding.png",
             "plots.embedding(proc)",
         ),
-        ("What must precede what", "graph.svg", "plots.graph(proc)"),
-        ("Orders, the most followed first", "orders.svg", "plots.orders(proc)"),
-        ("Which steps join when fewer are wanted", "hierarchy.svg", "plots.hierarchy(proc)"),
+        ("Prerequisites of each step", "graph.svg", "plots.graph(proc)"),
+        ("Most frequent orders", "orders.svg", "plots.orders(proc)"),
+        ("Hierarchy of steps", "hierarchy.svg", "plots.hierarchy(proc)"),
         (
-            "Discovered and true steps",
+            "Confusion of true and discovered steps",
             "confusion.svg",
             'plots.confusion(proc, truth="annotations/")',
         ),
@@ -186,7 +186,7 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         "```",
         "Each function returns a matplotlib figure; `plots.save` writes PNG, SVG or PDF.",
         "",
-        f"The pictures show a toy kitchen (8 videos, 6 steps; {what}), so they say nothing about quality on real videos.",
+        f"The pictures show a toy kitchen (8 videos, 6 steps; {what}), so they do not show the quality on real videos.",
     ]
     for title, file, code in pictures:
         if (args.out / "images" / file).exists():
@@ -207,12 +207,6 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
     ]
     lines += ["", "Beside labels or another procedure (`stepcut view P --beside OTHER`):", ""]
     lines += ["![Two timelines, one above the other](images/view-beside.jpg)"]
-    lines += [
-        "",
-        "One step in all videos, side by side:",
-        "",
-        "![One step in all videos](images/view-step.jpg)",
-    ]
     if args.real or (args.out / "images" / "view-real.jpg").exists():
         lines += ["", "Real videos of a robot and a bottle (not in this repository):", ""]
         lines += [

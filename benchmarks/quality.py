@@ -5,7 +5,7 @@ labels and with three and five labelled videos; FILE keeps the evidence and what
 a second call only fits. Prints the constants for src/stepcut/methods/quality.py and writes benchmarks/reports/quality.md.
 
 Right is the share of all rows, background included, after one matching of discovered to true steps per task. All
-figures of the report are of tasks that were left out, with all other tasks of their group, of what was fitted.
+figures of the report are for tasks that were held out, with all other tasks of their group.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def report(
     inside, errors = covered(shared, said, "right"), np.array([o["right"] for o in shared]) - said
     low, high = quantiles(errors)
     lines = [
-        "# Quality: how well the estimate holds on tasks that were left out",
+        "# Quality: how well the estimate holds on held-out tasks",
         "",
         provenance(
             "python benchmarks/quality.py DATA",

@@ -1,10 +1,10 @@
-"""The tables of docs on short actions that come again and again: `python benchmarks/rounds.py [--seeds 4]`.
+"""Measure short actions in repeated cycles: `python benchmarks/rounds.py [--seeds 4]`.
 
-Made features, two rows a second: twelve videos of a start, rounds of four actions of about four seconds each, and an
-end; every action has a look of its own, every video an offset, rows have noise and a slow drift. Beside the default
-stand equal parts, k-means on the centred rows smoothed over a second, the default with the width that would suit steps
-that come once each, and the default on five of the videos. Then what a check of new videos says, learned from sixteen,
-and what the guide takes to come next when an action ends (reports/check.md).
+The features are synthetic, two rows per second. Twelve videos have a start, cycles of four actions of about four seconds
+each, and an end. Every action has its own prototype and every video an offset; rows have noise and a slow drift. The
+default method is compared with equal-length segments, k-means on centred rows smoothed over a second, the default with
+the width for steps without repetition, and the default on five of the videos. Then a procedure of sixteen videos checks
+new videos, and the guide predicts the next action (reports/check.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS, RATE, SECONDS, DIM, FEW = 6, 2.0, 4.0, 64, 5
 
 
 def once_less(walk: list[int]) -> list[int]:
-    """The second action is left out of a round in the middle."""
+    """The second action is missing in one cycle in the middle."""
     place = len(walk) // 8 * 4 + 2
     return walk[:place] + walk[place + 1 :]
 
@@ -79,8 +79,7 @@ def measure(rounds: int, noise: float, seed: int) -> list[float]:
 
 
 def use(rounds: int, noise: float, seed: int, learned: int = 16, new: int = 8) -> list[float]:
-    """The share of `new` videos of each change that is called wrong, learned from so many, and how often the guide says
-    rightly what comes next."""
+    """Return the share of `new` videos of each change with an alarm, and of right next actions by the guide."""
     kinds = ["normal"] * learned + [kind for kind in CHANGES for _ in range(new)]
     rows, true = make_rounds(rounds, noise, seed, kinds)
     procedure = learn(rows[:learned], steps=STEPS, rate=RATE, seed=seed)

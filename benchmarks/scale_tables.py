@@ -29,7 +29,7 @@ def figures(costs: Costs) -> str:
         f"{m['rounds']} interleaved runs, medians; other programs used {m['others']:.0%} of the cores.",
         *([m["note"]] if "note" in m else []),
         "",
-        "| | by the clock | by CPU time | goal |",
+        "| | wall time | CPU time | goal |",
         "|---|---|---|---|",
         f"| frames per second, one worker on a core of its own | {m['rate_1']:.1f} | | |",
         f"| frames per second, two workers, each on a core of its own | {m['rate_2']:.1f} | | |",

@@ -1,4 +1,4 @@
-"""How well the probability of a step tells whether it was done: `python benchmarks/steps.py DATA [MORE] --keep FILE`.
+"""How well the probability of a step predicts whether it was done: `python benchmarks/steps.py DATA [MORE] --keep FILE`.
 
 DATA and MORE are folders of CaptainCook4D. A fifth of the recordings is held out at a time; a procedure is learned from
 the normal ones among the others, all or three of them labelled. In every normal held-out recording each step is judged
@@ -65,7 +65,7 @@ def _probabilities(learned: Learned, rows: NDArray[Any]) -> dict[int, float]:
 def report(results: list[dict[str, Any]]) -> str:
     """The text of the report."""
     lines = [
-        "# Steps: how well the probability tells whether a step was done",
+        "# Steps: how well the probability predicts whether a step was done",
         "",
         provenance(
             "python benchmarks/steps.py DATA MORE", "0", "CaptainCook4D, held-out normal recordings"

@@ -73,7 +73,7 @@ def knots(features: Path, labels: Path) -> Column:
 
 
 def annotate(kind: str, true: Labels, rng: np.random.Generator) -> Constraint:
-    """What a person says about one recording."""
+    """The annotations of one recording."""
     if kind == "labels":
         return Constraint(labels=true)
     segments = [segment for segment in runs(true).tolist() if segment[0] >= 0]
@@ -179,7 +179,7 @@ def time_teaching(column: Column) -> Table:
     """Seconds that teaching takes where the steps were discovered before."""
     without = StepCut(steps=column.steps, rate=column.rate).fit(column.rows)
     title = f"Seconds to teach {column.key}: {len(column.rows)} recordings"
-    table = Table(["labelled", "by the clock", "of processor"], [], title)
+    table = Table(["labelled", "wall time", "CPU time"], [], title)
     for number in (1, 3, 5):
         method = StepCut(**without.settings())
         method.start_from(without)
@@ -191,7 +191,7 @@ def time_teaching(column: Column) -> Table:
 
 
 def main() -> None:
-    """Measure what is not kept yet, in processes of their own, and print the tables."""
+    """Measure what is not stored yet, each in its own process, and print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)

@@ -113,7 +113,7 @@ def next_table(tasks: Sequence[Task]) -> Table:
 
 
 def check_table(results: Sequence[dict[str, Any]]) -> Table:
-    """What is found of planted deviations, and what was forecast when the procedure was learned."""
+    """Detection of simulated deviations, and the forecast made when the procedure was learned."""
     kinds = {"normal": "", "half": "missing half", "third": "", "step out": "missing step",
              "exchange": "exchanged steps"}  # fmt: skip
     rows: list[list[Cell]] = []
@@ -138,21 +138,21 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
         "videos",
         "false alarms",
         "half",
-        "(said)",
+        "(forecast)",
         "third",
         "step out",
-        "(said)",
+        "(forecast)",
         "exchange",
-        "(said)",
+        "(forecast)",
     ]
-    return Table(columns, rows, "Check: percent called wrong, 5 % false alarms asked for", [
-        "promised is 1 / (videos + 1) where that is more than 5 %; (said): the forecast made at learning.",
-        f"what is found lies in the range that was said, which nine of ten should, in {sum(within)} of {len(within)}.",
+    return Table(columns, rows, "Check: percent with an alarm, at 5 % requested false alarms", [
+        "The rate of false alarms is at least 1 / (videos + 1); (forecast): made when learning.",
+        f"The detection rate is inside its 90 % interval in {sum(within)} of {len(within)} cases.",
     ])  # fmt: skip
 
 
 def marked_table(results: Sequence[dict[str, Any]]) -> Table:
-    """What is found of planted deviations where some of the recordings learned from hold mistakes, all recipes."""
+    """Detection of simulated deviations if training recordings contain mistakes, all recipes."""
     rows: list[list[Cell]] = []
     for how in dict.fromkeys(r["how"] for r in results if r["planted"] and r["trial"].source):
         mine = [r for r in results if r["how"] == how]
@@ -173,12 +173,12 @@ def marked_table(results: Sequence[dict[str, Any]]) -> Table:
         "third",
         "step out",
         "exchange",
-        "oddest wrong",
-        "odd wrong",
+        "most unusual wrong",
+        "inspected wrong",
     ]
-    return Table(columns, rows, "Check: percent called wrong, where recordings with mistakes are learned from", [
-        "marked: a person says which recordings hold mistakes; 3 marked: which of the three that stray most do.",
-        "oddest, odd: how many of those that stray most, and of all that were looked at, hold mistakes.",
+    return Table(columns, rows, "Check: percent with an alarm, if training recordings contain mistakes", [
+        "marked: recordings with mistakes are excluded; 3 marked: those among the three most unusual ones.",
+        "most unusual, inspected: share of the most unusual, and of all inspected recordings, with mistakes.",
     ])  # fmt: skip
 
 

@@ -1,13 +1,13 @@
-"""Check and guide judged on recordings that were not learned from: one fit, everything that it can be asked.
+"""Evaluate check and guide on held-out recordings; each model is fitted once.
 
-A fifth of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
-ones only, without labels, with *three labelled* (normal ones, drawn at random) or with *all* of the normal ones
-labelled; *marked*: a person says which of all hold mistakes, or which of the *three* that stray most do, and these
-count as normal no more; *same* checks those learned from; *true cut* learns from the normal ones and has the true
-labels in place of every cut, which is as far as the check could come.
-Deviations are planted into held-out normal recordings by cutting and rearranging their features: the second half cut
-off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede the other (by
-the true labels and the true graph). The cut of every such video is made anew.
+A fifth of the recordings of a recipe is held out in turn. The training set is *all* of the others or only the
+*normal* ones: without labels, with *three labelled* (normal ones, drawn at random) or with *all* normal ones labelled.
+*marked*: recordings with mistakes are excluded from the reference set, all of them or those among the *three* most
+unusual ones. *same* checks the training recordings. *true cut* uses the true labels in place of every segmentation,
+which is the upper limit of a check.
+Deviations are simulated in held-out normal recordings by removing and rearranging features: the second half, the
+middle third or one step is removed, or two neighbouring steps are exchanged where one must precede the other (by the
+true labels and the true graph). Each such video is segmented again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Rows = NDArray[Any]
 FOLDS, FEWEST, NEAR = 5, 4, 10.0
 """FEWEST: fewer recordings are not learned from; NEAR: seconds that a named time may be off."""
 PLANTED = ("normal", "all", "all + 3 marked", "all + marked")
-"""The ways of learning after which deviations are planted."""
+"""Training sets for which deviations are simulated."""
 
 
 class Trial(NamedTuple):
@@ -79,7 +79,7 @@ class Learned:
         )
 
     def marked(self, mistakes: Sequence[int]) -> Learned:
-        """The same where a person says which of the videos hold mistakes."""
+        """Return a copy that excludes videos with mistakes from the reference set."""
         told = copy.copy(self)
         told.expectations = self.expectations.without([str(place) for place in mistakes])
         return told
@@ -95,14 +95,14 @@ class Learned:
         )
 
     def check(self, rows: Rows) -> Report:
-        """What `proc.check` says."""
+        """Return the report of `proc.check`."""
         labels, shares, novelty, embedding = self._cut(rows)
         return check_labels(
             labels, self.rate, self.expectations, shares, novelty, embedding=embedding
         )
 
     def follow(self, rows: Rows) -> tuple[Labels, NDArray[np.float64], int]:
-        """The step of each row as the guide sees it, how sure it is of each, and how many alarms it raises."""
+        """Return the step of each row by the guide, its confidence, and the number of alarms."""
         names = [f"step {number}" for number in range(self.method.steps_)]
         guide = Guide(self.method.online, self.rate, self.expectations, names)
         states = [guide.push(float(time), row) for time, row in enumerate(rows)]
@@ -121,12 +121,12 @@ class TrueCut:
         self.expectations = learn_expectations(labels, 1.0)
 
     def check(self, labels: Labels) -> Report:
-        """What a check would say of these labels."""
+        """Return the report of a check of these labels."""
         return check_labels(labels, 1.0, self.expectations)
 
 
 def judge(trial: Trial) -> list[dict[str, Any]]:
-    """Learn as the trial says, in all its ways, and check, follow and disturb what was held out."""
+    """Learn from each training set of the trial; check, guide and alter the held-out videos."""
     if not trial.source:
         return [_judge_kitchen(trial)]
     tasks = [one for one in load("captaincook4d", trial.source) if one.graph is not None]
@@ -218,7 +218,7 @@ def _judge_true_cut(
 
 
 def _nothing(trial: Trial, how: str, learned: int) -> dict[str, Any]:
-    """What is known of a way of learning before anything is checked; `learned`: from how many videos."""
+    """Return an empty record of a training set; `learned` is its number of videos."""
     return {
         "trial": trial,
         "how": how,
@@ -233,7 +233,7 @@ def _nothing(trial: Trial, how: str, learned: int) -> dict[str, Any]:
 
 
 def _said(learned: Learned | TrueCut) -> dict[str, Any]:
-    """What the procedure says that a check will find, and between which shares."""
+    """Return the forecast of the detection rate, with its interval."""
     return {"forecast": learned.expectations.detects, "ranges": learned.expectations.ranges}
 
 

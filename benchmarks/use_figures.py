@@ -87,7 +87,7 @@ def count_edges(sequences: Sequence[Sequence[int]], steps: int, share: float) ->
 def random_task(seed: int, videos: int, steps: int, errors: float) -> tuple[list[list[int]], Edges]:
     """Sequences that keep a random partial order, about half of the pairs free, and its edges.
 
-    In a share `errors` of the sequences one to three steps are misplaced, and in half of those one is left out.
+    In a share `errors` of the sequences one to three steps are misplaced, and in half of those one is missing.
     """
     rng = np.random.default_rng(seed)
     closed = np.zeros((steps, steps), dtype=bool)

@@ -1,7 +1,7 @@
 """Check the knot-tying videos: `python benchmarks/use_knots.py FEATURES GESTURES [--others FEATURES]`.
 
 FEATURES are those that `stepcut features` makes of the videos, --others those of another task, made in the same way. A
-fifth of the trials is held out in turn; deviations are planted into them as `use_check.py` says, exchanges where most
+fifth of the trials is held out in turn; deviations are simulated in them as in `use_check.py`, exchanges where most
 trials keep an order. Learned without labels, and with three labelled trials.
 """
 
@@ -24,7 +24,7 @@ KINDS = ("normal", "half", "third", "step out", "exchange")
 
 
 def main() -> None:
-    """Print what is found of planted deviations, and how well another task is told."""
+    """Print the detection rates of simulated deviations and of another task."""
     parser = arguments(__doc__)
     parser.add_argument("features", type=Path)
     parser.add_argument("gestures", type=Path)

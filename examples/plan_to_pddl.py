@@ -21,7 +21,7 @@ def domain(plan: dict[str, Any]) -> str:
     lines.append("  )")
     for step in plan["steps"]:
         seconds = 1.0 if step["duration"] is None else step["duration"]["median"]
-        # Optional preconditions may be left out, so they are not required.
+        # A plan may omit optional preconditions, so they are not required.
         needs = [need["id"] for need in step["preconditions"] if need["id"] not in optional]
         condition = " ".join(f"(at start (done-{need}))" for need in needs)
         lines += [

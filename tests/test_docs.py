@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import importlib
+import inspect
 import re
 import shlex
 import shutil
@@ -14,8 +16,10 @@ from typing import Any
 import import_graph
 import numpy as np
 import pytest
+import reference
 
 import stepcut
+from stepcut import errors
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, make_parser
 from stepcut.formats import write_folder
@@ -189,24 +193,92 @@ def test_every_report_names_how_it_was_made() -> None:
             assert re.search(what, top), f"{report.name}: {what}"
 
 
-IN_THE_REFERENCE = {
-    "score": "stepcut.evaluation.score.score",
-    "Protocol": "stepcut.evaluation.protocols.Protocol",
-    "run_experiment": "stepcut.paper.experiments.run.run_experiment",
-    "extract": "stepcut.features.extract.extract",
-    "load_features": "stepcut.features.files.load_features",
-    "datasets": "stepcut.paper.datasets",
-    "CnC": "stepcut.paper.cnc.method.CnC",
-    "Embedder": "stepcut.paper.cnc.embedder.Embedder",
+MODULES_OF_THE_REFERENCE = {
+    "stepcut": {"__version__"},
+    "stepcut.evaluation": {"PROTOCOLS"},
+    "stepcut.formats": {
+        "FORMATS",
+        "Format",
+        "format_to_write",
+        "label_files",
+        "left_out",
+        "read_all",
+    },
+    "stepcut.paper.datasets": set(),
+    "stepcut.show": set(),
+    "stepcut.show.plots": set(),
+    "stepcut.toy": {"EDGES", "STEPS", "Flaw", "Script", "write_script"},
 }
+"""Modules whose `__all__` is public, with the names that only stepcut itself uses."""
 
 
 def test_the_reference_is_complete() -> None:
-    page = read(ROOT / "docs" / "api.md")
-    listed = set(re.findall(r"^::: ([\w.]+)$", page, flags=re.MULTILINE))
-    public = {name.rpartition(".")[2] for name in listed}
-    assert set(stepcut.__all__) - {"__version__"} <= public
-    assert set(IN_THE_REFERENCE.values()) <= listed
+    listed = reference.entries()
+    shown = {name.rpartition(".")[2] for name in reference.public()}
+    for module, internal in MODULES_OF_THE_REFERENCE.items():
+        names = set(importlib.import_module(module).__all__) - internal
+        kinds = {name for name in names if not name.isupper()}
+        assert kinds <= shown, f"{module}: {kinds - shown}"
+    for module in ("stepcut.paper.datasets", "stepcut.show.plots", "stepcut.errors"):
+        assert module in listed
+    classes = {
+        name
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.StepcutError)
+    }
+    assert classes <= shown
+
+
+RESULTS = {
+    "Array", "Figure", "Labels", "Matching", "Online", "Rates", "RunningViewer", "Spread", "Table",
+}  # fmt: skip
+"""Results of public functions that the reference describes where they are returned."""
+
+
+def test_every_result_of_a_public_function_is_in_the_reference() -> None:
+    shown = {name.rpartition(".")[2] for name in reference.public()}
+    lost = {}
+    for name, thing in reference.public().items():
+        text = "" if inspect.isclass(thing) else str(inspect.signature(thing).return_annotation)
+        kinds = set(re.findall(r"\b[A-Z]\w*[a-z]\w*\b", re.sub(r"[\w.]+\.(?=\w)", "", text)))
+        if (
+            missing := kinds
+            - shown
+            - RESULTS
+            - {"Any", "NDArray", "None", "Optional", "Path", "Self"}
+        ):
+            lost[name] = missing
+    assert not lost
+
+
+def test_public_docstrings_have_their_sections() -> None:
+    public = reference.public()
+    assert len(public) > 150
+    names = {name.rpartition(".")[2] for name in public}
+    lacking = {}
+    for name, thing in public.items():
+        missing = reference.needed(thing) - reference.sections(thing)
+        if "Examples" in reference.needed(thing) and not reference.has_example(thing, names):
+            missing.add("Examples")
+        if missing or not inspect.getdoc(thing):
+            lacking[name] = missing
+    assert not lacking
+
+
+@pytest.mark.parametrize(
+    "name", ["learn", "load", "read", "write", "evaluate", "view", "Segment", "Timeline"]
+)
+def test_the_first_names_have_every_section(name: str) -> None:
+    wanted = {"Parameters", "Returns", "Raises", "Examples"}
+    thing = getattr(stepcut, name)
+    without = {"Returns"} if inspect.isclass(thing) or name == "write" else set()
+    assert wanted - without <= reference.sections(thing)
+
+
+@pytest.mark.parametrize("verb", ["teach", "check", "segment", "suggest", "features"])
+def test_the_verbs_of_a_procedure_have_every_section(verb: str) -> None:
+    wanted = {"Parameters", "Returns", "Raises", "Examples"}
+    assert wanted <= reference.sections(getattr(stepcut.Procedure, verb))
 
 
 def test_the_command_line_page_lists_every_command() -> None:

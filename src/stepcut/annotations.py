@@ -229,7 +229,17 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The annotations of a set of videos."""
+    """The annotations of a set of videos.
+
+    `Procedure.annotations` returns the current ones.
+
+    Examples
+    --------
+    >>> cut = Annotation(end=60.0, segments=(Segment(3.0, 3.0, "cut"),))
+    >>> made = Annotations(videos={"video1": cut})
+    >>> made.annotated, made.steps
+    (['video1'], ['cut'])
+    """
 
     videos: dict[str, Annotation] = {}
     names: tuple[str, ...] = ()
@@ -271,7 +281,24 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return list(dict.fromkeys((*named, *(one.name for one in self.recipe))))
 
     def over(self, before: Self) -> Self:
-        """Merge with the annotations `before`; these take precedence."""
+        """Merge with the annotations `before`; these take precedence.
+
+        Parameters
+        ----------
+        before
+            Earlier annotations.
+
+        Returns
+        -------
+        Annotations
+            Both together.
+
+        Examples
+        --------
+        >>> before = Annotations(names=("cut",), severities={"cut": ("critical",)})
+        >>> Annotations(names=("jam",)).over(before).names
+        ('jam', 'cut')
+        """
         videos = {
             name: one.over(before.videos[name]) if name in before.videos else one
             for name, one in self.videos.items()
@@ -286,7 +313,23 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return the annotations with steps renamed by `names`."""
+        """Return the annotations with renamed steps.
+
+        Parameters
+        ----------
+        names
+            New names by current name; other steps keep theirs.
+
+        Returns
+        -------
+        Annotations
+            New annotations.
+
+        Examples
+        --------
+        >>> Annotations(names=("cut", "jam")).renamed({"cut": "slice"}).names
+        ('slice', 'jam')
+        """
         return msgspec.structs.replace(
             self,
             videos={name: one.renamed(names) for name, one in self.videos.items()},
@@ -303,7 +346,26 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ) -> list[Constraint | None]:
         """Return the constraints for a method, one per video.
 
-        `samples` are the feature rows by video, `rate` per second; `steps` the names by number.
+        Parameters
+        ----------
+        samples
+            The number of feature rows by video.
+        rate
+            Rows per second.
+        steps
+            The step names by number.
+
+        Returns
+        -------
+        list of Constraint or None
+            In the order of `samples`; None for a video without annotations.
+
+        Examples
+        --------
+        >>> click = Annotation(end=60.0, segments=(Segment(3.0, 3.0, "cut"),))
+        >>> made = Annotations(videos={"video1": click})
+        >>> made.constraints({"video1": 60}, 1.0, ["cut", "jam"])[0].clicks
+        ((3, 0),)
         """
         nothing = Annotation(end=0.0)
         return [
@@ -312,17 +374,43 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         ]
 
     def to_json(self) -> Any:
-        """Return the annotations as JSON values."""
+        """Return the annotations as JSON values.
+
+        Returns
+        -------
+        dict
+            Fields that have their default value are omitted.
+
+        Examples
+        --------
+        >>> Annotations(names=("cut",)).to_json()
+        {'names': ('cut',)}
+        """
         return msgspec.to_builtins(self)
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
         """Create annotations from the `record` of `to_json`.
 
+        Parameters
+        ----------
+        record
+            JSON values.
+
+        Returns
+        -------
+        Annotations
+            The annotations.
+
         Raises
         ------
         ValueError
             The record is damaged.
+
+        Examples
+        --------
+        >>> Annotations.from_json({"names": ["cut"]}).names
+        ('cut',)
         """
         try:
             annotations = msgspec.convert(record, cls)

@@ -19,7 +19,15 @@ from stepcut.errors import printable
 
 @dataclass(frozen=True)
 class Event:
-    """The progress of one stage of the work."""
+    """The progress of one stage of the work.
+
+    Examples
+    --------
+    >>> stages = []
+    >>> again = sc.learn(videos, 3, restarts=2, progress=lambda event: stages.append(event.stage))
+    >>> "steps" in stages
+    True
+    """
 
     stage: str
     """The stage: "features", "steps", "order"."""

@@ -66,12 +66,49 @@ class Table:
     digits: int = 1
 
     def column(self, name: str) -> list[Cell]:
-        """Return the cells of the column `name`."""
+        """Return the cells of a column.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+
+        Returns
+        -------
+        list
+            One cell per row.
+
+        Raises
+        ------
+        OptionError
+            The table has no such column.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).column("F1")
+        [26.44]
+        """
         place = choose("column", name, {each: place for place, each in enumerate(self.columns)})
         return [row[place] for row in self.rows]
 
     def show(self, cell: Cell) -> str:
-        """Format one cell for reading."""
+        """Format one cell for reading.
+
+        Parameters
+        ----------
+        cell
+            Text, a number, a `Spread` or None.
+
+        Returns
+        -------
+        str
+            Text.
+
+        Examples
+        --------
+        >>> Table([], []).show(Spread(26.44, 1.27))
+        '26.4 ± 1.3'
+        """
         if isinstance(cell, Spread):
             return f"{self.show(cell.mean)} ± {self.show(cell.sd)}"
         if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -79,7 +116,18 @@ class Table:
         return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
 
     def text(self) -> str:
-        """Return aligned columns: text to the left, numbers to the right."""
+        """Return aligned columns: text to the left, numbers to the right.
+
+        Returns
+        -------
+        str
+            The table as plain text.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).text().split()
+        ['row', 'F1', '-------', '----', 'uniform', '26.4']
+        """
         body = [[self.show(cell) for cell in row] for row in self.rows]
         widths = [
             max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))
@@ -101,7 +149,18 @@ class Table:
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
-        """Return CSV with a header and all digits; cells that look like formulas are escaped."""
+        """Return CSV with a header and all digits; cells that look like formulas are escaped.
+
+        Returns
+        -------
+        str
+            CSV text.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).csv().split()
+        ['row,F1', 'uniform,26.44']
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         columns, rows = self._plain()
@@ -112,7 +171,18 @@ class Table:
         return out.getvalue()
 
     def latex(self) -> str:
-        """Return a LaTeX booktabs table with its caption."""
+        """Return a LaTeX booktabs table with its caption.
+
+        Returns
+        -------
+        str
+            LaTeX source.
+
+        Examples
+        --------
+        >>> "toprule" in Table(["row", "F1"], [["uniform", 26.44]]).latex()
+        True
+        """
         aligned = "".join("r" if self._numeric(i) else "l" for i in range(len(self.columns)))
         lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
         lines += [_tex_line(self.columns), "\\midrule"]
@@ -123,7 +193,18 @@ class Table:
         return "\n".join([*lines, "\\end{table}"]) + "\n"
 
     def markdown(self) -> str:
-        """Return a Markdown table with the caption above and the notes below."""
+        """Return a Markdown table with the caption above and the notes below.
+
+        Returns
+        -------
+        str
+            Markdown.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).markdown().splitlines()[0]
+        '| row | F1 |'
+        """
         rule = ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
         head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = [f"| {' | '.join(_md(self.show(cell)) for cell in row)} |" for row in self.rows]
@@ -132,7 +213,18 @@ class Table:
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
-        """Return a JSON object: caption, columns, rows as objects, notes."""
+        """Return a JSON object: caption, columns, rows as objects, notes.
+
+        Returns
+        -------
+        str
+            JSON text.
+
+        Examples
+        --------
+        >>> json.loads(Table(["row", "F1"], [["uniform", 26.44]]).json())["rows"]
+        [{'row': 'uniform', 'F1': 26.44}]
+        """
         columns, plain = self._plain()
         finite = [
             [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
@@ -148,7 +240,28 @@ class Table:
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
-        """Return the table as `name`: text, csv, latex, json or markdown."""
+        """Return the table in a text format.
+
+        Parameters
+        ----------
+        name
+            text, csv, latex, json or markdown.
+
+        Returns
+        -------
+        str
+            The table.
+
+        Raises
+        ------
+        OptionError
+            The format is unknown.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).format("csv").split()[0]
+        'row,F1'
+        """
         forms = (self.text, self.csv, self.latex, self.json, self.markdown)
         return choose("format", name, {form.__name__: form for form in forms})()
 
@@ -157,12 +270,21 @@ class Table:
 
         CSV files start with a byte order mark, so that Excel reads UTF-8.
 
+        Parameters
+        ----------
+        path
+            The file to write.
+
         Raises
         ------
         OptionError
             The suffix is unknown (`value`, `allowed`).
         ExtraNeeded
             `.xlsx` needs openpyxl.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).save("scores.csv")
         """
         name = check_table(path)
         if name == "xlsx":
@@ -204,7 +326,23 @@ class Table:
         book.save(path)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with all digits."""
+        """Return a pandas DataFrame with all digits.
+
+        Returns
+        -------
+        DataFrame
+            One row per row of the table.
+
+        Raises
+        ------
+        ExtraNeeded
+            pandas is not installed.
+
+        Examples
+        --------
+        >>> Table(["row", "F1"], [["uniform", 26.44]]).to_pandas()["F1"].tolist()
+        [26.44]
+        """
         return data_frame(*self._plain())
 
     def __repr__(self) -> str:

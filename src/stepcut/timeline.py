@@ -1,6 +1,7 @@
 """Segment and Timeline: steps with start and end in seconds; immutable."""
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -120,7 +121,23 @@ class Segment:
         return self.start == self.end
 
     def overlaps(self, other: "Segment") -> bool:
-        """Whether this and the `other` segment share time."""
+        """Whether this and the `other` segment share time.
+
+        Parameters
+        ----------
+        other
+            A segment of the same video.
+
+        Returns
+        -------
+        bool
+            False for segments that only touch.
+
+        Examples
+        --------
+        >>> Segment(0, 2, "cut").overlaps(Segment(1, 3, "jam"))
+        True
+        """
         return max(self.start, other.start) < min(self.end, other.end)
 
 
@@ -228,6 +245,16 @@ class Timeline:
         -------
         ndarray
             Step numbers, in the shape of `times`.
+
+        Raises
+        ------
+        OptionError
+            `times` are not numbers, or `steps` are not names.
+
+        Examples
+        --------
+        >>> Timeline([Segment(0, 2, "cut")]).labels([0.5, 2.5]).tolist()
+        [0, -1]
         """
         check_kind("times", times, (Iterable, Real), "a list of seconds")
         try:
@@ -288,6 +315,13 @@ class Timeline:
             A label is not a whole number.
         AnnotationError
             A label is not the number of a step.
+
+        Examples
+        --------
+        >>> print(Timeline.from_labels([0, 0, -1, 1], rate=2, steps=["cut", "jam"]))
+        <Timeline 2 segments of 2 steps, 2.0 s>
+        00:00:00.0  00:00:01.0  cut
+        00:00:01.5  00:00:02.0  jam
         """
         numbers = np.asarray(labels)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
@@ -322,7 +356,28 @@ class Timeline:
         return cls(segments, duration=length, steps=steps, video=video)
 
     def crop(self, start: float, end: float) -> "Timeline":
-        """Return the part from `start` to `end`, the end excluded; times do not shift."""
+        """Return the part from `start` to `end`, the end excluded; times do not shift.
+
+        Parameters
+        ----------
+        start, end
+            Seconds.
+
+        Returns
+        -------
+        Timeline
+            Segments are cut at both ends; steps and duration stay.
+
+        Raises
+        ------
+        OptionError
+            `start` or `end` is not a number.
+
+        Examples
+        --------
+        >>> Timeline([Segment(0, 2, "cut"), Segment(2, 5, "jam")]).crop(1, 3).segments[0].start
+        1
+        """
         for name, time in (("start", start), ("end", end)):
             check_kind(name, time, Real, "seconds")
         inside = [s for s in self.intervals if s.start < end and s.end > start and start < end]
@@ -331,7 +386,18 @@ class Timeline:
         return Timeline(cropped, duration=self.duration, steps=self.steps, video=self.video)
 
     def gaps(self) -> list[tuple[float, float]]:
-        """Return the background intervals as `(start, end)`."""
+        """Return the background intervals.
+
+        Returns
+        -------
+        list of tuple
+            (start, end) in seconds.
+
+        Examples
+        --------
+        >>> Timeline([Segment(1, 2, "cut")], duration=3).gaps()
+        [(0.0, 1), (2, 3)]
+        """
         gaps, reached = [], 0.0
         for segment in self.intervals:
             if segment.start > reached:
@@ -342,11 +408,33 @@ class Timeline:
         return gaps
 
     def sequence(self) -> list[str]:
-        """Return the steps in the order of time, with repetitions."""
+        """Return the steps in the order of time, with repetitions.
+
+        Returns
+        -------
+        list of str
+            One name per segment.
+
+        Examples
+        --------
+        >>> Timeline([Segment(2, 3, "cut"), Segment(0, 1, "cut"), Segment(1, 2, "jam")]).sequence()
+        ['cut', 'jam', 'cut']
+        """
         return [segment.step for segment in self.segments]
 
     def overlapping(self) -> list[tuple[Segment, Segment]]:
-        """Return the pairs of segments that overlap."""
+        """Return the pairs of segments that overlap.
+
+        Returns
+        -------
+        list of tuple
+            Two segments each, the earlier one first.
+
+        Examples
+        --------
+        >>> len(Timeline([Segment(0, 2, "cut"), Segment(1, 3, "jam")]).overlapping())
+        1
+        """
         pairs: list[tuple[Segment, Segment]] = []
         running: list[Segment] = []
         for segment in self.segments:
@@ -356,7 +444,28 @@ class Timeline:
         return pairs
 
     def rename(self, names: Mapping[str, str]) -> "Timeline":
-        """Return the timeline with steps renamed by `names`; equal new names merge steps."""
+        """Return the timeline with renamed steps; equal new names merge steps.
+
+        Parameters
+        ----------
+        names
+            New names by current name; other steps keep theirs.
+
+        Returns
+        -------
+        Timeline
+            A new timeline.
+
+        Raises
+        ------
+        OptionError
+            `names` is not a dict of names.
+
+        Examples
+        --------
+        >>> Timeline([Segment(0, 2, "cut")]).rename({"cut": "slice"}).steps
+        ('slice',)
+        """
         check_kind("names", names, Mapping, "a dict from step names to new ones")
         as_items("names", names.values(), str, "a dict from step names to new ones")
         segments = [replace(s, step=names.get(s.step, s.step)) for s in self.segments]
@@ -376,12 +485,38 @@ class Timeline:
         return "\n".join([repr(self), *lines])
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per segment."""
+        """Return a pandas DataFrame with one row per segment.
+
+        Returns
+        -------
+        DataFrame
+            Columns video, step, start, end, duration and confidence.
+
+        Raises
+        ------
+        ExtraNeeded
+            pandas is not installed.
+
+        Examples
+        --------
+        >>> Timeline([Segment(0, 2, "cut")]).to_pandas()["step"].tolist()
+        ['cut']
+        """
         columns = ("video", "step", "start", "end", "duration", "confidence")
         rows = [
             (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments
         ]
         return data_frame(columns, rows)
+
+    def to_svg(self, *args: Any, **settings: Any) -> str:
+        """Deprecated: use `stepcut.show.bars.draw_bar`, which takes the same `args` and `settings`."""
+        warnings.warn(
+            "timeline.to_svg() is now stepcut.show.bars.draw_bar(timeline); change it before "
+            "stepcut 0.4.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return drawing("draw_bar")(self, *args, **settings)
 
     def _repr_html_(self) -> str:
         """Draw the timeline in a notebook."""

@@ -73,7 +73,7 @@ def learned(folder: Path, steps: int = 4) -> Path:
 
 
 def own_files(folder: Path, random: Random) -> Outcome:
-    """Files, folders, links and odd permissions in a procedure's folder"""
+    """Files, folders, links and unusual permissions in a procedure's folder"""
     place = learned(folder)
     for number in range(4):
         (place / f"file{number}").write_bytes(random.randbytes(9))

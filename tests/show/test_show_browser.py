@@ -822,7 +822,7 @@ def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser: Any, place:
             "slice bread\npour tea",
             "spread butter",
         ]
-        tab.get_by_text("Join these").click()
+        tab.get_by_text("Merge these").click()
         wait_saved(tab, "Saved: merge pour tea into slice bread")
         assert [step.number for step in Edits(place).document.steps] == [0, 1]
         tab.close()

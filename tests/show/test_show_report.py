@@ -62,7 +62,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert outside.scripts == 0
     assert re.findall("<h2>(.*?)</h2>", page) == [
         "The steps",
-        "When each video does them",
+        "Timelines of all videos",
         "Checked videos",
         "What comes before what",
         "Details",

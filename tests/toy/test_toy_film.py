@@ -106,7 +106,7 @@ def test_a_flawed_kitchen_describes_its_mistakes(tmp_path: Path) -> None:
         "kind": "skip",
         "step": "add jam",
         "times": [],
-        "reason": "'add jam' is left out",
+        "reason": "'add jam' is missing",
     }
     assert flawed.flaws[name][0].reason == stored["reason"]
 

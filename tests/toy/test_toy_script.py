@@ -89,7 +89,7 @@ def test_a_missed_step_is_missing_and_described() -> None:
         "skip",
         "add jam",
         (),
-        "'add jam' is left out",
+        "'add jam' is missing",
     )
 
 

@@ -1,5 +1,6 @@
 """The report of a check, as text, JSON, HTML and a pandas table."""
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -18,7 +19,13 @@ EXIT_CODES = {"fine": 0, "deviations": 1, "error": 2, "another task": 3, "inconc
 
 @dataclass(frozen=True)
 class Finding:
-    """One deviation. For a missed step, `start` and `end` give the time at which it was due."""
+    """One deviation. For a missed step, `start` and `end` give the time at which it was due.
+
+    Examples
+    --------
+    >>> proc.check(new).findings[0].kind
+    'missed'
+    """
 
     kind: str
     """missed, misordered, extra, unusual or unknown."""
@@ -30,7 +37,18 @@ class Finding:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object."""
+        """Return the finding as JSON values.
+
+        Returns
+        -------
+        dict
+            All fields.
+
+        Examples
+        --------
+        >>> proc.check(new).findings[0].to_json()["name"]
+        'spread butter'
+        """
         return {
             name: round(value, 3) if isinstance(value, float) else value
             for name, value in asdict(self).items()
@@ -43,7 +61,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class StepSeen:
-    """One step of the procedure in one video."""
+    """One step of the procedure in one video.
+
+    Examples
+    --------
+    >>> proc.check(new).steps[0].seen
+    'not seen'
+    """
 
     step: int
     name: str
@@ -65,7 +89,18 @@ class StepSeen:
         return word_for(self.probability)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object."""
+        """Return the step as JSON values.
+
+        Returns
+        -------
+        dict
+            All fields, and `seen`.
+
+        Examples
+        --------
+        >>> proc.check(new).steps[0].to_json()["seen"]
+        'not seen'
+        """
         return {
             "step": self.step,
             "name": self.name,
@@ -88,7 +123,16 @@ class StepSeen:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of checking one video; `ok` is true if no deviation was found."""
+    """Result of checking one video; `ok` is true if no deviation was found.
+
+    Examples
+    --------
+    >>> report = proc.check(new)
+    >>> report.ok, report.exit_code
+    (False, 1)
+    >>> [(step.name, step.seen) for step in report.steps]
+    [('spread butter', 'not seen'), ('cut bread', 'seen'), ('add jam', 'seen')]
+    """
 
     video: str
     seconds: float
@@ -141,6 +185,16 @@ class Report:
         if self.other_task:
             return "another task"
         return "deviations" if not self.ok else "inconclusive" if self.inconclusive else "fine"
+
+    @property
+    def critical(self) -> tuple[str, ...]:
+        """Deprecated: use `alarms`."""
+        warnings.warn(
+            "report.critical is now called alarms; rename it before stepcut 0.4.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.alarms
 
     @property
     def exit_code(self) -> int:
@@ -203,7 +257,18 @@ class Report:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object, as `stepcut check --json` prints it."""
+        """Return the report as JSON values, as `stepcut check --json` prints it.
+
+        Returns
+        -------
+        dict
+            Verdict, score, findings and steps.
+
+        Examples
+        --------
+        >>> proc.check(new).to_json()["verdict"]
+        'deviations'
+        """
         return {
             "video": self.video,
             "seconds": round(self.seconds, 3),
@@ -223,7 +288,23 @@ class Report:
         }
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per step, least likely first."""
+        """Return a pandas DataFrame with one row per step, least likely first.
+
+        Returns
+        -------
+        DataFrame
+            Probability, number of segments, seconds and findings of each step.
+
+        Raises
+        ------
+        ExtraNeeded
+            pandas is not installed.
+
+        Examples
+        --------
+        >>> proc.check(new).to_pandas()["seen"].tolist()
+        ['not seen', 'seen', 'seen']
+        """
         columns = (
             "video",
             "step",

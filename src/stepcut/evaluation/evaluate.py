@@ -36,7 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class Evaluation(Table):
-    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), with the scores of each row."""
+    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), with the scores of each row.
+
+    Examples
+    --------
+    >>> table = sc.evaluate(proc, {"video1": labels})
+    >>> table.column("row")
+    ['ours', 'random', 'uniform', 'one-cluster']
+    """
 
     scores: dict[str, list[Score]] = field(default_factory=dict)
     """Row -> one score per seed."""
@@ -57,7 +64,18 @@ class Evaluation(Table):
         return self.score.explain(self.clusters)
 
     def json(self) -> str:
-        """Return the table and the matching as JSON."""
+        """Return the table and the matching as JSON.
+
+        Returns
+        -------
+        str
+            JSON text.
+
+        Examples
+        --------
+        >>> sc.evaluate(proc, {"video1": labels}).json()[0]
+        '{'
+        """
         record = json.loads(super().json())
         if self.score.has_one_matching and self.score.protocol != "named":
             record["matching"] = {
@@ -66,7 +84,18 @@ class Evaluation(Table):
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def per_step(self) -> Table:
-        """Return the scores of every true step."""
+        """Return the scores of every true step.
+
+        Returns
+        -------
+        Table
+            One row per step.
+
+        Examples
+        --------
+        >>> sc.evaluate(proc, {"video1": labels}).per_step().column("step")
+        ['cut bread', 'spread butter', 'add jam']
+        """
         rows: list[list[Cell]] = []
         uniform = {s.name: s.f1 for s in self.scores["uniform"][0].per_step}
         for s in self.score.per_step:
@@ -77,7 +106,18 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per step")
 
     def per_video(self) -> Table:
-        """Return the scores of every video."""
+        """Return the scores of every video.
+
+        Returns
+        -------
+        Table
+            One row per video.
+
+        Examples
+        --------
+        >>> sc.evaluate(proc, {"video1": labels}).per_video().column("video")
+        ['video1']
+        """
         uniform = self.scores["uniform"][0].per_video
         rows: list[list[Cell]] = [
             [name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau, blind.f1]
@@ -87,7 +127,18 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per video")
 
     def confusion(self) -> Table:
-        """Return the samples by true and predicted step (first row, first seed)."""
+        """Return the samples by true and predicted step, of the first row and its first seed.
+
+        Returns
+        -------
+        Table
+            One row per true step.
+
+        Examples
+        --------
+        >>> sc.evaluate(proc, {"video1": labels}).confusion().columns[0]
+        'true step'
+        """
         counts = self.score.confusion
         shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [

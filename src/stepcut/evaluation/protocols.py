@@ -47,6 +47,13 @@ class Protocol:
         Match every video separately.
     background_is_a_class
         Score background like a step.
+
+    Examples
+    --------
+    >>> steps = Protocol("steps", match_steps, rate_strict)
+    >>> from stepcut.evaluation import score
+    >>> score([[0, 0, 1, 1]], [[2, 2, 1, 0]], steps)
+    <Score steps: F1 83.3, IoU 75.0, MoF 100.0>
     """
 
     name: str
@@ -56,7 +63,31 @@ class Protocol:
     background_is_a_class: bool = False
 
     def find_matching(self, counts: Counts, rows: Places) -> Matching:
-        """Return the result of `match` after checking it."""
+        """Return the result of `match` after checking it.
+
+        Parameters
+        ----------
+        counts
+            Frames by true step and cluster, as for `match`.
+        rows
+            The classes that occur.
+
+        Returns
+        -------
+        dict
+            From columns of `counts` to rows.
+
+        Raises
+        ------
+        OptionError
+            The result is not a one-to-one matching.
+
+        Examples
+        --------
+        >>> counts = np.array([[0, 0, 1], [0, 0, 1], [0, 2, 0]])
+        >>> PROTOCOLS["strict"].find_matching(counts, np.arange(3))
+        {2: 1, 1: 2}
+        """
         matching = self.match(counts, rows)
         steps, clusters = map(range, counts.shape)
         if not isinstance(matching, dict) or any(
@@ -74,7 +105,31 @@ class Protocol:
         return matching
 
     def find_rates(self, counts: Counts, matching: Matching) -> Rates:
-        """Return the result of `rate` after checking it."""
+        """Return the result of `rate` after checking it.
+
+        Parameters
+        ----------
+        counts
+            Frames by true step and cluster, as for `match`.
+        matching
+            From columns of `counts` to rows.
+
+        Returns
+        -------
+        Rates
+            Precision, recall, F1 and IoU, from 0 to 1.
+
+        Raises
+        ------
+        OptionError
+            The result is not `Rates`.
+
+        Examples
+        --------
+        >>> counts = np.array([[0, 0, 1], [0, 0, 1], [0, 2, 0]])
+        >>> round(PROTOCOLS["strict"].find_rates(counts, {1: 2, 2: 1}).f1, 3)
+        0.833
+        """
         figures = self.rate(counts, matching)
         numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
         if not numbers or len(figures) != len(Rates._fields):

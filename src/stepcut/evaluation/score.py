@@ -54,7 +54,13 @@ class VideoScore(NamedTuple):
 
 
 class Score:
-    """Result of `score`: figures in percent, the matching, and breakdowns computed on demand."""
+    """Result of `score`: figures in percent, the matching, and breakdowns computed on demand.
+
+    Examples
+    --------
+    >>> score([[0, 0, 1]], [[2, 2, 1]])
+    <Score strict: F1 100.0, IoU 100.0, MoF 100.0>
+    """
 
     def __init__(
         self,
@@ -110,7 +116,20 @@ class Score:
     def mapped(self, video: int) -> NDArray[np.int64]:
         """Return the prediction of one video in numbers of true steps.
 
-        A cluster `k` without a step becomes `-2 - k`.
+        Parameters
+        ----------
+        video
+            Place of the video.
+
+        Returns
+        -------
+        ndarray
+            (T,). A cluster `k` without a step becomes `-2 - k`.
+
+        Examples
+        --------
+        >>> score([[0, 0, 1]], [[2, 2, 1]]).mapped(0).tolist()
+        [2, 2, 1]
         """
         translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
         translate[NO_STEP] = BACKGROUND_ROW
@@ -119,10 +138,23 @@ class Score:
         return translate[self._pred[video] + 1]
 
     def explain(self, clusters: Sequence[str] | None = None) -> str:
-        """Describe the matching, one line per cluster: "cluster 3 = add jam, 62 % of its frames".
+        """Describe the matching, one line per cluster.
 
-        `clusters` are names to print instead of "cluster 3". A name that equals that of its step
-        is printed once.
+        Parameters
+        ----------
+        clusters
+            Names to print instead of "cluster 3". A name that equals that of its step is printed once.
+
+        Returns
+        -------
+        str
+            Lines such as "cluster 3 = add jam, 62 % of its frames".
+
+        Examples
+        --------
+        >>> print(score([[0, 0, 1]], [[2, 2, 1]]).explain())
+        cluster 0 = step 2, 100 % of its frames
+        cluster 1 = step 1, 100 % of its frames
         """
         if not self.has_one_matching:
             return "every video has its own matching; see .matchings"
@@ -142,7 +174,23 @@ class Score:
         return "\n".join(lines)
 
     def name(self, step: int) -> str:
-        """Return the name of a true step, or `step N`."""
+        """Return the name of a true step.
+
+        Parameters
+        ----------
+        step
+            Its number; 0 is background.
+
+        Returns
+        -------
+        str
+            The name, or `step N`.
+
+        Examples
+        --------
+        >>> score([[0, 1]], [[1, 2]], names=["pour", "stir"]).name(2)
+        'stir'
+        """
         if step == BACKGROUND_ROW:
             return "background"
         return self._names[step - 1] if self._names is not None else f"step {step}"

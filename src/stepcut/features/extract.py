@@ -78,6 +78,14 @@ def extract(
     ------
     VideoError
         With `strict`, if a video cannot be used.
+
+    Examples
+    --------
+    >>> from stepcut.toy import make_kitchen
+    >>> kitchen = make_kitchen("toy", videos=1, duration=5)
+    >>> features, failures = extract("toy/videos", fps=2, cache="cache")
+    >>> features[0].rows.shape, failures
+    ((10, 1280), [])
     """
     if getattr(backbone, "backbone", backbone) == VECTORS:
         broken: list[Failure] = []

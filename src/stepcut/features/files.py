@@ -217,6 +217,12 @@ def load_features(
         If a file cannot be used, or if all of them cannot.
     OptionError
         If a file does not state its rate and `rate` is None.
+
+    Examples
+    --------
+    >>> np.save("new.npy", new)
+    >>> load_features("new.npy", rate=1)
+    [<Features new: 40 x 8, 1 rows per second, 40.0 s>]
     """
     return read_files(Inputs("feature file", find_features(paths)), rate, failures)
 

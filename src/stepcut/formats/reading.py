@@ -68,6 +68,12 @@ def read(
         The file cannot be read, or contains several videos and `video` is missing.
     OptionError
         `format`, `video` or `encoding` is unknown.
+
+    Examples
+    --------
+    >>> sc.write("sandwich.csv", labels)
+    >>> sc.read("sandwich.csv").sequence()
+    ['cut bread', 'spread butter', 'add jam']
     """
     options = Options(frame_rate(rate), annotator, as_columns(columns))
     timelines = read_all(path, format, encoding, options)
@@ -153,6 +159,13 @@ def read_folder(
     ------
     AnnotationError
         A label file cannot be read, or a video has two label files.
+
+    Examples
+    --------
+    >>> from stepcut.formats import write_folder
+    >>> files = write_folder("labels", {"video1": labels}, "csv")
+    >>> read_folder("labels")
+    {'video1': <Timeline video1: 3 segments of 3 steps, 60.0 s>}
     """
     files = label_files(Path(path_text(path)))
     options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)

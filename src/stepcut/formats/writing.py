@@ -60,6 +60,12 @@ def write(
         The format does not support a name or an empty timeline.
     OptionError
         The format stores one video per file; use `write_folder`.
+
+    Examples
+    --------
+    >>> sc.write("sandwich.vtt", labels)
+    >>> Path("sandwich.vtt").read_text().split()[0]
+    'WEBVTT'
     """
     place = Path(path_text(path))
     timelines = [
@@ -195,6 +201,11 @@ def write_folder(
     ------
     OptionError
         Two timelines would get the same file name.
+
+    Examples
+    --------
+    >>> [file.name for file in write_folder("labels", {"video1": labels}, "elan")]
+    ['video1.eaf']
     """
     form = choose("format", format, FORMATS)
     listed = as_list(timelines)

@@ -42,7 +42,13 @@ MEMORY = 2**27
 
 @dataclass(frozen=True)
 class Alert:
-    """A deviation to report now."""
+    """A deviation to report now.
+
+    Examples
+    --------
+    >>> Alert("source", "the camera is lost").confidence
+    1.0
+    """
 
     kind: str
     """misordered, extra, long, unknown, or source (the stream itself)."""
@@ -51,7 +57,18 @@ class Alert:
     confidence: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-serialisable object."""
+        """Return the alert as JSON values.
+
+        Returns
+        -------
+        dict
+            All fields.
+
+        Examples
+        --------
+        >>> Alert("source", "the camera is lost").to_json()["kind"]
+        'source'
+        """
         return {
             "kind": self.kind,
             "step": self.step,
@@ -62,7 +79,14 @@ class Alert:
 
 @dataclass(frozen=True)
 class State:
-    """The progress at `time`, in seconds."""
+    """The progress at `time`, in seconds.
+
+    Examples
+    --------
+    >>> state = proc.guide().push(0.0, new[0])
+    >>> state.step, state.done
+    (0, ())
+    """
 
     time: float
     step: int
@@ -79,7 +103,18 @@ class State:
     names: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-serialisable object: one line of `stepcut guide`."""
+        """Return the state as JSON values: one line of `stepcut guide`.
+
+        Returns
+        -------
+        dict
+            All fields, with the names of steps.
+
+        Examples
+        --------
+        >>> proc.guide().push(0.0, new[0]).to_json()["name"]
+        'cut bread'
+        """
         return {
             "time": round(self.time, 3),
             "step": self.step,
@@ -115,12 +150,11 @@ class Guide:
 
     Examples
     --------
-    ::
-
-        guide = proc.guide()
-        for number, row in enumerate(rows):
-            state = guide.push(number / guide.rate, row)
-            print(state.name, state.confidence, state.alerts)
+    >>> guide = proc.guide()
+    >>> for number, row in enumerate(new):
+    ...     state = guide.push(number / guide.rate, row)
+    >>> state.name, state.done
+    ('add jam', (0, 2))
     """
 
     def __init__(
@@ -144,7 +178,16 @@ class Guide:
         self.reset()
 
     def reset(self) -> None:
-        """Start again from the beginning."""
+        """Start again from the beginning.
+
+        Examples
+        --------
+        >>> guide = proc.guide()
+        >>> state = guide.push(0.0, new[0])
+        >>> guide.reset()
+        >>> guide.done
+        []
+        """
         self.online = self.start()
         usual = math.exp(self.expectations.usual.length.middle)
         self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
@@ -162,7 +205,7 @@ class Guide:
     def push(
         self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()
     ) -> State:
-        """Process the feature row of the frame at `time` and return the state.
+        """Process the feature row of the frame at `time`.
 
         Parameters
         ----------
@@ -173,12 +216,22 @@ class Guide:
         skipped, alerts
             Messages of the source, passed on with the state.
 
+        Returns
+        -------
+        State
+            The current step, the completed steps and the possible next steps.
+
         Raises
         ------
         OptionError
             If `time` is not finite or does not increase.
         FeatureError
             If the row has another shape or is not finite.
+
+        Examples
+        --------
+        >>> proc.guide().push(0.0, new[0]).name
+        'cut bread'
         """
         check_kind("time", time, Real, "seconds")
         try:
@@ -221,9 +274,26 @@ class Guide:
         return state
 
     def correct(self, step: int | str) -> None:
-        """Set the current step, by number or name, and continue from there.
+        """Set the current step and continue from there.
 
         The correction holds until the method predicts a different step.
+
+        Parameters
+        ----------
+        step
+            Number or name of the step.
+
+        Raises
+        ------
+        OptionError
+            The step does not exist.
+
+        Examples
+        --------
+        >>> guide = proc.guide()
+        >>> guide.correct("spread butter")
+        >>> guide.push(0.0, new[0]).name
+        'spread butter'
         """
         number = number_of(step, self.steps)
         self.corrected = (self.corrected[0] if self.corrected else self.now, number)
@@ -231,7 +301,16 @@ class Guide:
         self.spent[number] = 0.0
 
     def finish(self) -> None:
-        """Mark the current step as done."""
+        """Mark the current step as done.
+
+        Examples
+        --------
+        >>> guide = proc.guide()
+        >>> state = guide.push(0.0, new[0])
+        >>> guide.finish()
+        >>> guide.done
+        [0]
+        """
         if self.now >= 0:
             self._count_done(self.now)
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])

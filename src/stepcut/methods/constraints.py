@@ -34,7 +34,14 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Constraint:
-    """Annotations of one video of T rows."""
+    """Annotations of one video of T rows.
+
+    Examples
+    --------
+    >>> one = Constraint(clicks=((3, 0), (20, 1)), complete=False)
+    >>> one.labels is None
+    True
+    """
 
     labels: NDArray[np.int64] | None = None
     """(T,): a step, -1 for background, -2 for not annotated; None: nothing is annotated."""
@@ -117,7 +124,7 @@ def _check(one: Constraint, length: int, video: str) -> None:
 
 
 def named_steps(one: Constraint | None) -> set[int]:
-    """The numbers of the steps that a constraint speaks of."""
+    """Return the numbers of the steps that a constraint contains."""
     if one is None:
         return set()
     named = (

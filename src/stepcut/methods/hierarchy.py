@@ -30,7 +30,13 @@ class Merge:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The merges from all steps to one, cheapest first."""
+    """The merges from all steps to one, cheapest first.
+
+    Examples
+    --------
+    >>> proc.hierarchy().merges[0].count
+    2
+    """
 
     steps: tuple[str, ...]
     """Names of the steps."""
@@ -40,12 +46,27 @@ class Hierarchy:
     """The step that splits in two if there is one more, if it is known."""
 
     def groups(self, count: int) -> list[tuple[int, ...]]:
-        """Return the steps in `count` groups, sorted by their first step.
+        """Return the steps in groups, sorted by their first step.
+
+        Parameters
+        ----------
+        count
+            The number of groups.
+
+        Returns
+        -------
+        list of tuple
+            Step numbers of each group.
 
         Raises
         ------
         OptionError
             `count` is not between 1 and the number of steps.
+
+        Examples
+        --------
+        >>> proc.hierarchy().groups(1)
+        [(0, 1, 2)]
         """
         check_number("count", count, 1, len(self.steps), whole=True)
         groups: set[tuple[int, ...]] = {(step,) for step in range(len(self.steps))}
@@ -54,12 +75,29 @@ class Hierarchy:
         return sorted(groups)
 
     def labels(self, labels: Labels, count: int) -> Labels:
-        """Convert step numbers (T,) to numbers of `count` groups; -1 stays.
+        """Convert step numbers to numbers of groups.
+
+        Parameters
+        ----------
+        labels
+            Step numbers (T,); -1 stays.
+        count
+            The number of groups.
+
+        Returns
+        -------
+        ndarray
+            Group numbers (T,), in the order of `groups`.
 
         Raises
         ------
         OptionError
             A label is not a step, or `count` is out of range.
+
+        Examples
+        --------
+        >>> proc.hierarchy().labels([0, 1, 2, -1], 1).tolist()
+        [0, 0, 0, -1]
         """
         labels = np.asarray(labels)
         if labels.size and not -1 <= labels.min() <= labels.max() < len(self.steps):
@@ -74,13 +112,42 @@ class Hierarchy:
         return number[labels]
 
     def to_json(self) -> dict[str, Any]:
-        """Return names and merges as a JSON-able dict."""
+        """Return the hierarchy as JSON values.
+
+        Returns
+        -------
+        dict
+            Names and merges.
+
+        Examples
+        --------
+        >>> len(proc.hierarchy().to_json()["merges"])
+        2
+        """
         record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any], steps: Sequence[str]) -> Self:
-        """Rebuild a hierarchy from `to_json`, with the current names of the `steps`."""
+        """Rebuild a hierarchy from `to_json`.
+
+        Parameters
+        ----------
+        record
+            JSON values.
+        steps
+            The current names of the steps.
+
+        Returns
+        -------
+        Hierarchy
+            The hierarchy.
+
+        Examples
+        --------
+        >>> Hierarchy.from_json(proc.hierarchy().to_json(), ["cut", "butter", "jam"]).steps
+        ('cut', 'butter', 'jam')
+        """
         return replace(msgspec.convert(record, cls), steps=tuple(steps))
 
     def __str__(self) -> str:

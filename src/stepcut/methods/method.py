@@ -104,10 +104,51 @@ class Method:
     # ------------------------------------------------------------------ for custom methods
 
     def learn(self, videos: list[Array]) -> None:
-        """Learn from `videos`, (T, d) each, validated and in canonical order."""
+        """Learn from the features of all videos; for custom methods.
+
+        Parameters
+        ----------
+        videos
+            (T, d) per video, validated and in canonical order.
+
+        Examples
+        --------
+        >>> class Centres(Method):
+        ...     def learn(self, videos):
+        ...         parts = [np.array_split(rows, self.steps) for rows in videos]
+        ...         self.centres_ = np.stack([np.concatenate(each).mean(0) for each in zip(*parts)])
+        ...     def segment(self, rows):
+        ...         return ((rows[:, None] - self.centres_) ** 2).sum(axis=2).argmin(axis=1)
+        >>> Centres(steps=3).fit(list(videos.values())).centres_.shape
+        (3, 8)
+        """
 
     def shares(self, rows: Array) -> Array:
-        """Return the step probabilities of one video (T, d): (T, K), rows sum to 1."""
+        """Return the step probabilities of one video; for custom methods.
+
+        Parameters
+        ----------
+        rows
+            Features (T, d).
+
+        Returns
+        -------
+        ndarray
+            (T, K), rows sum to 1.
+
+        Raises
+        ------
+        OptionError
+            The class has neither `shares` nor `segment`.
+
+        Examples
+        --------
+        >>> class Halves(Method):
+        ...     def segment(self, rows):
+        ...         return np.arange(len(rows)) * self.steps // len(rows)
+        >>> Halves(steps=2).shares(np.zeros((2, 3))).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         if type(self).segment is Method.segment:
             raise OptionError(
                 f"{type(self).__name__} has neither shares nor segment; implement one."
@@ -115,7 +156,26 @@ class Method:
         return one_hot(self.segment(rows), self.count)
 
     def segment(self, rows: Array) -> Labels:
-        """Return the step of each row (T, d) of one video: (T,), -1 for background."""
+        """Return the step of each row of one video; for custom methods.
+
+        Parameters
+        ----------
+        rows
+            Features (T, d).
+
+        Returns
+        -------
+        ndarray
+            (T,) step numbers; -1 is background.
+
+        Examples
+        --------
+        >>> class First(Method):
+        ...     def shares(self, rows):
+        ...         return np.eye(self.steps)[np.zeros(len(rows), dtype=int)]
+        >>> First(steps=2).segment(np.zeros((3, 8))).tolist()
+        [0, 0, 0]
+        """
         shares = check_shares(self.shares(rows), len(rows), self.count, self)
         return np.asarray(shares.argmax(axis=1))
 
@@ -152,6 +212,12 @@ class Method:
             A setting is wrong, or the method does not learn from constraints.
         FeatureError
             The arrays have the wrong shape or contain NaN.
+
+        Examples
+        --------
+        >>> from stepcut.methods import METHODS
+        >>> METHODS["uniform"](steps=3).fit(list(videos.values())).steps_
+        3
         """
         del progress, checkpoint  # for slow methods
         self.check_settings(constraints)
@@ -169,39 +235,166 @@ class Method:
         return self
 
     def predict(self, features: Videos) -> list[Labels]:
-        """Return the step of each frame, (T,) per video; -1 is background."""
+        """Return the step of each frame.
+
+        Parameters
+        ----------
+        features
+            (T, d) or (T, C, h, w) per video.
+
+        Returns
+        -------
+        list of ndarray
+            (T,) per video; -1 is background.
+
+        Raises
+        ------
+        NotLearned
+            The method is not fitted.
+        FeatureError
+            The arrays have the wrong shape or contain NaN.
+
+        Examples
+        --------
+        >>> np.unique(proc.method.predict([new])[0][:15]).tolist()
+        [0]
+        """
         return [np.asarray(self.segment(rows)).astype(np.int64) for rows in self._checked(features)]
 
     def probabilities(self, features: Videos) -> list[Array]:
-        """Return the step probabilities of each frame, (T, K) per video; rows sum to 1."""
+        """Return the step probabilities of each frame.
+
+        Parameters
+        ----------
+        features
+            (T, d) or (T, C, h, w) per video.
+
+        Returns
+        -------
+        list of ndarray
+            (T, K) per video; rows sum to 1.
+
+        Raises
+        ------
+        NotLearned
+            The method is not fitted.
+        FeatureError
+            The arrays have the wrong shape or contain NaN.
+
+        Examples
+        --------
+        >>> proc.method.probabilities([new])[0].shape
+        (40, 3)
+        """
         return [
             check_shares(self.shares(rows), len(rows), self.steps_, self)
             for rows in self._checked(features)
         ]
 
+    def memberships(self, features: Videos) -> list[Array]:
+        """Deprecated: use `probabilities`."""
+        warnings.warn(
+            "memberships is now called probabilities; rename it before stepcut 0.4.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.probabilities(features)
+
     def novelty(self, features: Videos) -> list[NDArray[np.float64]]:
-        """Return 0 for a frame that fits a step, and more for an unusual one, (T,) per video."""
+        """Return how unusual each frame is.
+
+        Parameters
+        ----------
+        features
+            (T, d) or (T, C, h, w) per video.
+
+        Returns
+        -------
+        list of ndarray
+            (T,) per video: 0 for a frame that fits a step, and more for an unusual one.
+
+        Examples
+        --------
+        >>> proc.method.novelty([new])[0].shape
+        (40,)
+        """
         return [
             np.maximum(1.0 - np.asarray(shares, dtype=np.float64).max(axis=1), 0.0)
             for shares in self.probabilities(features)
         ]
 
     def embed(self, features: Videos) -> list[NDArray[np.float32]]:
-        """Embed each frame, so that equal steps are close, (T, D) per video: by default the
-        features."""
+        """Embed each frame, so that equal steps are close; by default the features.
+
+        Parameters
+        ----------
+        features
+            (T, d) or (T, C, h, w) per video.
+
+        Returns
+        -------
+        list of ndarray
+            (T, D) per video.
+
+        Examples
+        --------
+        >>> len(proc.method.embed([new])[0])
+        40
+        """
         return [np.asarray(rows, dtype=np.float32) for rows in _vectors(features)]
 
     def online(self) -> Online:
-        """Return an object that computes probabilities frame by frame, from two minutes."""
+        """Return an object that computes probabilities frame by frame.
+
+        Returns
+        -------
+        Online
+            Its `push(row)` returns (K,) probabilities, from the last two minutes.
+
+        Examples
+        --------
+        >>> proc.method.online().push(new[0]).shape
+        (3,)
+        """
         return Window(self)
 
     def start_from(self, other: Self, shown: Sequence[Labels] | None = None) -> None:
-        """Start from a method fitted to the same videos, with the current steps (T,) as `shown`."""
+        """Start from a method that was fitted to the same videos; by default this does nothing.
+
+        Parameters
+        ----------
+        other
+            The fitted method.
+        shown
+            The current steps (T,) of each video.
+
+        Examples
+        --------
+        >>> again = type(proc.method)(steps=3)
+        >>> again.start_from(proc.method)
+        """
 
     def suggest(self, features: Videos, labelled: Sequence[int], n: int) -> list[tuple[int, str]]:
-        """Return the places of up to `n` videos to label next, each with the reason.
+        """Return the videos to label next.
 
-        `labelled` are the places of videos that need no more labels.
+        Parameters
+        ----------
+        features
+            (T, d) or (T, C, h, w) per video.
+        labelled
+            Places of videos that need no more labels.
+        n
+            The number of videos.
+
+        Returns
+        -------
+        list of tuple
+            (place, reason), the most useful first.
+
+        Examples
+        --------
+        >>> len(proc.method.suggest(list(videos.values()), [], 2))
+        2
         """
         return suggest(self.embed(features), labelled, n)
 
@@ -240,7 +433,23 @@ class Method:
         return as_whole_count(self.steps, type(self).__name__)
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
-        """Refuse wrong settings, and `constraints` that the method does not learn from."""
+        """Refuse wrong settings, and constraints that the method does not learn from.
+
+        Parameters
+        ----------
+        constraints
+            Annotations of each video, as for `fit`.
+
+        Raises
+        ------
+        OptionError
+            A setting or a constraint is not allowed.
+
+        Examples
+        --------
+        >>> from stepcut.methods import METHODS
+        >>> METHODS["uniform"](steps=3).check_settings()
+        """
         check_limits(self)
         as_step_count(self.steps) if self.chooses_steps else self.count
         for one in constraints or ():
@@ -253,18 +462,62 @@ class Method:
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert command-line settings, such as `{"group.name": 1}`, to constructor arguments."""
+        """Convert settings of the command line to constructor arguments.
+
+        Parameters
+        ----------
+        settings
+            Values by name, such as `{"group.name": 1}`.
+
+        Returns
+        -------
+        dict
+            Constructor arguments.
+
+        Examples
+        --------
+        >>> Method.arrange({"seed": 1})
+        {'seed': 1}
+        """
         return dict(settings)
 
     def settings(self) -> dict[str, Any]:
-        """Return the constructor arguments, ready for JSON."""
+        """Return the constructor arguments.
+
+        Returns
+        -------
+        dict
+            JSON values, for `restore`.
+
+        Examples
+        --------
+        >>> from stepcut.methods import METHODS
+        >>> METHODS["uniform"](steps=3).settings()
+        {'steps': 3, 'rate': 1.0, 'seed': 0}
+        """
         kept = plain_numbers(kept_settings(self)).items()
         return {
             name: float(value) if isinstance(value, Fraction) else value for name, value in kept
         }
 
     def state(self) -> dict[str, Array]:
-        """Return what was learned: arrays whose names end in `_`, and the training labels."""
+        """Return what was learned.
+
+        Returns
+        -------
+        dict
+            Arrays whose names end in `_`, and the training labels, for `restore`.
+
+        Raises
+        ------
+        NotLearned
+            The method is not fitted.
+
+        Examples
+        --------
+        >>> "labels.00000" in proc.method.state()
+        True
+        """
         check_fitted(self, "dimension_")
         arrays = {
             name: value
@@ -276,7 +529,24 @@ class Method:
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """Rebuild the method from `settings()` and `state()`."""
+        """Rebuild a method from its `settings()` and `state()`.
+
+        Parameters
+        ----------
+        settings, state
+            The results of these two methods.
+
+        Returns
+        -------
+        Method
+            The fitted method.
+
+        Examples
+        --------
+        >>> again = type(proc.method).restore(proc.method.settings(), proc.method.state())
+        >>> np.array_equal(again.predict([new])[0], proc.method.predict([new])[0])
+        True
+        """
         method = cls(**settings)
         labels = part(state, "labels.")
         vars(method).update(

@@ -95,6 +95,11 @@ class Quality:
 
     A row, also of background, is right if it has its true step after one matching of discovered to
     true steps for the whole task.
+
+    Examples
+    --------
+    >>> proc.quality.kind in ("estimate", "uniform", "unknown")
+    True
     """
 
     kind: Literal["estimate", "labels", "uniform", "unknown"]
@@ -143,13 +148,40 @@ class Quality:
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object."""
+        """Return the quality as JSON values.
+
+        Returns
+        -------
+        dict
+            For `from_json`.
+
+        Examples
+        --------
+        >>> proc.quality.to_json()["kind"] == proc.quality.kind
+        True
+        """
         record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
-        """Read the result of `to_json`; a grade of version 0.2.0 gives an unknown quality."""
+        """Read the result of `to_json`.
+
+        Parameters
+        ----------
+        record
+            JSON values. A grade of version 0.2.0 gives an unknown quality.
+
+        Returns
+        -------
+        Quality
+            The quality.
+
+        Examples
+        --------
+        >>> Quality.from_json({"kind": "unknown", "now": None, "after": {}}).right is None
+        True
+        """
         if "kind" not in record:
             return cls("unknown", None, {}, "it was learned with version 0.2.0, learn it again")
         return msgspec.convert(record, cls, str_keys=True)

@@ -20,6 +20,11 @@ class ProcedureGraph(Relations):
     """A partial order of steps, transitively reduced, with statistics of each step.
 
     `learn_graph` creates it.
+
+    Examples
+    --------
+    >>> sorted(proc.graph.edges)
+    [(0, 1), (1, 2)]
     """
 
     colours: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -40,6 +45,10 @@ class ProcedureGraph(Relations):
         ------
         OptionError
             If the suffix is unknown.
+
+        Examples
+        --------
+        >>> proc.graph.save("graph.svg")
         """
         forms: dict[str, Callable[[ProcedureGraph], str]] = {
             ".dot": to_dot,
@@ -138,6 +147,16 @@ class ProcedureGraph(Relations):
         ----------
         ax
             Axes to draw on; by default a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Examples
+        --------
+        >>> len(proc.graph.draw().texts) >= 3
+        True
         """
         at, names = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         if ax is None:

@@ -74,7 +74,14 @@ def sequence(labels: Labels) -> list[int]:
 
 @dataclass(frozen=True)
 class Orders:
-    """The distinct orders of a task, most frequent first, each with its videos."""
+    """The distinct orders of a task, most frequent first, each with its videos.
+
+    Examples
+    --------
+    >>> order, shown_in = proc.orders[0]
+    >>> order, len(shown_in)
+    ((0, 1, 2), 6)
+    """
 
     ranked: list[tuple[tuple[int, ...], list[str]]]
     names: tuple[str, ...] = ()
@@ -83,7 +90,18 @@ class Orders:
     """Whether steps are sorted by their first occurrence instead of their mean time."""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return a list of objects with step numbers and videos."""
+        """Return the orders as JSON values.
+
+        Returns
+        -------
+        list of dict
+            Step numbers and videos of each order.
+
+        Examples
+        --------
+        >>> proc.orders.to_json()[0]["order"]
+        [0, 1, 2]
+        """
         return [{"order": list(order), "videos": videos} for order, videos in self.ranked]
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:

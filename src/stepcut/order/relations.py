@@ -99,7 +99,7 @@ class Relations:
 
     @property
     def optional(self) -> set[int]:
-        """Steps that more than a tenth of the videos, and at least two, leave out."""
+        """Steps that more than a tenth of the videos, and at least two, omit."""
         return {
             step for step in self.steps if self._often(self.videos - self.occurs[step], self.videos)
         }
@@ -131,10 +131,20 @@ class Relations:
         step
             A step number.
 
+        Returns
+        -------
+        set of int
+            Step numbers.
+
         Raises
         ------
         OptionError
             If the graph does not contain the step.
+
+        Examples
+        --------
+        >>> proc.graph.before(2)
+        {0, 1}
         """
         if step not in self.steps:
             raise OptionError(
@@ -143,11 +153,43 @@ class Relations:
         return set(self.all_before[step])
 
     def after(self, step: int) -> set[int]:
-        """Return all steps that need a step, directly or indirectly."""
+        """Return all steps that need a step, directly or indirectly.
+
+        Parameters
+        ----------
+        step
+            A step number.
+
+        Returns
+        -------
+        set of int
+            Step numbers.
+
+        Examples
+        --------
+        >>> proc.graph.after(0)
+        {1, 2}
+        """
         return {other for other in self.steps if step in self.all_before[other]}
 
     def usual_times(self, step: int) -> int:
-        """Return the median number of repetitions in videos that show a step."""
+        """Return how often a step is usually done.
+
+        Parameters
+        ----------
+        step
+            A step number.
+
+        Returns
+        -------
+        int
+            The median number of repetitions in videos that show the step.
+
+        Examples
+        --------
+        >>> proc.graph.usual_times(0)
+        1
+        """
         return median_low(self.times[step])
 
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
@@ -162,6 +204,16 @@ class Relations:
         -------
         list of (step, probability)
             Most probable first. The rest up to 1 is the probability that nothing follows.
+
+        Raises
+        ------
+        OptionError
+            `done` are not step numbers.
+
+        Examples
+        --------
+        >>> proc.graph.next([0])[0][0]
+        1
         """
         steps = as_items(
             "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"
@@ -172,15 +224,58 @@ class Relations:
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
     def name(self, step: int) -> str:
-        """Return the name of a step, or `step 3`."""
+        """Return the name of a step.
+
+        Parameters
+        ----------
+        step
+            A step number.
+
+        Returns
+        -------
+        str
+            The name, or `step 3`.
+
+        Examples
+        --------
+        >>> proc.graph.name(2)
+        'add jam'
+        """
         return name_of(step, self.names)
 
     def renamed(self, names: Sequence[str]) -> Self:
-        """Return the same graph with these step names."""
+        """Return the same graph with other step names.
+
+        Parameters
+        ----------
+        names
+            Names by step number.
+
+        Returns
+        -------
+        ProcedureGraph
+            A new graph.
+
+        Examples
+        --------
+        >>> proc.graph.renamed(["cut", "butter", "jam"]).name(2)
+        'jam'
+        """
         return replace(self, names=tuple(names))
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object."""
+        """Return the graph as JSON values.
+
+        Returns
+        -------
+        dict
+            Steps, edges and counts.
+
+        Examples
+        --------
+        >>> proc.graph.to_json()["videos"]
+        6
+        """
         return {
             "steps": [
                 {
@@ -208,7 +303,28 @@ class Relations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`."""
+        """Read the result of `to_json`.
+
+        Parameters
+        ----------
+        record
+            JSON values.
+
+        Returns
+        -------
+        ProcedureGraph
+            The graph.
+
+        Raises
+        ------
+        ProcedureError
+            The record is damaged.
+
+        Examples
+        --------
+        >>> type(proc.graph).from_json(proc.graph.to_json()).videos
+        6
+        """
         try:
             edges, steps = record["edges"], record["steps"]
             support = {

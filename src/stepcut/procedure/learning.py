@@ -43,7 +43,13 @@ from stepcut.rate import Rate
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """Further settings of `learn`, which accepts each of them as a keyword argument."""
+    """Further settings of `learn`, which accepts each of them as a keyword argument.
+
+    Examples
+    --------
+    >>> sc.learn(videos, steps=3, restarts=2, names=["cut", "butter", "jam"], false_alarms=0.2).steps
+    ['cut', 'butter', 'jam']
+    """
 
     names: Sequence[str] | None = None
     """Names for the steps, in the order of their numbers."""

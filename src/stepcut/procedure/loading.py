@@ -39,7 +39,9 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
     Examples
     --------
-    `procedure = stepcut.load("coffee.proc")`
+    >>> proc.save("sandwich.proc")
+    >>> sc.load("sandwich.proc").steps
+    ['cut bread', 'spread butter', 'add jam']
     """
     procedure = Procedure(**read(path, method, trust))
     try:

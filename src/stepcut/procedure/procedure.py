@@ -102,6 +102,12 @@ class Procedure(ProcedureState):
             The annotations contradict each other, the videos or the steps.
         OptionError
             There is nothing to learn from, or a video has changed since learning.
+
+        Examples
+        --------
+        >>> taught = proc.teach({"video1": labels})
+        >>> taught.annotations.annotated
+        ['video1']
         """
         progress = default_hook() if progress is None else progress
         if steps is not None:
@@ -148,7 +154,28 @@ class Procedure(ProcedureState):
         return taught
 
     def suggest(self, n: int = 3) -> list[str]:
-        """Return up to `n` videos to label next, the most useful first."""
+        """Return up to `n` videos to label next, the most useful first.
+
+        Parameters
+        ----------
+        n
+            The number of videos.
+
+        Returns
+        -------
+        list of str
+            Names of videos.
+
+        Raises
+        ------
+        OptionError
+            `n` is not a whole number, or the training data cannot be read again.
+
+        Examples
+        --------
+        >>> len(proc.suggest(2))
+        2
+        """
         return [name for name, _ in self.suggest_why(n)]
 
     def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
@@ -165,6 +192,17 @@ class Procedure(ProcedureState):
         -------
         list of tuple
             (video, reason), the most useful first.
+
+        Raises
+        ------
+        OptionError
+            `n` is not a whole number, or the training data cannot be read again.
+
+        Examples
+        --------
+        >>> video, reason = proc.suggest_why(1)[0]
+        >>> reason
+        'the most typical of all videos'
         """
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
@@ -204,6 +242,11 @@ class Procedure(ProcedureState):
         ------
         OptionError
             The files are missing or have changed, or the training data were arrays.
+
+        Examples
+        --------
+        >>> proc.learned_features()[0]
+        <Features video1: 60 x 8, 1 rows per second, 60.0 s>
         """
         if source is None and self.at_hand:
             return self.at_hand
@@ -252,6 +295,20 @@ class Procedure(ProcedureState):
         -------
         Features
             Rows (T, d) of the video.
+
+        Raises
+        ------
+        VideoError
+            The video cannot be read.
+        FeatureError
+            The features have another dimension than the training videos, or contain NaN.
+        OptionError
+            The procedure was learned from features, so it cannot compute those of a video.
+
+        Examples
+        --------
+        >>> proc.features(new).rows.shape
+        (40, 8)
         """
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
 
@@ -267,6 +324,16 @@ class Procedure(ProcedureState):
         -------
         Timeline
             The segments with their confidence. For an annotated training video, its annotation.
+
+        Raises
+        ------
+        VideoError, FeatureError, OptionError
+            As for `features`.
+
+        Examples
+        --------
+        >>> [segment.step for segment in proc.segment(new)]
+        ['cut bread', 'add jam']
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
@@ -317,6 +384,17 @@ class Procedure(ProcedureState):
         -------
         Report
             The findings, with their probabilities.
+
+        Raises
+        ------
+        VideoError, FeatureError, OptionError
+            As for `features`; also if `alarm_at` or `min_detection` is not above 0 and up to 1.
+
+        Examples
+        --------
+        >>> report = proc.check(new)
+        >>> report.verdict, [finding.name for finding in report.missed]
+        ('deviations', ['spread butter'])
         """
         features = self.features(video, device, progress)
         rows = [features.rows]
@@ -343,6 +421,14 @@ class Procedure(ProcedureState):
         Guide
             Reports the current step, the completed steps and the possible next steps. It uses only
             past frames.
+
+        Examples
+        --------
+        >>> guide = proc.guide()
+        >>> for second, row in enumerate(new[:15]):
+        ...     state = guide.push(second, row)
+        >>> state.name, state.next[0][0]
+        ('cut bread', 1)
         """
         return Guide(
             self.method.online,
@@ -372,6 +458,12 @@ class Procedure(ProcedureState):
             The folder contains corrections of another learned state.
         OutputError
             The folder cannot be written.
+
+        Examples
+        --------
+        >>> proc.save("sandwich.proc")
+        >>> sc.load("sandwich.proc") == proc
+        True
         """
         save(self, path)
 

@@ -179,6 +179,11 @@ class ProcedureState:
         ------
         ProcedureError
             The version that learned the procedure did not store a hierarchy.
+
+        Examples
+        --------
+        >>> proc.hierarchy().groups(2)
+        [(0, 1), (2,)]
         """
         kept = self.config.get("hierarchy")
         if kept is None:
@@ -196,6 +201,16 @@ class ProcedureState:
         ----------
         videos
             Current paths by name; by default `self.videos`.
+
+        Returns
+        -------
+        list of str
+            Names of the videos. A video that cannot be read is not listed.
+
+        Examples
+        --------
+        >>> proc.changed_videos()
+        []
         """
         return changed_videos(self.digests, self.videos if videos is None else videos)
 
@@ -248,7 +263,18 @@ class ProcedureState:
         return replace(graph, colours=tuple(self.colours.values()))
 
     def card(self) -> str:
-        """Return the model card that `save` writes as README.md."""
+        """Return the model card that `save` writes as README.md.
+
+        Returns
+        -------
+        str
+            Markdown: steps, videos, method, settings and versions.
+
+        Examples
+        --------
+        >>> print(proc.card().splitlines()[2])
+        3 steps, learned from 6 videos, without labels.
+        """
         config, labelled = self.config, len(self.learned_annotations.annotated)
         template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
         return Template(template).substitute(
@@ -285,6 +311,16 @@ class ProcedureState:
         -------
         Procedure
             This procedure.
+
+        Raises
+        ------
+        OptionError
+            A step does not exist, or a new name is empty or already in use.
+
+        Examples
+        --------
+        >>> proc.rename({0: "slice bread", "add jam": "spread jam"}).steps
+        ['slice bread', 'spread butter', 'spread jam']
         """
         check_kind("names", names, Mapping, "a dict from steps, by number or name, to names")
         shown = self.document.steps
@@ -315,6 +351,13 @@ class ProcedureState:
         ------
         OptionError
             The version that learned the procedure did not store statistics per video.
+        AnnotationError
+            A video does not exist.
+
+        Examples
+        --------
+        >>> proc.mark_mistakes("video2").annotations.mistakes
+        frozenset({'video2'})
         """
         if not self.learned_expectations.videos:
             raise OptionError(
@@ -337,6 +380,11 @@ class ProcedureState:
         -------
         dict
             Steps, preconditions, durations and alternatives.
+
+        Examples
+        --------
+        >>> [step["name"] for step in proc.plan()["steps"]]
+        ['cut bread', 'spread butter', 'add jam']
         """
         return make_plan(self.graph, self.orders, self.steps)
 

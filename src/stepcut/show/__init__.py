@@ -46,6 +46,13 @@ def view(
     ------
     OptionError
         If the port cannot be used.
+
+    Examples
+    --------
+    >>> viewer = sc.view(proc, browser=False, block=False)
+    >>> viewer.address.startswith("http://127.0.0.1:")
+    True
+    >>> viewer.close()
     """
     from stepcut.show.viewer.server import RunningViewer, kept
     from stepcut.show.viewer.state import Viewer

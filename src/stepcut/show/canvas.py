@@ -62,6 +62,11 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
     ------
     OptionError
         If the suffix is unknown.
+
+    Examples
+    --------
+    >>> from stepcut.show import plots
+    >>> plots.save(plots.orders(proc), "orders.svg")
     """
     from matplotlib.figure import Figure
 

@@ -61,6 +61,22 @@ def timelines(found: Found, truth: Any = None) -> Figure:
         A procedure, or timelines by video name.
     truth
         True timelines, in any form that `stepcut.evaluate` takes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    OptionError
+        `found` is neither a procedure nor timelines.
+
+    Examples
+    --------
+    >>> figure = timelines(proc, truth={"video1": labels})
+    >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()][:2]
+    ['video1', 'video2']
     """
     drawn = timelines_of(found)
     steps = list(dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps))
@@ -109,6 +125,8 @@ def embedding(
 
     Parameters
     ----------
+    procedure
+        The procedure.
     features
         Rows (T, d) of each video, in the order of `procedure.timelines`; by default those it was
         learned from.
@@ -116,6 +134,21 @@ def embedding(
         Maximum number of frames.
     seed
         Seed of the random choice of frames.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    OptionError
+        `features` do not fit the procedure, or a number is out of range.
+
+    Examples
+    --------
+    >>> [axes.get_title() for axes in embedding(proc).axes]
+    ['by step', 'by video']
     """
     from sklearn.decomposition import PCA
 
@@ -156,7 +189,28 @@ def embedding(
 
 @styled
 def graph(procedure: Procedure) -> Figure:
-    """Draw what must precede what."""
+    """Draw what must precede what.
+
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    OptionError
+        `procedure` is not a procedure.
+
+    Examples
+    --------
+    >>> [text.get_text() for text in graph(proc).axes[0].texts][:3]
+    ['cut bread', 'spread butter', 'add jam']
+    """
     check_procedure(procedure)
     axes = procedure.graph.draw()
     axes.figure.patch.set_facecolor("white")
@@ -170,8 +224,25 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 
     Parameters
     ----------
+    procedure
+        The procedure.
     most
         Maximum number of orders.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    OptionError
+        `most` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> [tick.get_text() for tick in orders(proc).axes[0].get_yticklabels()]
+    ['6 videos']
     """
     check_procedure(procedure)
     check_number("most", most, 1, whole=True)
@@ -207,10 +278,26 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 def loss(procedure: Procedure) -> Figure:
     """Draw the training loss and its parts per iteration (thin), with running means (thick).
 
+    Parameters
+    ----------
+    procedure
+        A procedure of a method that is trained, such as `cnc`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
     Raises
     ------
     NotLearned
-        If the method has no loss.
+        The method has no loss.
+
+    Examples
+    --------
+    >>> trained = sc.learn(videos, steps=3, method="cnc", train={"iterations": 3})
+    >>> loss(trained).axes[0].get_xlabel()
+    'iteration'
     """
     check_procedure(procedure)
     curve = procedure.method.curve_
@@ -241,10 +328,26 @@ def loss(procedure: Procedure) -> Figure:
 def choice(procedure: Procedure) -> Figure:
     """Draw the score of each candidate number of steps; the chosen one is marked.
 
+    Parameters
+    ----------
+    procedure
+        A procedure whose method has chosen the number of steps.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
     Raises
     ------
     NotLearned
-        If the number of steps was set by the user.
+        The number of steps was set by the user.
+
+    Examples
+    --------
+    >>> chosen = sc.learn(videos, steps=(2, 4), restarts=2)
+    >>> choice(chosen).axes[0].get_ylabel()
+    'score'
     """
     check_procedure(procedure)
     chosen = procedure.method.choice_
@@ -264,10 +367,25 @@ def choice(procedure: Procedure) -> Figure:
 def hierarchy(procedure: Procedure) -> Figure:
     """Draw the tree in which steps merge when fewer are wanted; the most similar merge first.
 
+    Parameters
+    ----------
+    procedure
+        The procedure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
     Raises
     ------
     NotLearned
-        If the procedure has one step.
+        The procedure has one step.
+
+    Examples
+    --------
+    >>> hierarchy(proc).axes[0].get_xlabel()
+    'number of steps'
     """
     check_procedure(procedure)
     from scipy.cluster.hierarchy import dendrogram
@@ -303,7 +421,24 @@ def hierarchy(procedure: Procedure) -> Figure:
 def confusion(found: Found, truth: Any) -> Figure:
     """Draw the share of each true step's time per discovered step, in percent.
 
-    Matched pairs are framed. `found` and `truth` are as for `timelines`.
+    Matched pairs are framed.
+
+    Parameters
+    ----------
+    found
+        A procedure, or timelines by video name.
+    truth
+        True timelines, in any form that `stepcut.evaluate` takes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> confusion(proc, {"video1": labels}).axes[0].get_xlabel()
+    'predicted'
     """
     from matplotlib.patches import Rectangle
 

@@ -78,7 +78,7 @@ def make_report(
     parts = [
         f'<div class="summary">{_summary(procedure, checks)}</div>',
         _section("The steps", _gallery(procedure, pictures)),
-        _section("When each video does them", _timelines(procedure, compared)),
+        _section("Timelines of all videos", _timelines(procedure, compared)),
     ]
     if checks:
         checked = "".join(_checked(procedure, check) for check in checks)
@@ -247,7 +247,7 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
         f'<li><span style="background:{fill}"></span><bdi>{escape(name)}</bdi></li>'
         for name, fill in procedure.colours.items()
     )
-    note = "<p>The narrow bar above each is the ground truth.</p>" if compared else ""
+    note = "<p>The narrow bar above each timeline is the ground truth.</p>" if compared else ""
     return (
         f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>'
         f'background</li></ul><table class="timelines">{"".join(rows)}</table>{note}'

@@ -46,7 +46,13 @@ MOST_VIDEOS = 100_000
 
 @dataclass(frozen=True)
 class ToyKitchen:
-    """A folder of toy videos and their ground truth."""
+    """A folder of toy videos and their ground truth.
+
+    Examples
+    --------
+    >>> make_kitchen("toy", videos=1, duration=5).annotations.name
+    'annotations'
+    """
 
     folder: Path
     videos: tuple[Path, ...]
@@ -110,6 +116,12 @@ def make_kitchen(
         If an argument is out of range.
     DataError
         If the folder contains a kitchen with other settings.
+
+    Examples
+    --------
+    >>> kitchen = make_kitchen("toy", videos=1, duration=5)
+    >>> [video.name for video in kitchen.videos]
+    ['kitchen-0-00.mp4']
     """
     from stepcut.toy.render import is_filmed, render_video  # PIL: only when needed
 

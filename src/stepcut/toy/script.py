@@ -226,7 +226,7 @@ def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
     times = tuple((s.start, s.end) for s in timeline if s.step == step)
     needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
     shown = {
-        "skip": "left out",
+        "skip": "missing",
         "swap": f"done before {needs}",
         "repeat": f"done {len(times)} times",
     }

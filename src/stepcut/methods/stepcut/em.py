@@ -22,7 +22,7 @@ from stepcut.methods.stepcut.slow_features import SHRINK
 WIDTH = 0.2
 """Standard deviation of the kernel of the time density, as a share of the video."""
 ANYTIME = 0.05
-"""Share of the time density that is uniform: a step far from its usual time costs this much and no more."""
+"""Share of the time density that is uniform; it limits the cost of a step far from its usual time."""
 BALANCE = 0.2
 """How quickly a state that is rarer in a video than usual is made more likely there, while learning."""
 MOST = 3.0
@@ -124,8 +124,8 @@ class EM:
     def maximise(self, without: NDArray[np.bool_] | None = None) -> Emission:
         """The M-step, from all rows or from all but those `without` (R,).
 
-        Every video counts once in the mean of a state that it shows, so that a long recording is no more a model of
-        the step than a short one. C is the scatter within states:
+        Every video counts once in the mean of a state that it shows, however long it is. C is the scatter within
+        states:
 
             sum over rows and states of  p_k (x - m_k)(x - m_k)'  =  X - S' M - M' S + M' diag(n) M
         """

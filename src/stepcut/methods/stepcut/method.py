@@ -50,11 +50,11 @@ DIRECTIONS, FEWER = 128, 64
 LIGHT = 360
 """Principal directions are those of lightly smoothed rows: by the length of a video over this number."""
 FOLDS = 20
-"""Groups of videos that are left out in turn; with fewer videos each is left out alone."""
+"""Groups of videos that are held out in turn; with fewer videos, each is held out alone."""
 TEMPERATURE = 8.0
-"""Of probabilities, where no labelled video can be left out to measure it."""
+"""Temperature of the probabilities if no labelled video can be held out to measure it."""
 TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
-"""Candidates for it where some can."""
+"""Candidates for the measured temperature."""
 
 
 @dataclass(eq=False, repr=False)
@@ -278,7 +278,7 @@ class StepCut(Method):
         centred: Sequence[Floats],
         constraints: Sequence[Constraint | None],
     ) -> None:
-        """Measure on annotated videos, each left out, the temperature and the share of rows that are right."""
+        """Measure the temperature and the share of right rows on annotated videos, each held out."""
         places = [place for place, one in enumerate(constraints) if one is not None]
         see = partial(_see_as_new, learned, videos, bool(places))
         self._right = None
@@ -372,7 +372,7 @@ class StepCut(Method):
 
     @property
     def right_(self) -> float | None:
-        """The share of annotated rows that are right where their video is left out; not kept on disk."""
+        """The share of annotated rows that are right when their video is held out; not stored."""
         return self._right
 
     @property
@@ -460,12 +460,12 @@ class StepCut(Method):
 def _see_as_new(
     learned: Learned, videos: Sequence[Floats], annotated: bool
 ) -> tuple[list[Floats], list[int]]:
-    """The posterior (T, S) of every video by what is learned without it, and the group it was left out with."""
+    """Return the posterior (T, S) of every held-out video, and the group it was held out with."""
     groups = [place % min(FOLDS, len(videos)) for place in range(len(videos))]
     seen: list[Floats] = [np.empty(0)] * len(videos)
     for group in sorted(set(groups)):
         places = [place for place in range(len(videos)) if groups[place] == group]
-        kept = places if len(places) < len(videos) else []  # a single video cannot be left out
+        kept = places if len(places) < len(videos) else []  # a single video cannot be held out
         emission = learned.without(kept, int(annotated)) if kept else learned.emission
         model = make_model(
             emission,

@@ -34,7 +34,7 @@ def smooth(rows: NDArray[Any], sigma: float) -> Floats:
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float64)
-    # Beyond half a video a wider Gaussian is a mean; scipy would make its kernel of any length it is asked for.
+    # A Gaussian wider than half a video is a mean, and its kernel would need much memory.
     return (
         wide
         if sigma < 1e-9

@@ -104,6 +104,23 @@ class Embedder:
     def of(cls, **settings: Any) -> Self:
         """Make an embedder from keyword settings, sorted into their groups.
 
+        Parameters
+        ----------
+        **settings
+            Arguments of `Embedder`, and fields of `Network`, `Training` and `Losses`.
+
+        Returns
+        -------
+        Embedder
+            Not fitted.
+
+        Raises
+        ------
+        OptionError
+            A setting is unknown.
+
+        Examples
+        --------
         >>> Embedder.of(loss="tcc", dim=8, frames=16).training.frames
         16
         """
@@ -137,6 +154,12 @@ class Embedder:
             A setting is not allowed, or there are fewer than two videos.
         FeatureError
             The arrays have the wrong shape or contain NaN.
+
+        Examples
+        --------
+        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
+        >>> trained.curve_.names
+        ('loss', 'tcc', 'cidm')
         """
         features = self._check(features)
         device = find_device(self.device)
@@ -186,7 +209,31 @@ class Embedder:
         return self
 
     def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Embed every row of every video: a list of `(T, dim)`."""
+        """Embed every row of every video.
+
+        Parameters
+        ----------
+        features
+            Vectors `(T, d)` or maps `(T, C, h, w)`, one array per video.
+
+        Returns
+        -------
+        list of ndarray
+            `(T, dim)` for each video.
+
+        Raises
+        ------
+        NotLearned
+            The embedder is not fitted.
+        FeatureError
+            The arrays have the wrong shape or contain NaN.
+
+        Examples
+        --------
+        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
+        >>> trained.transform([new])[0].shape
+        (40, 4)
+        """
         self._learned()
         kinds = (2 if self.kind_ == "vectors" else 4,)
         videos = check_videos(features, self.shape_["row"], kinds)
@@ -209,7 +256,26 @@ class Embedder:
         return embedded
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings and the shape of the features, ready for JSON."""
+        """Return all settings and the shape of the features, ready for JSON.
+
+        Returns
+        -------
+        dict
+            For `restore`.
+
+        Raises
+        ------
+        OptionError
+            A custom loss or backbone cannot be saved.
+        NotLearned
+            The embedder is not fitted.
+
+        Examples
+        --------
+        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
+        >>> trained.settings()["loss"]
+        'tc3i'
+        """
         self._learned()
         saved: dict[str, Any] = {"loss": self.loss, "seed": self.seed, **spread(self._groups())}
         saved["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
@@ -226,12 +292,47 @@ class Embedder:
         return {**saved, "kind": self.kind_, "shape": self.shape_}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the learned arrays by name."""
+        """Return the learned arrays.
+
+        Returns
+        -------
+        dict
+            Arrays by name, for `restore`.
+
+        Raises
+        ------
+        NotLearned
+            The embedder is not fitted.
+
+        Examples
+        --------
+        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
+        >>> len(trained.state()) > 0
+        True
+        """
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild an embedder from its `settings()` and `state()`."""
+        """Rebuild an embedder from its `settings()` and `state()`.
+
+        Parameters
+        ----------
+        settings, state
+            The results of these two methods.
+
+        Returns
+        -------
+        Embedder
+            The fitted embedder.
+
+        Examples
+        --------
+        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
+        >>> restored = Embedder.restore(trained.settings(), trained.state())
+        >>> np.allclose(restored.transform([new])[0], trained.transform([new])[0])
+        True
+        """
         saved = dict(settings)
         kind, shape, about = saved.pop("kind"), saved.pop("shape"), saved.pop("backbone", None)
         backbone = None if about is None else TunableBackbone.restore(about)

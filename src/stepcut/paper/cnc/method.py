@@ -65,6 +65,12 @@ class CnC(Method):
         Further settings of the embedder and of the segmenter. They override `as_published`.
     as_published
         Use the settings of the published text where the defaults differ (`settings.as_published`).
+
+    Examples
+    --------
+    >>> trained = sc.learn(videos, steps=3, method="cnc", dim=4, train={"iterations": 3})
+    >>> trained.method.embed([new])[0].shape
+    (40, 4)
     """
 
     orders_by_mean: ClassVar[bool] = True

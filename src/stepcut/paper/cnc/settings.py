@@ -15,7 +15,13 @@ LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
 @dataclass(frozen=True)
 class Network:
-    """Settings of the network that embeds a frame."""
+    """Settings of the network that embeds a frame.
+
+    Examples
+    --------
+    >>> Network(dim=64).context
+    2
+    """
 
     dim: int = limited(128, 1, 65_536, whole=True)
     """Size of an embedding."""
@@ -39,7 +45,13 @@ class Network:
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of training: frames per iteration and stopping."""
+    """Settings of training: frames per iteration and stopping.
+
+    Examples
+    --------
+    >>> Training(iterations=500).frames
+    32
+    """
 
     videos: int = limited(5, 2, whole=True)
     """Videos per iteration; all of them if there are fewer."""
@@ -58,7 +70,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Losses:
-    """Settings of the losses."""
+    """Settings of the losses.
+
+    Examples
+    --------
+    >>> Losses(window=10).margin
+    2.0
+    """
 
     weight: float | None = limited(None, 0)
     """Weight of C-IDM. None: 1 for tc3i, half the frames for lav and lav+tcc."""
@@ -126,7 +144,27 @@ def as_published(loss: str, settings: Mapping[str, Any], rate: float) -> tuple[d
     TC3I (Bansal et al. 2022) is written as sums: over T frames in TCC and over T^2 pairs in C-IDM.
     C-IDM therefore weighs T times its weight on means, with T the sampled frames. Its times count
     frames. LAV (Haresh et al. 2021) adds 0.5 C-IDM over T^2 pairs to soft-DTW, and divides times by
-    the length of the video. `rate` are feature rows per second.
+    the length of the video.
+
+    Parameters
+    ----------
+    loss
+        The loss to train with.
+    settings
+        Other settings of the embedder.
+    rate
+        Feature rows per second.
+
+    Returns
+    -------
+    tuple
+        Settings of the embedder, and settings of the segmenter.
+
+    Examples
+    --------
+    >>> embedder, segmenter = as_published("tc3i", {}, rate=2)
+    >>> embedder["weight"], segmenter["m"]
+    (32.0, 2.0)
     """
     frames = int(settings.get("frames", Training.frames))
     dim = int(settings.get("dim", Network.dim))

@@ -20,12 +20,44 @@ FOLDER = DATASETS["folder"]
 
 
 def find_dataset(name: str) -> DataSet:
-    """Return a data set by name: one of `DATASETS`, or one that a plugin registers."""
+    """Return a data set by name.
+
+    Parameters
+    ----------
+    name
+        One of `DATASETS`, or a data set that a plugin registers.
+
+    Returns
+    -------
+    DataSet
+        The data set.
+
+    Raises
+    ------
+    OptionError
+        The name is unknown.
+
+    Examples
+    --------
+    >>> find_dataset("toy").name
+    'toy'
+    """
     return find("dataset", name, DATASETS, "data set")
 
 
 def all_datasets() -> dict[str, DataSet]:
-    """Return the data sets of stepcut, then those that plugins register."""
+    """Return the data sets of stepcut, then those that plugins register.
+
+    Returns
+    -------
+    dict
+        Data sets by name.
+
+    Examples
+    --------
+    >>> list(all_datasets())[:2]
+    ['egoprocel', 'crosstask']
+    """
     return {name: find_dataset(name) for name in (*DATASETS, *registered("dataset"))}
 
 
@@ -51,12 +83,42 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
     ------
     DataError
         The folder contains no task.
+
+    Examples
+    --------
+    >>> from stepcut.formats import write_folder
+    >>> files = write_folder("kitchen/sandwich", {"video1": labels}, "csv")
+    >>> load("folder", "kitchen")
+    [<Task sandwich: 1 videos, 3 steps>]
     """
     return find_dataset(name).load(root, **options)
 
 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-    """Load a data set as `load` does, and report missing and inconsistent files."""
+    """Load a data set as `load` does, and report missing and inconsistent files.
+
+    Parameters
+    ----------
+    name, root, options
+        As for `load`.
+
+    Returns
+    -------
+    Loaded
+        Tasks, missing files and inconsistent files.
+
+    Raises
+    ------
+    DataError
+        The folder does not exist.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> Path("empty").mkdir()
+    >>> len(examine("egoprocel", "empty").missing) > 0
+    True
+    """
     return find_dataset(name).examine(root, **options)
 
 

@@ -26,7 +26,13 @@ log = logging.getLogger("stepcut")
 
 @dataclass(frozen=True)
 class TaskVideo:
-    """One video of a task: its file, its features and its annotated timeline."""
+    """One video of a task: its file, its features and its annotated timeline.
+
+    Examples
+    --------
+    >>> TaskVideo("tea", duration=60.0).timeline is None
+    True
+    """
 
     name: str
     path: Path | None = None
@@ -46,7 +52,29 @@ class TaskVideo:
     """
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
-        """Read the features of one `backbone`: (T, d), or maps (T, C, h, w)."""
+        """Read the features of one backbone.
+
+        Parameters
+        ----------
+        backbone
+            A key of `features`.
+
+        Returns
+        -------
+        ndarray
+            (T, d), or maps (T, C, h, w).
+
+        Raises
+        ------
+        OptionError
+            The video has no features of this backbone.
+
+        Examples
+        --------
+        >>> np.save("tea.npy", np.zeros((60, 8)))
+        >>> TaskVideo("tea", features={"clip": Path("tea.npy")}).read_features("clip").shape
+        (60, 8)
+        """
         (found,) = load_features([choose("backbone", backbone, self.features)], 1)
         return np.array(found.rows, dtype=np.float32)
 
@@ -55,6 +83,8 @@ class TaskVideo:
 class Task:
     """Videos of people doing the same task.
 
+    Examples
+    --------
     >>> Task("pour tea", [TaskVideo("a"), TaskVideo("b")], steps=("pour",))
     <Task pour tea: 2 videos, 1 steps>
     """
@@ -82,12 +112,35 @@ class Task:
         return {video.name: video.timeline for video in self.videos if video.timeline is not None}
 
     def with_features(self, backbone: str) -> Self:
-        """Return the task with only the videos that have features of this backbone."""
+        """Return the task with only the videos that have features of this backbone.
+
+        Parameters
+        ----------
+        backbone
+            Name of the backbone.
+
+        Returns
+        -------
+        Task
+            A new task.
+
+        Examples
+        --------
+        >>> videos = [TaskVideo("a", features={"clip": Path("a.npy")}), TaskVideo("b")]
+        >>> Task("pour tea", videos, steps=("pour",)).with_features("clip")
+        <Task pour tea: 1 videos, 1 steps>
+        """
         return replace(self, videos=[video for video in self.videos if backbone in video.features])
 
 
 class TaskInfo(NamedTuple):
-    """Published figures of one task, and its names in the files."""
+    """Published figures of one task, and its names in the files.
+
+    Examples
+    --------
+    >>> DATASETS["egoprocel"].tasks["Greek Salad"].steps
+    4
+    """
 
     videos: int | None = None
     steps: int | None = None
@@ -102,7 +155,13 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class Loaded:
-    """The contents of a root: tasks, missing files and inconsistent files."""
+    """The contents of a root: tasks, missing files and inconsistent files.
+
+    Examples
+    --------
+    >>> Loaded(missing=["tea.mp4"]).tasks
+    []
+    """
 
     tasks: list[Task] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -111,6 +170,20 @@ class Loaded:
     """Each line names an inconsistent file or label."""
 
     def add(self, part: Self) -> None:
+        """Add the contents of another root.
+
+        Parameters
+        ----------
+        part
+            The contents of the other root.
+
+        Examples
+        --------
+        >>> loaded = Loaded(missing=["tea.mp4"])
+        >>> loaded.add(Loaded(missing=["coffee.mp4"]))
+        >>> loaded.missing
+        ['tea.mp4', 'coffee.mp4']
+        """
         self.tasks += part.tasks
         self.missing += part.missing
         self.problems += part.problems
@@ -118,7 +191,13 @@ class Loaded:
 
 @dataclass(frozen=True)
 class DataSet:
-    """The description of a data set; a plugin registers its own as `stepcut.datasets`."""
+    """The description of a data set; a plugin registers its own as `stepcut.datasets`.
+
+    Examples
+    --------
+    >>> DATASETS["captaincook4d"].title
+    'CaptainCook4D'
+    """
 
     name: str
     title: str
@@ -148,9 +227,33 @@ class DataSet:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
 
     def load(self, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
-        """Load the tasks below `root`, a folder or several, with `options` of the reader.
+        """Load the tasks below a root. Missing or inconsistent files are logged.
 
-        Missing or inconsistent files are logged. A folder without any task raises `DataError`.
+        Parameters
+        ----------
+        root
+            A folder, or several.
+        **options
+            Options of the reader.
+
+        Returns
+        -------
+        list of Task
+            The tasks.
+
+        Raises
+        ------
+        DataError
+            The folder contains no task.
+        OptionError
+            The reader does not have an option.
+
+        Examples
+        --------
+        >>> from stepcut.formats import write_folder
+        >>> files = write_folder("kitchen/sandwich", {"video1": labels}, "csv")
+        >>> DATASETS["folder"].load("kitchen")
+        [<Task sandwich: 1 videos, 3 steps>]
         """
         loaded = self.examine(root, **options)
         if not loaded.tasks:
@@ -163,7 +266,33 @@ class DataSet:
         return loaded.tasks
 
     def examine(self, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-        """Load as `load` does, and report missing and inconsistent files."""
+        """Load as `load` does, and report missing and inconsistent files.
+
+        Parameters
+        ----------
+        root
+            A folder, or several.
+        **options
+            Options of the reader.
+
+        Returns
+        -------
+        Loaded
+            Tasks, missing files and inconsistent files.
+
+        Raises
+        ------
+        DataError
+            The folder does not exist.
+        OptionError
+            The reader does not have an option.
+
+        Examples
+        --------
+        >>> Path("empty").mkdir()
+        >>> DATASETS["egoprocel"].examine("empty").tasks
+        []
+        """
         roots = [root] if isinstance(root, str | Path) else root
         items = as_items("root", roots, (str, Path), "a folder, or several")
         places = [Path(each).expanduser() for each in items]

@@ -70,6 +70,19 @@ def draw_figure(
     ------
     DataError
         No video has features and an annotated timeline.
+
+    Examples
+    --------
+    >>> from stepcut.formats import write_folder
+    >>> files = write_folder("kitchen/sandwich", dict.fromkeys(videos, labels), "csv")
+    >>> Path("kitchen/sandwich/features/toy").mkdir(parents=True)
+    >>> for name, rows in videos.items():
+    ...     np.save(f"kitchen/sandwich/features/toy/{name}.npy", rows)
+    >>> text = draw_figure(
+    ...     "cuts.svg", "kitchen", steps=3, folder="cells", train={"iterations": 3}, fps=1
+    ... )
+    >>> text[:35]
+    'video1 of sandwich, K = 3, seed 0, '
     """
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
     _, found = find_tasks([data], tasks, False, place, toy or {}, progress)

@@ -48,7 +48,14 @@ def read_published() -> list[dict[str, str]]:
 
 
 class Results:
-    """The cells of one experiment with settings, seeds and versions."""
+    """The cells of one experiment with settings, seeds and versions.
+
+    Examples
+    --------
+    >>> made = {"experiment": "main", "data": "kitchen", "cells": []}
+    >>> Results(made)
+    <Results main on kitchen: 0 cells>
+    """
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
@@ -59,12 +66,42 @@ class Results:
         return f"<Results {self.experiment.name} on {data}: {cells} cells>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the results file at `path`."""
+        """Write the results to a file.
+
+        Parameters
+        ----------
+        path
+            The JSON file to write.
+
+        Examples
+        --------
+        >>> Results({"experiment": "main", "data": "kitchen", "cells": []}).save("results.json")
+        """
         write_json(path, self.record)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the results file at `path`."""
+        """Read results from a file.
+
+        Parameters
+        ----------
+        path
+            A file that `save` wrote.
+
+        Returns
+        -------
+        Results
+            The results.
+
+        Raises
+        ------
+        DataError
+            The file is damaged, or another version wrote it.
+
+        Examples
+        --------
+        See `run_experiment`.
+        """
         try:
             record = read_json(path)
             if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -80,7 +117,19 @@ class Results:
     def table(self, protocol: str | None = None) -> Table:
         """Make the table: each row, and below it the published one.
 
-        The default protocol is the paper's.
+        Parameters
+        ----------
+        protocol
+            Name of a protocol; by default the paper's.
+
+        Returns
+        -------
+        Table
+            The table.
+
+        Examples
+        --------
+        See `run_experiment`.
         """
         shown = self._protocols(protocol)
         several = len(shown) > 1
@@ -137,7 +186,31 @@ class Results:
         return [(name, *rest) for name in names for rest in product(*varied)]
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
-        """Mean `figure` of a `row` over tasks, with its standard deviation over seeds."""
+        """Return the mean of a figure over tasks, with its standard deviation over seeds.
+
+        Parameters
+        ----------
+        row
+            A row of the table.
+        figure
+            A column of the table.
+        protocol
+            Name of a protocol.
+
+        Returns
+        -------
+        Spread
+            Mean and standard deviation.
+
+        Raises
+        ------
+        OptionError
+            The results have no such row.
+
+        Examples
+        --------
+        See `run_experiment`.
+        """
         cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         if not cells:
             raise OptionError(f"these results have no row {row!r}.")
@@ -147,7 +220,16 @@ class Results:
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
         """Draw the mean F1 of every row (over K if it varies), with deviations over seeds.
 
-        The suffix of `path` chooses PNG, SVG or PDF. The default protocol is the paper's.
+        Parameters
+        ----------
+        path
+            The file to write; its suffix chooses PNG, SVG or PDF.
+        protocol
+            Name of a protocol; by default the paper's.
+
+        Examples
+        --------
+        See `run_experiment`.
         """
         from matplotlib.figure import Figure
 

@@ -117,7 +117,21 @@ def run_experiment(
 
     Examples
     --------
-    ``run_experiment("main", "toy", seeds=1, rows=["uniform"]).table()``
+    >>> from stepcut.formats import write_folder
+    >>> files = write_folder("kitchen/sandwich", dict.fromkeys(videos, labels), "csv")
+    >>> Path("kitchen/sandwich/features/toy").mkdir(parents=True)
+    >>> for name, rows in videos.items():
+    ...     np.save(f"kitchen/sandwich/features/toy/{name}.npy", rows)
+    >>> chosen = {"rows": ["uniform"], "steps": 3, "seeds": 1, "fps": 1, "jobs": 1}
+    >>> results = run_experiment("main", "kitchen", folder="cells", **chosen)
+    >>> results.mean("uniform").mean
+    100.0
+    >>> "uniform" in results.table().column("row")
+    True
+    >>> results.plot("main.svg")
+    >>> results.save("results.json")
+    >>> type(results).load("results.json")
+    <Results main on folder: 3 cells>
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     check_number("seeds", seeds, 1, 10_000, whole=True)

@@ -206,7 +206,7 @@ export const S = {
   timeSlices: "time slices", notEstimated: "not estimated", right: (share) => `${share} right`,
   trustTitle: (reason) => `Reliability of the steps, and their number (G)\n${reason}`,
   trust: "How reliable the steps are",
-  joinThese: "Join these", fewerSteps: "With fewer steps",
+  joinThese: "Merge these", fewerSteps: "With fewer steps",
   fewerWords: "Move the slider to the left: similar, consecutive steps merge first.",
   howMany: "How many steps",
   wouldPart: (name) => `With one more step, “${name}” would be split.`,
