@@ -12,11 +12,12 @@ import pytest
 from errors_kit import raises
 
 import stepcut as sc
-from stepcut.annotations import Accepted, Annotation, Annotations, Origin, RecipeStep, annotate
+from stepcut.annotations import Accepted, Annotation, Annotations, Origin, RecipeStep
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint, Transcript, as_constraints
+from stepcut.procedure.collect import annotate
 from stepcut.procedure.edits import Edits
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline

@@ -9,7 +9,7 @@ import json
 from errors_kit import raises
 
 from stepcut.errors import OptionError
-from stepcut.tables import Table
+from stepcut.tables import Spread, Table
 
 TABLE = Table(
     ["row", "F1", "steps"],
@@ -61,3 +61,24 @@ def test_html_is_text_never_markup() -> None:
 def test_an_unknown_form_names_the_known_ones() -> None:
     with raises(OptionError, "'latex'?", "text, csv, latex, json"):
         TABLE.format("latx")
+
+
+def test_a_spread_is_one_cell_for_people_and_two_for_machines() -> None:
+    table = Table(["row", "F1"], [["a", Spread(41.12, 0.31)], ["b", 2.0]])
+    assert "41.1 ± 0.3" in table.text()
+    assert r"41.1 $\pm$ 0.3" in table.latex()
+    assert table.csv() == "row,F1,F1 sd\na,41.12,0.31\nb,2.0,\n"
+    assert json.loads(table.json())["rows"][1] == {"row": "b", "F1": 2.0, "F1 sd": None}
+
+
+def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret() -> None:
+    table = Table(["row", "F1"], [["a|b_c", Spread(41.12, 0.31)]], "K = 7", ["note *1*"])
+    assert table.format("markdown").splitlines() == [
+        "K = 7",
+        "",
+        "| row | F1 |",
+        "|---|---:|",
+        "| a\\|b\\_c | 41.1 ± 0.3 |",
+        "",
+        "- note \\*1\\*",
+    ]

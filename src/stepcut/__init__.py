@@ -12,7 +12,7 @@ from stepcut.version import __version__
 
 if TYPE_CHECKING:
     from stepcut.annotations import Annotations as Annotations
-    from stepcut.evaluation import evaluate as evaluate
+    from stepcut.evaluation.evaluate import evaluate as evaluate
     from stepcut.features.spec import FeatureSpec as FeatureSpec
     from stepcut.formats import read as read
     from stepcut.formats import write as write

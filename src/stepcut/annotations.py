@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
 from stepcut.methods.constraints import OPEN, Constraint, Transcript
-from stepcut.timeline import Segment, Timeline, runs
+from stepcut.timeline import Segment, Timeline
 
 Labels = NDArray[np.int64]
 Stretches = tuple[tuple[float, float], ...]
@@ -303,14 +303,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ) -> list[Constraint | None]:
         """Return the constraints for a method, one per video.
 
-        Parameters
-        ----------
-        samples
-            The number of feature rows by video.
-        rate
-            Rows per second.
-        steps
-            The step names by number.
+        `samples` are the feature rows by video, `rate` per second; `steps` the names by number.
         """
         nothing = Annotation(end=0.0)
         return [
@@ -344,32 +337,6 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return annotations
 
 
-def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
-    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
-
-    If all segments are clicks, the rest of the video is open; otherwise it is background.
-    """
-    last = max((segment.end for segment in timeline), default=0.0)
-    if last > end + max(1.0, 1 / rate):
-        what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
-        raise AnnotationError(
-            f"{video}: {what} at {last:.1f} s, after the end of the video ({end:.1f} s). "
-            "Do the labels belong to another video?",
-            video=video,
-        )
-    inside = tuple(
-        Segment(min(one.start, end), min(one.end, end), one.step)
-        for one in timeline
-        if one.start <= max(end, last)
-    )
-    whole = not inside or any(one.end > one.start for one in inside)
-    made = Annotation(
-        end=end, segments=inside, annotated=((0.0, end),) if whole else (), origins=(origin,)
-    )
-    made.check(video)
-    return made
-
-
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:
     """Return a `recipe` as a transcript; `steps` are the names by number."""
     fixed = [one for one in recipe if not one.any_time]
@@ -398,43 +365,6 @@ def gaps(stretches: Stretches, end: float) -> list[tuple[float, float]]:
 
 def _covers(stretches: Stretches, time: float) -> bool:
     return any(start <= time <= end for start, end in stretches)
-
-
-def labelled_stretches(labels: Labels, rate: Fraction | float, end: float) -> Stretches:
-    """Return the intervals up to `end` that `labels` (T,) cover, `rate` rows per second.
-
-    >>> labelled_stretches(np.array([-2, 0, -1, -2, 1]), 2.0, 2.4)
-    ((0.5, 1.5), (2.0, 2.4))
-    """
-    covered = runs((labels != OPEN).astype(int)).tolist()
-    return tuple(
-        (start / float(rate), end if last == len(labels) else last / float(rate))
-        for labelled, start, last in covered
-        if labelled
-    )
-
-
-def annotate_rows(
-    labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
-) -> Annotation:
-    """Turn `labels` (T,), `rate` rows per second, into an annotation.
-
-    A label is an index in `names`, -1 for background or -2 for open.
-    """
-    timeline = Timeline.from_labels(labels, float(rate), names, end)
-    covered = labelled_stretches(labels, rate, end)
-    inner = {time for stretch in covered for time in stretch if 0 < time < end}
-    # A segment next to open rows extends beyond `covered`: its boundary is unknown.
-    half = 0.5 / float(rate)
-    segments = [
-        Segment(
-            one.start - half if one.start in inner else one.start,
-            one.end + half if one.end in inner else one.end,
-            one.step,
-        )
-        for one in timeline
-    ]
-    return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
 
 
 def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64]:

@@ -93,26 +93,11 @@ def registered(kind: str) -> dict[str, str]:
 def find(
     kind: str, name: str, ours: Mapping[str, T] | None = None, setting: str | None = None
 ) -> T:
-    """Return the part with a `name`.
+    """Return the part with a `name` in `ours`, of an entry point, or `package.module:Class`.
 
-    `package.module:Class` imports that module, so the name must come from the user, not from a
-    file.
-
-    Parameters
-    ----------
-    kind
-        The kind of part, such as "method"; its entry points are in the group `stepcut.methods`.
-    name
-        A name in `ours`, of an entry point, or `package.module:Class`.
-    ours
-        The parts of stepcut, by name.
-    setting
-        The name of the setting in errors; by default `kind`.
-
-    Raises
-    ------
-    OptionError
-        The name is unknown, or its module cannot be imported.
+    The last imports that module, so the name must come from the user, not from a file. The entry
+    points of the `kind` "method" are in the group `stepcut.methods`. Errors name the `setting`, by
+    default the `kind`.
     """
     ours = cast(Mapping[str, T], Lazy(WING.get(kind, {}))) if ours is None else ours
     if name in ours:

@@ -71,21 +71,8 @@ def default_hook() -> Hook:
 
 
 class Stage:
-    """A stage of work that reports its progress to a hook.
+    """A stage of work that reports its progress to a hook, in units of which there are `total`.
 
-    Parameters
-    ----------
-    hook
-        Called with an `Event` at every change.
-    name
-        The name of the stage.
-    total
-        The number of units, if known.
-    unit
-        The unit.
-
-    Examples
-    --------
     >>> with Stage(silent, "features", total=2, unit="videos") as stage:
     ...     stage.advance(item="a.mp4")
     ...     stage.advance(item="b.mp4")

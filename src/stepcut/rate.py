@@ -13,19 +13,8 @@ _NTSC = (Fraction(24000, 1001), Fraction(30000, 1001), Fraction(60000, 1001))
 def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     """Return a rate as an exact fraction; 29.97 is 30000/1001.
 
-    Parameters
-    ----------
-    value
-        A number, or text such as "30000/1001".
-    setting
-        The name of the setting, for errors.
-    most
-        The highest allowed rate.
-
-    Raises
-    ------
-    OptionError
-        The value is not a rate above 0 and at most `most`.
+    `value` is a number, or text such as "30000/1001", above 0 and at most `most`. Errors name the
+    `setting`.
 
     >>> as_rate("30000/1001"), as_rate(29.97), as_rate(0.1)
     (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))

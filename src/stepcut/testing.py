@@ -59,9 +59,7 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
 
     settings = method.settings()
     expect(
-        isinstance(attempt(json.dumps, settings), str),
-        "settings() returns JSON values",
-        settings,
+        isinstance(attempt(json.dumps, settings), str), "settings() returns JSON values", settings
     )
     fitted = method.fit(training)
     expect(fitted is method, "fit() returns the method itself", fitted)

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from kitchen_kit import Eye, Kitchen, film
 
-from stepcut.cli.guide import follow
 from stepcut.cli.main import main
-from stepcut.errors import OptionError
 from stepcut.guidance.sources import follow_pictures
 from stepcut.parallel.engine import attempt
 from stepcut.parallel.local import Local
@@ -35,14 +33,13 @@ def feature_file(folder: Path, order: list[int]) -> str:
     return str(path)
 
 
-def test_check_exits_with_0_when_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
-    assert "no deviation found" in capsys.readouterr().out
-
-
-def test_check_exits_with_1_and_lists_deviations(
+def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert main(["check", "any.proc", str(tmp_path / "absent.mp4")]) == 2
+    assert "absent.mp4" in capsys.readouterr().err
+    assert main(["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
+    assert "no deviation found" in capsys.readouterr().out
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]) == 1
     assert "spread jam was not seen" in capsys.readouterr().out
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3]), "--json"]) == 1
@@ -71,11 +68,6 @@ def test_check_exits_with_4_where_too_little_would_be_found(
     assert "--min-detection=5" in capsys.readouterr().err
 
 
-def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "any.proc", str(tmp_path / "absent.mp4")]) == 2
-    assert "absent.mp4" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]]
 )
@@ -102,10 +94,8 @@ def test_results_appear_at_once_and_a_broken_file_loses_none(
     monkeypatch.setattr(Local, "map", map_here)
     code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
     assert code == 2
-    assert outputs[2] == (
-        bool({"--workers", "--json"} & set(words)),
-        True,
-    )  # JSON has a line for the broken one, too
+    # JSON has a line for the broken one, too.
+    assert outputs[2] == (bool({"--workers", "--json"} & set(words)), True)
     assert outputs[1] == ((False, False) if "--workers" in words else (True, False))
     assert capsys.readouterr().out
 
@@ -166,11 +156,6 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
     assert states[-1].done == (0, 2, 1, 3)
 
 
-def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Kitchen) -> None:
-    with pytest.raises(OptionError, match="learned from feature files"):
-        follow(tiny_task.procedure, "camera")
-
-
 def test_files_that_differ_in_suffix_are_distinct(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,13 +165,7 @@ def test_files_that_differ_in_suffix_are_distinct(
     assert main(["check", "any.proc", *videos, "--json", "--quiet"]) == 0
     names = [json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()]
     assert names == ["new.npy", "new.npz"]
-    assert (
-        main(
-            ["segment", "any.proc", *videos, "--quiet", "-o", str(tmp_path / "out" / "{name}.csv")]
-        )
-        == 0
-    )
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
-        "new.npy.csv",
-        "new.npz.csv",
-    ]
+    out = ["-o", str(tmp_path / "out" / "{name}.csv")]
+    assert main(["segment", "any.proc", *videos, "--quiet", *out]) == 0
+    written = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert written == ["new.npy.csv", "new.npz.csv"]

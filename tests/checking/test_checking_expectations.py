@@ -22,7 +22,6 @@ from stepcut.checking.score import (
     find_limit,
     is_found,
     learn_scales,
-    total_contribution,
 )
 from stepcut.errors import ProcedureError
 
@@ -70,10 +69,8 @@ def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectati
 
 def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations) -> None:
     checked = mixed.without(["video12"])
-    for kind, (
-        low,
-        high,
-    ) in checked.ranges.items():  # the interval contains all shares that the count does not refute
+    # The interval contains all shares that the count does not refute.
+    for kind, (low, high) in checked.ranges.items():
         share, n = checked.detects[kind], len(set(checked.altered[kind].of))
         assert 0 <= low <= share <= high <= 1
         for edge in (low, high):
@@ -89,9 +86,8 @@ def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations)
         learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25)
         for count in (3, 12)
     )
-    assert "False alarms" not in (
-        many.forecast
-    )  # the requested rate is possible: no more videos needed
+    # The requested rate is possible: no more videos needed.
+    assert "False alarms" not in many.forecast
     kind = "missing half"
     assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
 
@@ -114,10 +110,8 @@ def test_what_is_left_is_what_counting_the_others_gives(
     assert checked.scales == learn_scales(amounts)
     shown = observe(new, 1.0)
     strayed = Comparison(shown, mixed.usual).amounts
-    limit = find_limit(
-        total_contribution(contributions_beside(amounts, strayed)), checked.false_alarms
-    )
-    total = total_contribution(contributions(strayed, checked.scales))
+    limit = find_limit(sum(contributions_beside(amounts, strayed).values()), checked.false_alarms)
+    total = sum(contributions(strayed, checked.scales).values())
     assert (total > limit) == (not check_labels(new, 1.0, checked).ok)
     assert mixed.without([]) is mixed
     one = mixed.without(NAMES[1:])
@@ -134,8 +128,8 @@ def test_altered_videos_are_found_as_one_by_one(mixed: Expectations) -> None:
         for row, place in enumerate(altered.of):
             rest = {way: np.delete(values, place) for way, values in amounts.items()}
             new = {way: values[row] for way, values in altered.amounts.items()}
-            limit = find_limit(total_contribution(contributions_beside(rest, new)), 0.05)
-            slow.append(bool(total_contribution(contributions(new, learn_scales(rest))) > limit))
+            limit = find_limit(sum(contributions_beside(rest, new).values()), 0.05)
+            slow.append(bool(sum(contributions(new, learn_scales(rest)).values()) > limit))
         assert is_found(altered, amounts, 0.05).tolist() == slow
     assert is_found(Altered.gather([]), amounts, 0.05).shape == (0,)
 

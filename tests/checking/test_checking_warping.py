@@ -86,9 +86,8 @@ def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() ->
     laid = align_slices(moved, [whole], free=[2])
     assert laid.apart == same
     assert laid.along.tolist() == [0, 0, 0, 0]
-    assert (
-        align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
-    )  # nothing is left to compare
+    # Nothing is left to compare.
+    assert align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
 
 
 def test_slices_have_the_means_of_equal_slices() -> None:
@@ -122,9 +121,7 @@ def _video(steps: list[int], seed: int) -> tuple[NDArray[np.int64], Floats]:
 def test_a_deviation_outside_the_segmentation_is_located(learned: Expectations) -> None:
     labels, embedding = _video([0, 1, 2, 3], 99)
     assert check_labels(labels, 1.0, learned, embedding=embedding).ok
-    embedding[labels == 2] -= (
-        LOOKS[2] - LOOKS[0]
-    )  # looks like the first step, but is labelled as the third
+    embedding[labels == 2] -= LOOKS[2] - LOOKS[0]  # looks like the first step
     report = check_labels(labels, 1.0, learned, embedding=embedding)
     assert not report.ok
     (finding,) = report.findings
@@ -145,19 +142,16 @@ def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwi
         [one for one, _ in made], 1.0, embeddings=[one for _, one in made]
     )
     labels, embedding = _video([0, 6, 2, 3, 7, 5], 99)
-    embedding[labels == 6], embedding[labels == 7] = (
-        LOOKS[0],
-        LOOKS[3],
-    )  # two pauses that look as before them,
+    # Two pauses that look as before them,
+    embedding[labels == 6], embedding[labels == 7] = LOOKS[0], LOOKS[3]
     embedding[labels == odd // 4 + 6] = LOOKS[7]  # but for one of the two
     report = check_labels(np.where(labels < 6, labels, -1), 1.0, expectations, embedding=embedding)
     assert [finding.step for finding in report.missed] == ([1, 4] if odd == 1 else [4, 1])
 
 
 def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
-    made = [
-        _video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)
-    ]  # every video ends with a pause
+    # Every video ends with a pause.
+    made = [_video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)]
     cuts = [np.where(labels < 4, labels, -1) for labels, _ in made]
     expectations = learn_expectations(cuts, 1.0, embeddings=[one for _, one in made])
     labels, embedding = _video([0, 1, 2, 3, 7], 99)

@@ -91,6 +91,8 @@ def test_segment_f1_by_hand() -> None:
     # 1: IoU 2/4 with its segment, 2: 4/6, the second 1 has nothing; 3 predicted, 2 true
     assert metrics.segment_hits(pred, true, [0.5, 0.6]) == ([2, 1], 3, 2)
     assert metrics.segment_hits([0], [0], [0.5]) == ([0], 0, 0)
+    twice = [1, 1, 1, 1, 0, 0, 1, 1, 1, 1]  # a true segment is found once
+    assert metrics.segment_hits(twice, [1] * 10, [0.4]) == ([1], 2, 1)
     assert metrics.segment_hits([3, 3], [0, 0], [0.1]) == ([0], 1, 0)
 
 
@@ -124,24 +126,6 @@ def test_segment_hits_agree_with_sets_of_frames(pairs: list[tuple[int, int]]) ->
     hits, found, actual = metrics.segment_hits(pred, true, [0.1, 0.25, 0.5])
     assert hits == [hits_by_sets(pred, true, overlap) for overlap in (0.1, 0.25, 0.5)]
     assert (found, actual) == (len(stretches(pred)), len(stretches(true)))
-
-
-def test_a_true_segment_is_found_once() -> None:
-    true, pred = [1] * 10, [1, 1, 1, 1, 0, 0, 1, 1, 1, 1]
-    assert metrics.segment_hits(pred, true, [0.4]) == ([1], 2, 1)
-
-
-@given(
-    st.lists(st.integers(1, 3), min_size=1, max_size=20),
-    st.lists(st.integers(1, 3), min_size=1, max_size=20),
-)
-def test_a_perfect_prediction_finds_all_and_swapping_keeps_the_totals(
-    a: list[int], b: list[int]
-) -> None:
-    assert metrics.segment_hits(a, a, [0.5])[0] == [len(metrics.segments(a))]
-    n = min(len(a), len(b))
-    _, found, actual = metrics.segment_hits(a[:n], b[:n], [0.25])
-    assert metrics.segment_hits(b[:n], a[:n], [0.25])[1:] == (actual, found)
 
 
 @given(

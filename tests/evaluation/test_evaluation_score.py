@@ -162,6 +162,7 @@ def test_strict_by_hand() -> None:
     assert result.f1 == pytest.approx(100 * (8 / 10 + 4 / 6) / 2)
     assert result.iou == pytest.approx(100 * (4 / 6 + 2 / 4) / 2)
     assert result.mof == pytest.approx(100 * 6 / 8)
+    assert repr(result) == "<Score strict: F1 73.3, IoU 58.3, MoF 75.0>"
     assert "cluster 0 = pour, 67 % of its frames" in result.explain()
     assert "= nothing, 2 frames" in result.explain()
     # Not "pour = pour".
@@ -225,11 +226,6 @@ def test_named_needs_the_right_number_and_matches_nothing() -> None:
     assert part.f1 == pytest.approx(100 * (4 / 5 + 1 / 2) / 2)
 
 
-def test_legacy_answers_with_the_new_names() -> None:
-    with raises(OptionError, "'framewise'", "'framewise-steps'"):
-        score([[0]], [[1]], "legacy")
-
-
 def test_no_step_is_a_miss_under_strict_and_background_under_paper() -> None:
     true = [np.array([1, 1, 0, 0])]
     pred = [np.array([0, -1, -1, -1])]
@@ -282,13 +278,6 @@ def test_an_unmatched_cluster_is_a_wrong_segment() -> None:
     assert result.edit == pytest.approx(100 / 3)
 
 
-def test_repr_names_the_protocol() -> None:
-    assert (
-        repr(score([np.array([0])], [np.array([1])]))
-        == "<Score strict: F1 100.0, IoU 100.0, MoF 100.0>"
-    )
-
-
 NO_MATCHING: Any = Protocol("own", lambda _counts, _rows: None, PROTOCOLS["strict"].rate)
 FAR_MATCHING = Protocol("own", lambda _counts, _rows: {99: 99}, PROTOCOLS["strict"].rate)
 TWO_TO_ONE = Protocol("own", lambda _counts, _rows: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate)
@@ -302,6 +291,7 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
     ("pred", "true", "options", "words"),
     [
         ([[0]], [[1]], {"protocol": "strct"}, "'strict'?"),
+        ([[0]], [[1]], {"protocol": "legacy"}, "is matched) or 'framewise-steps'"),
         ([[0]], [[1]], {"background": "keep"}, "background='keep'"),
         ([[0], [1]], [[1]], {}, "2 videos"),
         ([[0, 1]], [[1]], {}, "video 0"),

@@ -41,18 +41,53 @@ def same(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-@every
-def test_labels_have_the_right_shape_and_range(name: str) -> None:
-    videos = make_videos()
-    check(METHODS[name](steps=4).fit(videos).labels_, videos, 4)
+def read_only(videos: list[Any]) -> list[Any]:
+    for video in videos:
+        video.setflags(write=False)
+    return videos
+
+
+TWICE = make_videos((4,))[0]
+CASES: dict[str, tuple[list[Any], int]] = {
+    "three videos": (make_videos(), 4),
+    "one step": (make_videos(), 1),
+    "as many steps as frames of one video": (make_videos((12,)), 12),
+    "as many steps as frames": (make_videos((5, 4, 3)), 12),
+    "one video": (make_videos((50,)), 4),
+    "one frame": (make_videos((1,)), 1),
+    "videos of one frame": (make_videos((1, 40, 1)), 4),
+    "zeros": ([np.zeros((20, 5)), np.zeros((13, 5))], 4),
+    "constant": ([np.full((20, 5), 3.5), np.full((13, 5), 3.5)], 4),
+    "duplicated frames": ([np.repeat(TWICE, 9, axis=0), np.repeat(TWICE[:2], 5, axis=0)], 6),
+    "very unequal lengths": (make_videos((2000, 3, 1, 70)), 4),
+    "one dimension": (make_videos(dim=1), 4),
+    **{
+        kind: ([(video * 100).astype(kind) for video in make_videos()], 4)
+        for kind in ("float16", "float64", "int32")
+    },
+    "read-only": (read_only([video.astype(np.float32) for video in make_videos()]), 4),
+}
 
 
 @every
-def test_fit_returns_the_segmenter_and_init_only_stores(name: str) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_labels_and_probabilities_are_valid(name: str, case: str) -> None:
+    videos, steps = CASES[case]
+    method = METHODS[name](steps=steps).fit(videos)
+    check(method.labels_, videos, steps)
+    check(method.predict(videos[:1]), videos[:1], steps)
+    for shares, rows in zip(method.probabilities(videos), videos, strict=True):
+        assert shares.shape == (len(rows), steps)
+        assert shares.dtype == np.float32
+        assert shares.min() >= 0
+        np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
+
+
+@every
+def test_init_only_stores(name: str) -> None:
     segmenter = METHODS[name](steps=4, rate=2.0, seed=3)
     assert (segmenter.steps, segmenter.rate, segmenter.seed) == (4, 2.0, 3)
     assert not [key for key in vars(segmenter) if key.endswith("_")]
-    assert segmenter.fit(make_videos()) is segmenter
 
 
 @every
@@ -81,17 +116,6 @@ def test_fit_does_not_change_what_it_is_given(name: str) -> None:
 
 
 @every
-def test_probabilities_are_shares(name: str) -> None:
-    videos = make_videos()
-    segmenter = METHODS[name](steps=4).fit(videos)
-    for shares, rows in zip(segmenter.probabilities(videos), videos, strict=True):
-        assert shares.shape == (len(rows), 4)
-        assert shares.dtype == np.float32
-        assert shares.min() >= 0
-        np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
-
-
-@every
 @pytest.mark.parametrize("rate", [1.0, Fraction(30000, 1001)])
 def test_kept_and_restored_it_cuts_alike(name: str, rate: float | Fraction) -> None:
     videos = make_videos()
@@ -101,77 +125,6 @@ def test_kept_and_restored_it_cuts_alike(name: str, rate: float | Fraction) -> N
     fresh = make_videos((17, 50), seed=0)
     assert same(segmenter.predict(fresh), again.predict(fresh))
     assert again.settings() == settings
-
-
-@every
-def test_one_step(name: str) -> None:
-    videos = make_videos()
-    assert all((labels == 0).all() for labels in METHODS[name](steps=1).fit(videos).labels_)
-
-
-@every
-@pytest.mark.parametrize("lengths", [(12,), (5, 4, 3)])
-def test_as_many_steps_as_frames(name: str, lengths: tuple[int, ...]) -> None:
-    videos = make_videos(lengths)
-    check(METHODS[name](steps=12).fit(videos).labels_, videos, 12)
-
-
-@every
-def test_one_video(name: str) -> None:
-    videos = make_videos((50,))
-    check(METHODS[name](steps=4).fit(videos).labels_, videos, 4)
-
-
-@every
-def test_one_frame(name: str) -> None:
-    one = make_videos((1,))
-    check(METHODS[name](steps=1).fit(one).labels_, one, 1)
-    many = make_videos((1, 40, 1))
-    check(METHODS[name](steps=4).fit(many).labels_, many, 4)
-    check(METHODS[name](steps=4).fit(many).predict(one), one, 4)
-
-
-@every
-@pytest.mark.parametrize("value", [0.0, 3.5])
-def test_constant_features(name: str, value: float) -> None:
-    videos = [np.full((n, 5), value) for n in (20, 13)]
-    segmenter = METHODS[name](steps=4).fit(videos)
-    check(segmenter.predict(videos), videos, 4)
-    assert all(np.isfinite(shares).all() for shares in segmenter.probabilities(videos))
-
-
-@every
-def test_duplicated_frames(name: str) -> None:
-    base = make_videos((4,))[0]
-    videos = [np.repeat(base, 9, axis=0), np.repeat(base[:2], 5, axis=0)]
-    check(METHODS[name](steps=6).fit(videos).labels_, videos, 6)
-
-
-@every
-def test_very_unequal_lengths(name: str) -> None:
-    videos = make_videos((2000, 3, 1, 70))
-    check(METHODS[name](steps=4).fit(videos).labels_, videos, 4)
-
-
-@every
-def test_one_dimension(name: str) -> None:
-    videos = make_videos(dim=1)
-    check(METHODS[name](steps=4).fit(videos).labels_, videos, 4)
-
-
-@every
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
-def test_other_number_types(name: str, dtype: str) -> None:
-    videos = [(video * 100).astype(dtype) for video in make_videos()]
-    check(METHODS[name](steps=4).fit(videos).labels_, videos, 4)
-
-
-@every
-def test_arrays_that_cannot_be_written(name: str) -> None:
-    videos = [video.astype(np.float32) for video in make_videos()]
-    for video in videos:
-        video.setflags(write=False)
-    check(METHODS[name](steps=4).fit(videos).labels_, videos, 4)
 
 
 @pytest.mark.parametrize("name", LEARNED)

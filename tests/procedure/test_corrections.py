@@ -16,7 +16,8 @@ from show_kit import parts_of
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.procedure.corrections.document import document_of
 from stepcut.procedure.corrections.log import StaleEdit
-from stepcut.procedure.corrections.operations import LEAST, apply
+from stepcut.procedure.corrections.operations import apply
+from stepcut.procedure.corrections.verbs import LEAST
 from stepcut.procedure.edits import Edits
 from stepcut.timeline import Segment, Timeline
 
@@ -309,32 +310,21 @@ def test_a_file_of_edits_that_makes_no_sense(place: Path, text: str, says: str) 
 times = st.floats(-1, 7).map(lambda time: round(time, 2))
 videos = st.sampled_from(["one", "two"])
 numbers = st.integers(0, 5)
+
+
+def any_of(verb: str, **values: Any) -> Any:
+    return st.fixed_dictionaries({"do": st.just(verb), **values})
+
+
+edges = st.sampled_from(["start", "end"])
 any_edit = st.one_of(
-    st.fixed_dictionaries({"do": st.just("rename"), "step": numbers, "name": st.text(max_size=4)}),
-    st.fixed_dictionaries({"do": st.just("add"), "name": st.text("abc", min_size=1, max_size=2)}),
-    st.fixed_dictionaries({"do": st.just("merge"), "step": numbers, "into": st.none() | numbers}),
-    st.fixed_dictionaries({"do": st.just("cut"), "video": videos, "time": times}),
-    st.fixed_dictionaries(
-        {"do": st.just("split"), "video": videos, "time": times, "everywhere": st.booleans()}
-    ),
-    st.fixed_dictionaries(
-        {
-            "do": st.just("move"),
-            "video": videos,
-            "part": st.integers(0, 4),
-            "edge": st.sampled_from(["start", "end"]),
-            "time": times,
-        }
-    ),
-    st.fixed_dictionaries(
-        {
-            "do": st.just("mark"),
-            "video": videos,
-            "start": times,
-            "end": times,
-            "step": st.none() | numbers,
-        }
-    ),
+    any_of("rename", step=numbers, name=st.text(max_size=4)),
+    any_of("add", name=st.text("abc", min_size=1, max_size=2)),
+    any_of("merge", step=numbers, into=st.none() | numbers),
+    any_of("cut", video=videos, time=times),
+    any_of("split", video=videos, time=times, everywhere=st.booleans()),
+    any_of("move", video=videos, part=st.integers(0, 4), edge=edges, time=times),
+    any_of("mark", video=videos, start=times, end=times, step=st.none() | numbers),
 )
 
 

@@ -121,6 +121,7 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
         ({**PAPER, "segmenter": 5}, "segmenter=5"),
         ({**PAPER, "train": "x"}, "train='x'"),
+        ({"method": StepCut(steps=4), "prior": 1.0}, "set prior on the method object"),
     ],
 )
 def test_settings_that_make_no_sense(
@@ -222,8 +223,6 @@ def test_a_video_without_any_step_is_no_normal_one(videos: list[np.ndarray]) -> 
 def test_a_method_object_obeys_steps_rate_and_names(
     videos: list[np.ndarray], tmp_path: Path
 ) -> None:
-    from stepcut.methods import StepCut
-
     mine = StepCut(steps=5, restarts=2)
     procedure = sc.learn(videos, steps=2, rate=3, method=mine, names=["pour", "stir"])
     assert (procedure.steps, procedure.method.rate, mine.steps) == (["pour", "stir"], 3.0, 5)
@@ -251,13 +250,6 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(
         sc.learn(films, **wrong)
 
 
-def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> None:
-    from stepcut.methods import StepCut
-
-    with raises(OptionError, "prior"):
-        sc.learn(videos, method=StepCut(steps=4), prior=1.0)
-
-
 def test_too_few_rows_to_choose_the_number_of_steps() -> None:
     with raises(OptionError, "2 rows") as told:
         sc.learn([np.ones((1, 2))] * 2)
@@ -266,7 +258,3 @@ def test_too_few_rows_to_choose_the_number_of_steps() -> None:
 
 def test_learn_has_few_parameters() -> None:
     assert len(inspect.signature(sc.learn).parameters) <= 12
-
-
-def test_names_are_used(videos: list[np.ndarray]) -> None:
-    assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]

@@ -164,32 +164,10 @@ def test_a_folder_that_is_no_procedure_is_left_alone(
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
 
 
-def test_saving_over_a_procedure_replaces_it_and_leaves_no_rest(
-    procedure: sc.Procedure, tmp_path: Path
-) -> None:
-    procedure.save(tmp_path / "p" / "a.proc")
-    procedure.rename({0: "pour"}).save(tmp_path / "p" / "a.proc")
-    assert sc.load(tmp_path / "p" / "a.proc").steps[0] == "pour"
-    assert [file.name for file in (tmp_path / "p").iterdir()] == ["a.proc"]
-
-
-def test_a_procedure_of_a_newer_version(procedure: sc.Procedure, tmp_path: Path) -> None:
-    procedure.save(tmp_path / "a.proc")
-    config = json.loads((tmp_path / "a.proc" / "config.json").read_text())
-    (tmp_path / "a.proc" / "config.json").write_text(
-        json.dumps({**config, "format": 99, "stepcut": "9.0"})
-    )
-    with raises(ProcedureError, "9.0", "pip install --upgrade stepcut"):
-        sc.load(tmp_path / "a.proc")
-
-
 def test_no_such_procedure(tmp_path: Path) -> None:
     with pytest.raises(ProcedureError, match="does not exist"):
         sc.load(tmp_path / "none.proc")
-
-
-def test_a_folder_that_is_no_procedure_cannot_be_loaded(tmp_path: Path) -> None:
-    with pytest.raises(ProcedureError, match=r"not a procedure"):
+    with pytest.raises(ProcedureError, match="not a procedure"):
         sc.load(tmp_path)
 
 
@@ -201,21 +179,6 @@ def test_a_damaged_procedure_says_so(procedure: sc.Procedure, tmp_path: Path, fi
     (tmp_path / "a.proc" / file).write_bytes(b"{")
     with raises(ProcedureError, "damaged"):
         sc.load(tmp_path / "a.proc")
-
-
-def test_the_rate_is_exact(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
-    procedure = sc.learn(videos, steps=3, rate=Fraction(30000, 1001), cache=tmp_path, **QUICK)
-    procedure.save(tmp_path / "a.proc")
-    assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
-
-
-def test_names_given_in_the_viewer_are_used(procedure: sc.Procedure, tmp_path: Path) -> None:
-    from stepcut.procedure.edits import Edits
-
-    procedure.save(tmp_path / "a.proc")
-    Edits(tmp_path / "a.proc").do({"do": "rename", "step": 0, "name": "pour"})
-    assert sc.load(tmp_path / "a.proc").steps[0] == "pour"
-    assert json.loads((tmp_path / "a.proc" / "steps.json").read_text())[0]["name"] == "step 1"
 
 
 class Own(StepCut):
@@ -247,8 +210,3 @@ def test_a_method_of_ones_own_learns_but_cannot_be_kept(
     assert len(procedure.steps) == 3
     with raises(OutputError, "Mine"):
         procedure.save(tmp_path / "a.proc")
-
-
-def test_a_renamed_procedure_differs(learned: sc.Procedure, procedure: sc.Procedure) -> None:
-    assert procedure == learned
-    assert procedure.rename({0: "pour"}) != learned

@@ -170,6 +170,15 @@ def test_numbers_stay_what_they_are() -> None:
         assert procedure.labels[name].tolist() == given.tolist()
 
 
+def test_transcripts_may_be_numbers(learned: sc.Procedure) -> None:
+    order = {ONE: [2, 0, 1, 3, 4, 5]}
+    named = sc.learn(VIDEOS, steps=6, transcripts=order, names=list("abcdef"), **QUICK)
+    assert named.annotations.transcripts == {ONE: tuple("cabdef")}
+    assert named.timelines[ONE].sequence() == list("cabdef")
+    taught = learned.teach(transcripts=order)
+    assert taught.timelines[ONE].sequence() == [learned.steps[number] for number in order[ONE]]
+
+
 def test_a_video_may_be_labelled_in_part(learned: sc.Procedure) -> None:
     part = numbers(ONE)
     part[len(part) // 2 :] = -2

@@ -65,35 +65,14 @@ def learn_expectations(
 ) -> Expectations:
     """Learn what normal videos look like, and how far they may deviate.
 
-    Parameters
-    ----------
-    labels
-        The step of each row of each video, (T,).
-    rate
-        Rows per second.
-    probabilities
-        Step probabilities (T, K) per video. Without them the labels count as certain.
-    novelty
-        Novelty (T,) per video, if it is not that of `left_out`.
-    false_alarms
-        Share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1).
-    embeddings
-        Embedded rows (T, p) per video. Without them, another task is not detected.
-    left_out
-        The same data from models that have not seen the video. A new video is segmented slightly
-        worse than a training video, so it is compared with held-out videos.
-    videos
-        The name of each video. Without them, no video can be excluded from the reference set.
-
-    Returns
-    -------
-    Expectations
-        What `check_labels` compares a video with.
-
-    Raises
-    ------
-    OptionError
-        If there are no labels, or `false_alarms` is not a share.
+    labels         the step of each row of each video, (T,); `rate` rows per second
+    probabilities  (T, K) per video; without them the labels count as certain
+    novelty        (T,) per video, if it is not that of `left_out`
+    false_alarms   share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1)
+    embeddings     (T, p) per video; without them, another task is not detected
+    left_out       the same data from models that have not seen the video: a new video is segmented
+                   slightly worse than a training video, so it is compared with held-out videos
+    videos         the name of each video; without them, none can be excluded from the reference set
     """
     check_false_alarms(false_alarms)
     if not len(labels):

@@ -32,41 +32,14 @@ def check_labels(
 ) -> Report:
     """Compare the segmentation of one video with the expectations.
 
-    Parameters
-    ----------
-    labels
-        The step of each row, (T,).
-    rate
-        Rows per second.
-    expectations
-        What normal videos look like.
-    probabilities
-        Step probabilities, (T, K). Without them the labels count as certain.
-    novelty
-        Novelty of each row, (T,). Without it, unknown parts are not reported.
-    names
-        Step names.
-    video
-        Name of the video.
-    embedding
-        Embedded rows, (T, p). Without them, another task is not detected.
-    seconds
-        Duration of the video, if it is known more precisely than by its rows.
-    alarm_at
-        Raise an alarm for each step that is missing with at least this probability.
-    min_detection
-        If the check would find fewer missing steps than this share, a video without deviations is
-        inconclusive.
-
-    Returns
-    -------
-    Report
-        The deviations, the score and the probability of every step.
-
-    Raises
-    ------
-    OptionError
-        If `alarm_at` or `min_detection` is not a share, or the rows do not match the labels.
+    labels         the step of each row, (T,); `rate` rows per second
+    probabilities  (T, K); without them the labels count as certain
+    novelty        (T,); without it, unknown parts are not reported
+    embedding      (T, p); without it, another task is not detected
+    seconds        the duration, if it is known more precisely than by the rows
+    alarm_at       raise an alarm for each step that is missing with at least this probability
+    min_detection  if the check would find fewer missing steps than this share, a video without
+                   deviations is inconclusive
     """
     check_share("alarm_at", alarm_at)
     check_share("min_detection", min_detection)

@@ -17,7 +17,6 @@ from stepcut.checking.score import (
     contributions_beside,
     find_limit,
     set_limits,
-    total_contribution,
 )
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
@@ -74,10 +73,8 @@ class Expectations:
         total, limit = sum(parts.values()), self.limit
         if self.amounts:
             beside = contributions_beside(self.amounts, new)
-            limit = find_limit(total_contribution(beside), self.false_alarms)
-        return parts, float(
-            (1 + total / (1 + abs(total))) / 2 + (total_contribution(parts) > limit)
-        )
+            limit = find_limit(sum(beside.values()), self.false_alarms)
+        return parts, float((1 + total / (1 + abs(total))) / 2 + (total > limit))
 
     def without(self, mistakes: Collection[str]) -> Self:
         """Exclude videos that contain `mistakes` from the reference set, and set the limits again.
@@ -117,7 +114,8 @@ class Expectations:
     @property
     def most_unusual(self) -> list[str]:
         """Names of the reference videos, most unusual first."""
-        totals = total_contribution(contributions(self.amounts, self.scales)) if self.videos else []
+        parts = contributions(self.amounts, self.scales) if self.videos else {}
+        totals = sum(parts.values()) if parts else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
 
     @property
@@ -212,13 +210,8 @@ class Expectations:
         """Read the result of `to_json`; files of version 0.2.0 have no limits."""
         try:
             if "clarity" in record:
-                nothing: dict[str, Any] = {
-                    "amounts": {},
-                    "planted": {},
-                    "detects": {},
-                    "videos": [],
-                }
-                record = {**record, **nothing, "presence": Presence().to_json()}
+                nothing: dict[str, Any] = {"amounts": {}, "planted": {}, "detects": {}}
+                record = {**record, **nothing, "videos": [], "presence": Presence().to_json()}
             new = record["new"]
             usual = Usual(
                 graph=ProcedureGraph.from_json(record["graph"]),

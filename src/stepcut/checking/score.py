@@ -62,11 +62,6 @@ def contributions(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> di
     return found
 
 
-def total_contribution(parts: Mapping[str, Any]) -> Any:
-    """Sum of the contributions: a number, or an array with one entry per video."""
-    return sum(parts.values())
-
-
 def contributions_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
     """`contributions` of each training video, with the `new` one in its place among the others."""
     scales = {}
@@ -137,8 +132,9 @@ def is_found(
         scales = learn_scales(rest)
         for row in (row for row, video in enumerate(altered.of) if video == place):
             new = {way: values[row] for way, values in altered.amounts.items()}
-            limit = find_limit(total_contribution(contributions_beside(rest, new)), false_alarms)
-            found[row] = total_contribution(contributions(new, scales)) > limit
+            beside = contributions_beside(rest, new)
+            limit = find_limit(sum(beside.values()), false_alarms)
+            found[row] = sum(contributions(new, scales).values()) > limit
     return found
 
 
@@ -147,7 +143,7 @@ def set_limits(
 ) -> dict[str, Any]:
     """Derive scales, limit, false-alarm rate and detection rates from normal amounts."""
     scales = learn_scales(amounts)
-    totals = total_contribution(contributions(amounts, scales))
+    totals = sum(contributions(amounts, scales).values())
     limit = find_limit(totals, false_alarms)
     found = {kind: is_found(changed, amounts, false_alarms) for kind, changed in altered.items()}
     return {

@@ -50,6 +50,14 @@ class Severity:
         limits = {place[n]: share for n, share in self.alarm_at.items() if n in place}
         return Severity(**kinds, alarm_at=limits)
 
+    def by_name(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the kinds of each step that has one, by its name in the list `names`."""
+        kinds = {
+            name: tuple(kind for kind in KINDS if number in getattr(self, kind))
+            for number, name in enumerate(names)
+        }
+        return {name: found for name, found in kinds.items() if found}
+
     def to_json(self) -> dict[str, Any]:
         """Return step numbers, which stay valid when names change."""
         limits = {"alarm_at": {str(s): share for s, share in sorted(self.alarm_at.items())}}

@@ -85,15 +85,9 @@ def learn_task(
 ) -> TaskModel:
     """Learn centres from all videos, and the limit from each video's distance to the others.
 
-    Parameters
-    ----------
-    videos
-        The training videos.
-    looks
-        Per video, the embedding (T, p) and the centres (K, p) of a model that has not seen it.
-        Without them, the embedding of `videos` is used, which underestimates the distance slightly.
-    shortened
-        Per video, its embeddings with one step removed, by the same model.
+    looks      per video, the embedding (T, p) and centres (K, p) of a model that has not seen it;
+               without them, that of `videos` is used, which underestimates the distance slightly
+    shortened  per video, its embeddings with one step removed, by the same model
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
     centres = _centres(videos)

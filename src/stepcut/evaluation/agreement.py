@@ -51,15 +51,9 @@ class Agreement:
 def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
     """Compare two timelines of each video, summing times and boundaries over all videos.
 
-    Parameters
-    ----------
-    pairs
-        Two timelines per video. Steps are matched by name; gaps are `(no step)`.
-    tolerance
-        Seconds by which two boundaries may differ.
+    Steps are matched by name; gaps are `(no step)`. `tolerance` is the seconds by which two
+    boundaries may differ.
 
-    Examples
-    --------
     >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
     >>> found = agree([(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))])
     >>> found.same, found.boundaries, found.distance
@@ -205,26 +199,11 @@ def match_steps(
 def compare_annotations(
     first: Mapping[str, Timeline], second: Mapping[str, Timeline], tolerance: float = 1.0
 ) -> tuple[Table, dict[str, Timeline]]:
-    """Compare two annotations of the same videos.
+    """Compare two annotations of the same videos: timelines by video.
 
-    Parameters
-    ----------
-    first, second
-        Timelines by video. Videos and steps are matched by name; placeholders such as `step 1`
-        are matched by overlap.
-    tolerance
-        Seconds by which two boundaries may differ.
-
-    Returns
-    -------
-    table, disagreements
-        A row for each common video and one for all; timelines of the differences, with steps such
-        as `pour | stir`.
-
-    Raises
-    ------
-    AnnotationError
-        If the two have no video in common.
+    Videos and steps are matched by name, placeholders such as `step 1` by overlap. `tolerance` is
+    the seconds by which two boundaries may differ. Returns a table with a row for each common video
+    and one for all, and timelines of the differences, with steps such as `pour | stir`.
     """
     common = match_videos(first, second)
     if not common:

@@ -83,23 +83,18 @@ def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tupl
         spread = float(np.std(spent, ddof=1)) if len(spent) > 1 else None
         yield step, [len(done), total, mean, spread, 100 * total / whole if whole else None]
     if all(timeline.duration is not None for timeline in timelines) and whole:
-        idle = whole - sum(_covered(timeline) for timeline in timelines)
+        idle = sum(_idle(timeline) for timeline in timelines)
         yield NO_STEP, [None, idle, None, None, 100 * idle / whole]
 
 
-def _covered(timeline: Timeline) -> float:
-    """Return the seconds of the video with a step; overlaps count once."""
-    covered, until = 0.0, 0.0
-    for segment in timeline:  # sorted by start
-        end = min(segment.end, timeline.end)
-        covered += max(0.0, end - max(segment.start, until))
-        until = max(until, end)
-    return covered
+def _idle(timeline: Timeline) -> float:
+    """Return the seconds of the video without a step."""
+    return sum(end - start for start, end in timeline.crop(0, timeline.end).gaps())
 
 
 def _does(timeline: Timeline, step: str) -> bool:
     if step == NO_STEP:
-        return _covered(timeline) < timeline.end
+        return _idle(timeline) > 0
     return any(segment.step == step for segment in timeline)
 
 

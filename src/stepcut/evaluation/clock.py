@@ -11,6 +11,7 @@ from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import match_videos, plain
+from stepcut.order.orders import grouped
 from stepcut.procedure.lengths import check_labels
 from stepcut.timeline import Timeline, is_unnamed
 
@@ -157,9 +158,8 @@ def share_videos(
 
 def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     """Return one spelling for step names that differ only in case, spaces or underscores."""
-    spellings: dict[str, list[str]] = {}
-    for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
-        spellings.setdefault(plain(name), []).append(name)
+    names = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
+    spellings = grouped((plain(name), name) for name in names)
     notes = [
         f"the step names {', '.join(map(repr, same))} differ only in case, spaces or underscores "
         "and are merged."

@@ -42,27 +42,11 @@ def compare_groups(
     steps: Sequence[str],
     names: tuple[str, str] = ("A", "B"),
 ) -> Table:
-    """Compare the timelines of two groups of videos.
+    """Compare the timelines of two groups of at least two videos each.
 
-    Parameters
-    ----------
-    first, second
-        Timelines of both groups, at least two each.
-    steps
-        The steps to compare.
-    names
-        Names of the groups in the caption.
-
-    Returns
-    -------
-    Table
-        The differences, in all and per step, smallest p first. Rows without variation come last,
-        have no p and do not enter the correction for multiple tests.
-
-    Raises
-    ------
-    OptionError
-        If a group has fewer than two videos.
+    The table has the differences, in all and per step, smallest p first. Rows without variation
+    come last, have no p and do not enter the correction for multiple tests. `names` are those of
+    the groups in the caption.
     """
     for name, group in zip(names, (first, second), strict=True):
         if len(group) < 2:

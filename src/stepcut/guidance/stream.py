@@ -84,20 +84,11 @@ class Stream(Iterator[Sample]):
     ) -> None:
         """Start reading the source `name`.
 
-        Parameters
-        ----------
-        connect
-            Opens the source and yields its frames.
-        scale
-            Converts a frame to a picture.
-        rate
-            Pictures per second.
-        patience
-            Seconds to wait for the first frame before raising a VideoError.
-        stall
-            Seconds without a frame before the stream reports it.
-        lost
-            Called during an outage, within two seconds and then every two seconds.
+        connect   opens the source and yields its frames; `scale` converts a frame to a picture
+        rate      pictures per second
+        patience  seconds to wait for the first frame before raising a VideoError
+        stall     seconds without a frame before the stream reports it
+        lost      called during an outage, within two seconds and then every two seconds
         """
         self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
         self.patience, self.stall, self.lost = patience, stall, lost

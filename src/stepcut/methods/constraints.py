@@ -44,6 +44,16 @@ class Constraint:
     """Whether `clicks` has one click for every occurrence of a step."""
     transcript: Transcript | None = None
 
+    @property
+    def parts(self) -> list[str]:
+        """The parts that it has: labels, clicks, transcript."""
+        present = {
+            "labels": self.labels is not None,
+            "clicks": bool(self.clicks),
+            "transcript": self.transcript is not None,
+        }
+        return [name for name, there in present.items() if there]
+
 
 Constraints = Sequence[Constraint | None]
 """One entry per video."""
@@ -60,7 +70,8 @@ def check_constraints(
     """One constraint or None per video of so many rows; refuse invalid ones."""
     if len(constraints) != len(lengths):
         raise OptionError(
-            f"constraints must be a list of {len(lengths)}, one for each video; None stands for no annotation.",
+            f"constraints must be a list of {len(lengths)}, one for each video; None stands for "
+            "no annotation."
         )
     for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
         if one is not None:
@@ -78,13 +89,14 @@ def _check(one: Constraint, length: int, video: str) -> None:
         labels = np.asarray(one.labels)
         if labels.shape != (length,) or labels.dtype.kind not in "iu":
             raise OptionError(
-                f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole numbers ({length},), "
-                "one per row of features: a step from 0, -1 for background, -2 for open."
+                f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole "
+                f"numbers ({length},), one per row of features: a step from 0, -1 for background, "
+                "-2 for open."
             )
         if labels.size and labels.min() < OPEN:
             raise OptionError(
-                f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for background and -2 for "
-                "open."
+                f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for "
+                "background and -2 for open."
             )
     rows = [row for row, _ in one.clicks]
     if rows != sorted(rows) or any(not 0 <= row < length for row in rows):
@@ -99,8 +111,8 @@ def _check(one: Constraint, length: int, video: str) -> None:
         needed = len(one.transcript.steps) - len(one.transcript.optional)
         if needed > length:
             raise OptionError(
-                f"the transcript of {video} has {needed} steps, more than its {length} rows of features; extract "
-                "features at a higher rate, or shorten it."
+                f"the transcript of {video} has {needed} steps, more than its {length} rows of "
+                "features; extract features at a higher rate, or shorten it."
             )
 
 

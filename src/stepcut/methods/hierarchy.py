@@ -1,9 +1,10 @@
 """Hierarchy: one tree for all videos that merges similar steps into fewer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,30 +75,20 @@ class Hierarchy:
 
     def to_json(self) -> dict[str, Any]:
         """Return names and merges as a JSON-able dict."""
-        merges = [
-            {"a": list(m.a), "b": list(m.b), "cost": m.cost, "count": m.count} for m in self.merges
-        ]
-        return {"steps": list(self.steps), "merges": merges, "split": self.split}
+        record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any], steps: Sequence[str]) -> Self:
         """Rebuild a hierarchy from `to_json`, with the current names of the `steps`."""
-        merges = [
-            Merge(tuple(m["a"]), tuple(m["b"]), m["cost"], m["count"]) for m in record["merges"]
-        ]
-        return cls(tuple(steps), tuple(merges), record["split"])
+        return replace(msgspec.convert(record, cls), steps=tuple(steps))
 
     def __str__(self) -> str:
         """One line per merge, and the step that would split next."""
-        name = [
-            ", ".join(self.steps[step] for step in group)
-            for merge in self.merges
-            for group in (merge.a, merge.b)
-        ]
-        lines = [
-            f"{merge.count:3d} steps: ({name[2 * i]}) + ({name[2 * i + 1]}), cost {merge.cost:.0%}"
-            for i, merge in enumerate(self.merges)
-        ]
+        lines = []
+        for merge in self.merges:
+            a, b = (", ".join(self.steps[step] for step in group) for group in (merge.a, merge.b))
+            lines.append(f"{merge.count:3d} steps: ({a}) + ({b}), cost {merge.cost:.0%}")
         if self.split is not None:
             lines.insert(
                 0, f"{len(self.steps) + 1:3d} steps: ({self.steps[self.split]}) splits in two"

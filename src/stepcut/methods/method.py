@@ -2,7 +2,7 @@
 
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,7 @@ from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import OptionError
 from stepcut.features.features import check_rows
 from stepcut.methods.arithmetic import as_vectors, one_hot
-from stepcut.methods.constraints import Constraint, Constraints
+from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import (
     Array,
     Labels,
@@ -33,11 +33,16 @@ from stepcut.methods.inputs import (
     plain_numbers,
 )
 from stepcut.methods.learned import Choice, Curve, LeftOut
-from stepcut.methods.stepcut.suggest import suggest
+from stepcut.methods.suggest import suggest
 from stepcut.progress import Hook, silent
 
 NEEDED = ("fit", "predict", "settings", "state", "restore")
 """Required methods; everything else in `Method` has a default."""
+DEFAULTS = (
+    "probabilities", "shares", "novelty", "embed", "online", "start_from", "suggest", "left_out_",
+    "right_", "choice_", "chosen_", "curve_", "orders_by_mean", "learns_from",
+)  # fmt: skip
+"""What `adapt` adds to an object that does not derive from `Method`."""
 
 
 class Online(Protocol):
@@ -94,9 +99,7 @@ class Method:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "memberships" in vars(cls) and "probabilities" not in vars(cls):
-            _warn_of_memberships(cls)
-            cls.probabilities = vars(cls)["memberships"]  # type: ignore[method-assign]
+        _rename_memberships(cls, vars(cls))
 
     # ------------------------------------------------------------------ for custom methods
 
@@ -241,11 +244,12 @@ class Method:
         check_limits(self)
         as_step_count(self.steps) if self.chooses_steps else self.count
         for one in constraints or ():
-            if wrong := [name for name in parts(one) if name not in self.learns_from]:
-                raise OptionError(
-                    f"method {type(self).__name__} does not learn from {wrong[0]}; the default "
-                    "method does."
-                )
+            for name in () if one is None else one.parts:
+                if name not in self.learns_from:
+                    raise OptionError(
+                        f"method {type(self).__name__} does not learn from {name}; the default "
+                        "method does."
+                    )
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,48 +306,27 @@ def _vectors(videos: Videos) -> list[Array]:
 def adapt(method: Any) -> Method:
     """Add the defaults of `Method` to an object that does not derive from it."""
     if not isinstance(method, Method):
-        if not hasattr(method, "probabilities") and hasattr(method, "memberships"):
-            _warn_of_memberships(type(method))
-            method.probabilities = method.memberships
-        for name in (
-            "probabilities",
-            "shares",
-            "novelty",
-            "embed",
-            "online",
-            "start_from",
-            "suggest",
-        ):
-            if not hasattr(method, name):
-                setattr(method, name, MethodType(getattr(Method, name), method))
-        for name in ("left_out_", "right_", "choice_", "chosen_", "curve_"):
-            if name not in dir(method):
-                setattr(method, name, None)
-        for name in ("orders_by_mean", "learns_from"):
-            if not hasattr(method, name):
-                setattr(method, name, getattr(Method, name))
+        _rename_memberships(method, dir(method))
+        for name in DEFAULTS:
+            default = getattr(Method, name)
+            learned = isinstance(default, property)  # reading it may fail before `fit`
+            if name not in dir(method) and (learned or not hasattr(method, name)):
+                bound = MethodType(default, method) if callable(default) else default
+                setattr(method, name, None if learned else bound)
     adapted: Method = method
     return adapted
 
 
-def parts(constraint: Constraint | None) -> list[str]:
-    """Names of the parts that a `constraint` has: labels, clicks, transcript."""
-    if constraint is None:
-        return []
-    present = {
-        "labels": constraint.labels is not None,
-        "clicks": bool(constraint.clicks),
-        "transcript": constraint.transcript is not None,
-    }
-    return [name for name, there in present.items() if there]
-
-
-def _warn_of_memberships(kind: type) -> None:
-    warnings.warn(
-        f"{kind.__name__}.memberships is now called probabilities; rename it before stepcut 0.4.",
-        DeprecationWarning,
-        stacklevel=4,
-    )
+def _rename_memberships(owner: Any, own: Collection[str], new: str = "probabilities") -> None:
+    """Accept the name that `probabilities` had in version 0.2.0, with a warning."""
+    if "memberships" in own and new not in own:
+        name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+        warnings.warn(
+            f"{name}.memberships is now called {new}; rename it before stepcut 0.4.",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+        setattr(owner, new, owner.memberships)
 
 
 def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:
@@ -362,11 +345,9 @@ class Window:
     It is causal, because it sees nothing later, and drops older rows, so memory is constant.
     """
 
-    def __init__(self, method: Method, seconds: float = 120.0) -> None:
+    def __init__(self, method: Method, seconds: int = 120) -> None:
         self.method = method
-        self.rows: deque[Array] = deque(
-            maxlen=max(1, round(Fraction(method.rate) * Fraction(seconds)))
-        )
+        self.rows: deque[Array] = deque(maxlen=max(1, round(Fraction(method.rate) * seconds)))
 
     def push(self, row: Array) -> NDArray[np.float64]:
         """Take the next feature row; return its probabilities (K,)."""

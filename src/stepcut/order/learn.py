@@ -233,23 +233,12 @@ def find_occurrences(
     sure: NDArray[np.floating[Any]] | None = None,
     sliver: float = SLIVER,
 ) -> list[Occurrence]:
-    """Return the occurrences of steps, in order of time.
+    """Return the occurrences of steps in `labels` (T,), -1 for background, in order of time.
 
-    Segments of one step that only background or slivers separate are one occurrence.
+    Segments of one step that only background or slivers separate are one occurrence. Segments below
+    the share `sliver` of the video's time on the step, divided by its repetitions, are slivers.
+    `sure` is the confidence of each row, (T,).
 
-    Parameters
-    ----------
-    labels
-        The step of each row, (T,); -1 for background.
-    rate
-        Rows per second.
-    sure
-        Confidence of each row, (T,).
-    sliver
-        Drop segments below this share of the video's time on the step, divided by its repetitions.
-
-    Examples
-    --------
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
@@ -282,19 +271,10 @@ def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
 def orders_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> Orders:
-    """Rank the orders of labelled videos.
+    """Rank the orders of videos with `labels` (T,) by name, `rate` rows per second.
 
     Steps are sorted by mean time, as in the paper (`video_order`). If a step is usually repeated,
     they are sorted by first occurrence: in cyclic tasks, mean times are too close to compare.
-
-    Parameters
-    ----------
-    labels
-        The step of each row of each video, (T,), by name.
-    rate
-        Rows per second.
-    names
-        Step names.
     """
     videos = {name: find_occurrences(numbers, rate) for name, numbers in labels.items()}
     times = grouped(

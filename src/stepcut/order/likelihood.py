@@ -111,23 +111,12 @@ def no_precedence(steps: int) -> Precedence:
 
 
 def find_precedence(
-    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
+    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]]
 ) -> Precedence:
     """Learn what must precede what.
 
-    Parameters
-    ----------
-    orders
-        The order of each video: distinct step numbers below `steps`.
-    steps
-        Number of steps, K.
-    weights
-        Confidence that each step is at its place, 0 to 1, in the layout of `orders`.
-
-    Returns
-    -------
-    Precedence
-        The closed order, undecided pairs and the error rate.
+    `orders` has distinct step numbers below `steps` per video, `weights` in the same layout the
+    confidence, 0 to 1, that each step is at its place.
     """
     kept = first_in(orders, steps, weights)
     found = [careless_videos(kept, start) for start in STARTS["careless videos"]]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, unknown
-from stepcut.files.names import spell
+from stepcut.files.names import plain, spell
 from stepcut.timeline import BACKGROUND, unnamed
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
@@ -180,6 +180,20 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):
         return int(step)
     raise unknown("step", step, steps, hint=f"Or give a number from 0 to {len(steps) - 1}.")
+
+
+def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return two names that differ only by spaces, underscores and capitals, or None.
+
+    >>> find_alike(["stir", "pour", "Stir "])
+    ('stir', 'Stir ')
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        if plain(name) in seen:
+            return seen[plain(name)], name
+        seen[plain(name)] = name
+    return None
 
 
 def counted(videos: int) -> str:

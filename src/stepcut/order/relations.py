@@ -279,18 +279,10 @@ def _count(value: Any, least: int = 0) -> int:
 def next_weights(
     graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0
 ) -> dict[int, float]:
-    """Weight of each step, and of `END`, to come next.
+    """Weight of each step, and of `END`, to come next after the steps `done`.
 
-    Parameters
-    ----------
-    graph
-        The procedure graph.
-    done
-        Steps done so far.
-    ordered
-        Whether `done` is in order of time, so that its last entry is the previous step.
-    least
-        Least readiness of every step, if `done` may contain errors.
+    `ordered`: `done` is in order of time, so that its last entry is the previous step. `least` is
+    the least readiness of every step, if `done` may contain errors.
     """
     before = Counter(done)
     lasts = set(done) if done and not ordered else {done[-1] if done else START}

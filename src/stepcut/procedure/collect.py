@@ -4,28 +4,21 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.annotations import (
-    PYTHON,
-    Annotation,
-    Annotations,
-    Origin,
-    RecipeStep,
-    annotate,
-    annotate_rows,
-)
+from stepcut.annotations import PYTHON, Annotation, Annotations, Origin, RecipeStep
 from stepcut.errors import AnnotationError, OptionError, as_items, unknown
 from stepcut.features.features import Features
-from stepcut.files.names import match_videos, plain
-from stepcut.formats import read_folder
+from stepcut.files.names import match_videos
+from stepcut.formats import read_folder, read_transcripts
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
-from stepcut.timeline import Timeline, unnamed
+from stepcut.procedure.recipe import Recipe, read_recipe
+from stepcut.timeline import Segment, Timeline, runs, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
 """Timelines by video, or arrays (T,) of step numbers by video."""
@@ -68,47 +61,129 @@ def read_labels(labels: LabelSource) -> Read:
     return {str(name): one for name, one in labels.items()}
 
 
+class Given(NamedTuple):
+    """Annotations as users pass them, read from files."""
+
+    labels: Read
+    transcripts: Transcripts
+    recipe: Sequence[RecipeStep]
+    origin: Origin
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is a label, a transcript or a recipe."""
+        return bool(self.labels or self.transcripts or self.recipe)
+
+
+def read_given(
+    labels: LabelSource | None,
+    transcripts: Transcripts | str | os.PathLike[str] | None,
+    recipe: Recipe | None,
+    origin: Origin | None = None,
+) -> Given:
+    """Read the annotations that `learn` and `teach` take."""
+    orders = (
+        read_transcripts(transcripts) if isinstance(transcripts, str | os.PathLike) else transcripts
+    )
+    return Given(
+        {} if labels is None else read_labels(labels),
+        orders or {},
+        [] if recipe is None else read_recipe(recipe),
+        origin or origin_of(transcripts if labels is None else labels),
+    )
+
+
 def origin_of(source: object, annotator: str | None = None) -> Origin:
     """Return the origin of annotations: a file, or Python."""
     place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
     return Origin(str(place), annotator or "")
 
 
-def collect(
-    videos: Videos,
-    labels: Read | None,
-    transcripts: Transcripts | None = None,
-    recipe: Sequence[RecipeStep] = (),
-    steps: Sequence[str] = (),
-    origin: Origin | None = None,
-) -> Annotations:
-    """Check `labels`, `transcripts` and a `recipe`, and combine them for `videos`.
+def collect(videos: Videos, given: Given, steps: Sequence[str]) -> Annotations:
+    """Check the annotations that are `given`, and combine them for `videos`.
 
-    `steps` are the names for numbers in labels and transcripts. The default `origin` is Python.
+    `steps` are the names for numbers in labels and transcripts.
     """
 
     def name_of(number: int) -> str:
         return steps[number] if number < len(steps) else unnamed(number)
 
-    origin = origin or Origin(PYTHON)
     found: dict[str, Annotation] = {}
-    for name, video in find_labelled(labels or {}, videos.samples).items():
-        one, end = (labels or {})[name], videos.ends[video]
+    origin = given.origin
+    for name, video in find_labelled(given.labels, videos.samples).items():
+        one, end = given.labels[name], videos.ends[video]
         if isinstance(one, Timeline):
             found[video] = annotate(one, video, end, float(videos.rate), origin)
         else:
             rows = _numbers(video, one, videos.samples[video])
             names = [name_of(number) for number in range(1 + max(rows, default=-1))]
             found[video] = annotate_rows(rows, videos.rate, names, end, origin)
-    for name, video in find_labelled(transcripts or {}, videos.samples).items():
-        steps = as_items(
-            "transcripts", (transcripts or {})[name], (str, int, np.integer), "steps by video"
+    for name, video in find_labelled(given.transcripts, videos.samples).items():
+        listed = as_items(
+            "transcripts", given.transcripts[name], (str, int, np.integer), "steps by video"
         )
-        named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in steps)
+        named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in listed)
         _check_length(video, named, videos.samples[video])
         before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
         found[video] = msgspec.structs.replace(before, transcript=named)
-    return Annotations(videos=found, recipe=tuple(recipe))
+    return Annotations(videos=found, recipe=tuple(given.recipe))
+
+
+def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
+    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
+
+    If all segments are clicks, the rest of the video is open; otherwise it is background.
+    """
+    last = max((segment.end for segment in timeline), default=0.0)
+    if last > end + max(1.0, 1 / rate):
+        what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
+        raise AnnotationError(
+            f"{video}: {what} at {last:.1f} s, after the end of the video ({end:.1f} s). "
+            "Do the labels belong to another video?",
+            video=video,
+        )
+    inside = tuple(
+        Segment(min(one.start, end), min(one.end, end), one.step)
+        for one in timeline
+        if one.start <= max(end, last)
+    )
+    whole = not inside or any(one.end > one.start for one in inside)
+    made = Annotation(
+        end=end, segments=inside, annotated=((0.0, end),) if whole else (), origins=(origin,)
+    )
+    made.check(video)
+    return made
+
+
+def annotate_rows(
+    labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
+) -> Annotation:
+    """Turn `labels` (T,), `rate` rows per second, into an annotation.
+
+    A label is an index in `names`, -1 for background or -2 for open.
+
+    >>> labels = np.array([-2, 0, -1, -2, 1])
+    >>> annotate_rows(labels, 2, ["pour", "stir"], 2.4, Origin(PYTHON)).annotated
+    ((0.5, 1.5), (2.0, 2.4))
+    """
+    timeline = Timeline.from_labels(labels, float(rate), names, end)
+    covered = tuple(
+        (start / float(rate), end if last == len(labels) else last / float(rate))
+        for labelled, start, last in runs((labels != OPEN).astype(int)).tolist()
+        if labelled
+    )
+    inner = {time for stretch in covered for time in stretch if 0 < time < end}
+    # A segment next to open rows extends beyond `covered`: its boundary is unknown.
+    half = 0.5 / float(rate)
+    segments = [
+        Segment(
+            one.start - half if one.start in inner else one.start,
+            one.end + half if one.end in inner else one.end,
+            one.step,
+        )
+        for one in timeline
+    ]
+    return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
 
 
 def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
@@ -147,15 +222,13 @@ def _numbers(name: str, labels: Any, rows: int) -> Labels:
     return numbers.astype(np.int64)
 
 
-def count_numbers(
-    videos: Videos, labels: Read | None, transcripts: Transcripts | None
-) -> int | None:
-    """Return the number of steps in numbered `labels` and `transcripts`; None if they use names."""
-    arrays = [np.asarray(one) for one in (labels or {}).values() if not isinstance(one, Timeline)]
-    listed = [step for one in (transcripts or {}).values() for step in one]
+def count_numbers(videos: Videos, given: Given) -> int | None:
+    """Return the number of steps in numbered labels and transcripts; None if they use names."""
+    arrays = [np.asarray(one) for one in given.labels.values() if not isinstance(one, Timeline)]
+    listed = [step for one in given.transcripts.values() for step in one]
     numbers = [int(step) for step in listed if not isinstance(step, str)]
     numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
-    if not arrays and (labels or len(numbers) < len(listed) or not listed):
+    if not arrays and (given.labels or len(numbers) < len(listed) or not listed):
         return None
     if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
         raise OptionError(
@@ -165,17 +238,3 @@ def count_numbers(
             value=highest,
         )
     return 1 + highest
-
-
-def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return two names that differ only by spaces, underscores and capitals, or None.
-
-    >>> find_alike(["stir", "pour", "Stir "])
-    ('stir', 'Stir ')
-    """
-    seen: dict[str, str] = {}
-    for name in names:
-        if plain(name) in seen:
-            return seen[plain(name)], name
-        seen[plain(name)] = name
-    return None

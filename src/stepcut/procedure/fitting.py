@@ -50,35 +50,16 @@ def fit(
     progress: Hook = silent,
     checkpoint: Path | None = None,
 ) -> dict[str, Any]:
-    """Fit a method, name the steps, segment the videos and learn the reference statistics.
+    """Fit a `method`, name the steps, segment the videos and learn the reference statistics.
 
-    Parameters
-    ----------
-    features
-        The features of every video.
-    method
-        A method that is not fitted yet.
-    config
-        Settings, seed and versions; `fit` adds the settings of the fitted method.
-    names
-        Step names, without a lesson.
-    lesson
-        The annotations and the step names.
-    before
-        The earlier step numbers of every row, in the order of `lesson.names`.
-    recipe
-        For a method that cannot learn from a recipe: names steps by order and duration.
-    namer
-        Function from pictures of a step to name suggestions.
-    progress
-        Called with an `Event` as work advances.
-    checkpoint
-        A file for the state of long training.
+    config      settings, seed and versions; `fit` adds the settings of the fitted method
+    names       step names, without a lesson
+    lesson      the annotations and the step names
+    before      the earlier step numbers of every row, in the order of `lesson.names`
+    recipe      names steps by order and duration, for a method that cannot learn from a recipe
+    checkpoint  a file for the state of long training
 
-    Returns
-    -------
-    dict
-        The fields of a `Procedure`.
+    Returns the fields of a `Procedure`.
     """
     rows = [one.rows for one in features]
     method = adapt(method)
@@ -86,10 +67,7 @@ def fit(
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
     quality, tree = _assess(method, rows, None if lesson is None else lesson.labels, progress)
-    config |= {
-        "quality": quality.to_json(),
-        "hierarchy": tree.to_json(),
-    }
+    config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         pairs = zip(method.probabilities(rows), rows, strict=True)

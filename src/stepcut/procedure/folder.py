@@ -198,8 +198,7 @@ def check_output(output: AnyPath) -> None:
     folder = as_path(output)
     if folder.exists() and not is_procedure(folder):
         raise OutputError(
-            f"{folder}: it exists and is not a procedure. Choose another name with -o.",
-            path=folder,
+            f"{folder}: it exists and is not a procedure. Choose another name with -o.", path=folder
         )
     if isinstance(folder, Address):
         return

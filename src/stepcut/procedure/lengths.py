@@ -120,24 +120,9 @@ def check_labels(
 ) -> list[str]:
     """Compare the lengths of labels and predictions, and return a warning for each small mismatch.
 
-    Refuse labels that end more than 10 % after the video, or that state another length. With a
-    `rate`, also refuse labels that all end early by the same factor: the rate is wrong.
-
-    Parameters
-    ----------
-    found
-        The predicted timelines, by video, with the length of the video.
-    true
-        The labels of the same videos.
-    rate
-        Rows per second of feature files; None for decoded videos.
-    ignore
-        Warn only.
-
-    Raises
-    ------
-    AnnotationError
-        A mismatch above 10 %; with a `rate`, `allowed` is the rate that fits.
+    Refuse labels that end more than 10 % after the video, or that state another length. With the
+    `rate` of feature files, also refuse labels that all end early by the same factor: the rate is
+    wrong, and `allowed` of the error is the one that fits. `ignore` only warns.
     """
     notes = []
     wrong: list[tuple[Mismatch, str]] = []

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from stepcut.annotations import Annotation, Annotations, Origin, RecipeStep
+from stepcut.annotations import Annotation, Annotations
 from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.files.names import plain, spell
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
-from stepcut.order.orders import grouped
-from stepcut.procedure.collect import Read, Transcripts, Videos, collect, count_numbers, find_alike
+from stepcut.order.orders import find_alike, grouped
+from stepcut.procedure.collect import Given, Videos, collect, count_numbers
 from stepcut.progress import warn_once
 from stepcut.timeline import is_unnamed, unnamed
 
@@ -81,33 +81,24 @@ def nameless(number: int) -> str:
 
 
 def first_lesson(
-    videos: Videos,
-    labels: Read | None,
-    transcripts: Transcripts | None,
-    recipe: Sequence[RecipeStep],
-    count: int | None,
-    names: Sequence[str] | None,
-    origin: Origin | None = None,
+    videos: Videos, given: Given, count: int | None, names: Sequence[str] | None
 ) -> Lesson:
     """Create the lesson of `learn`: the steps are the names in the annotations.
 
     `names` applies to numbered labels. Steps beyond the annotated ones, up to `count`, are unnamed.
     """
-    numbers = count_numbers(videos, labels, transcripts)
-    if labels is not None and numbers is None and names is not None:
+    numbers = count_numbers(videos, given)
+    if given.labels and numbers is None and names is not None:
         raise OptionError("the labels already name the steps; omit names.", setting="names")
     steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
-    new = collect(videos, labels, transcripts, recipe, steps, origin)
+    new = collect(videos, given, steps)
     return lesson(videos, {}, steps, Annotations(), new, count, names is not None or bool(numbers))
 
 
 def next_lesson(
     videos: Videos,
-    labels: Read | None,
-    transcripts: Transcripts | None,
-    recipe: Sequence[RecipeStep],
+    given: Given,
     count: int | None,
-    origin: Origin,
     *,
     steps: Sequence[str],
     shown: Mapping[str, Labels],
@@ -115,11 +106,9 @@ def next_lesson(
     taught: bool,
 ) -> Lesson:
     """Create the lesson of `teach`: annotations `before`, and new ones; see `lesson`."""
-    numbers = None if recipe else count_numbers(videos, labels, transcripts)
+    numbers = None if given.recipe else count_numbers(videos, given)
     names = [*steps, *map(nameless, range(len(steps), numbers or 0))]
-    new = None
-    if labels is not None or transcripts or recipe:
-        new = collect(videos, labels, transcripts, recipe, names, origin)
+    new = collect(videos, given, names) if given.anything else None
     return lesson(videos, shown, names, before, new, count, numbers is not None, taught)
 
 
@@ -129,8 +118,8 @@ def lesson(
     steps: Sequence[str],
     before: Annotations,
     new: Annotations | None,
-    count: int | None = None,
-    fixed: bool = False,
+    count: int | None,
+    fixed: bool,
     taught: bool = False,
 ) -> Lesson:
     """Merge `new` annotations with those `before` into a lesson.

@@ -57,25 +57,10 @@ def learn_tasks(
 ) -> Table:
     """Learn a procedure from each sub-folder of `root` and save it as `output/NAME.proc`.
 
-    The workers first compute the features of all videos, long ones in pieces. Then each worker
-    learns one task at a time. Finished tasks are loaded, and a task that fails does not stop the
-    others.
-
-    Parameters
-    ----------
-    root
-        A folder with one sub-folder of videos per task.
-    output
-        The folder for the procedures.
-    engine
-        Where the work runs.
-    backbone, device, cache, strict, progress, **settings
-        As for `learn`.
-
-    Returns
-    -------
-    Table
-        One row per task, and one note per skipped video or failed task.
+    The workers of the `engine` first compute the features of all videos, long ones in pieces. Then
+    each worker learns one task at a time. Finished tasks are loaded, and a task that fails does not
+    stop the others. The other arguments are those of `learn`. The table has one row per task, and
+    one note per skipped video or failed task.
     """
     cache = None if cache is None else as_path(cache).absolute()
     folders = find_tasks(as_path(root))

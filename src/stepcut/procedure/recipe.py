@@ -16,7 +16,7 @@ from pathlib import Path
 from stepcut.annotations import RecipeStep
 from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.formats.common import decode
-from stepcut.procedure.collect import find_alike
+from stepcut.order.orders import find_alike
 
 Recipe = str | os.PathLike[str] | Sequence[str]
 """A text file, or its lines."""

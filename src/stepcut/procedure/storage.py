@@ -18,7 +18,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -34,7 +34,6 @@ from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json,
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method, adapt
-from stepcut.order import Orders, ProcedureGraph
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.content import Digest
 from stepcut.procedure.corrections.log import Corrections, settle
@@ -50,6 +49,7 @@ from stepcut.procedure.folder import (
     read_config,
     read_fingerprint,
 )
+from stepcut.procedure.state import ProcedureState
 from stepcut.rate import as_rate
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
@@ -61,33 +61,7 @@ LABELS = "labels"
 """The method name of a folder that contains labels to view, and no model."""
 
 
-class Outline(Protocol):
-    """The saved fields of a procedure without its model."""
-
-    learned_steps: list[str]
-    learned_timelines: dict[str, Timeline]
-    samples: dict[str, int]
-    videos: dict[str, str | None]
-    config: dict[str, Any]
-    learned_annotations: Annotations
-    digests: dict[str, Digest]
-
-
-class Record(Outline, Protocol):
-    """The saved fields of a procedure."""
-
-    corrections: Corrections
-    method: Method
-    learned_expectations: Expectations
-
-    @property
-    def orders(self) -> Orders: ...
-    @property
-    def graph(self) -> ProcedureGraph: ...
-    def card(self) -> str: ...
-
-
-def save(record: Record, path: AnyPath) -> None:
+def save(record: ProcedureState, path: AnyPath) -> None:
     """Write a `record` to a new folder, then replace the procedure at `path` with it.
 
     Corrections at `path` are kept, or saving is refused; see `settle`. They are read under a lock,
@@ -127,7 +101,7 @@ def check_keepable(method: Method, target: AnyPath) -> None:
         ) from error
 
 
-def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Corrections:
+def _keep_corrections(record: ProcedureState, target: Path | Address, fresh: Path) -> Corrections:
     """Merge the corrections of `record` and `target`, write them to `fresh` and return them."""
     kept = record.corrections
     if target.exists():
@@ -140,7 +114,7 @@ def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Co
     return kept.on_disk()
 
 
-def write_files(record: Record, folder: Path) -> None:
+def write_files(record: ProcedureState, folder: Path) -> None:
     """Write all of a `record` except its corrections into `folder`."""
     model = safetensors.numpy.save(
         {key: np.array(array, order="C") for key, array in record.method.state().items()}
@@ -189,7 +163,9 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     return {**fields, "method": learned, "learned_expectations": expectations, "trusted": trust}
 
 
-def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None = None) -> None:
+def write_outline(
+    outline: ProcedureState, folder: Path, more: Mapping[str, Any] | None = None
+) -> None:
     """Write settings (and `more`), steps, timelines and annotations into `folder`."""
     number = {name: k for k, name in enumerate(outline.learned_steps)}
     about = {"format": FORMAT, "stepcut": __version__, **(more or {})}

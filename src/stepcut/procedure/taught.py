@@ -42,21 +42,9 @@ def teach_folder(
 ) -> tuple[Procedure, Procedure]:
     """Apply `Procedure.teach` to the procedure in a folder, and save the result.
 
-    Parameters
-    ----------
-    path
-        The folder of the procedure.
-    labels, steps, source, progress, **more
-        As for `Procedure.teach`.
-    output
-        The folder for the result; by default `path`, and `take_back` can then restore the old one.
-    trust
-        As for `stepcut.load`.
-
-    Returns
-    -------
-    tuple of Procedure
-        The procedure before and after teaching.
+    The default `output` is `path`, and `take_back` can then restore the old procedure. `trust` is
+    that of `stepcut.load`, the others are those of `Procedure.teach`. Returns the procedure before
+    and after teaching.
     """
     target = path if output is None else output
     before = load(path, trust=trust)

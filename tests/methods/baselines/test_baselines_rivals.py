@@ -1,4 +1,4 @@
-"""Baselines: k-means with time, subset selection against plain greedy, ASOT against its formula."""
+"""Baselines: trivial ones, k-means with time, subset selection against plain greedy, ASOT against its formula."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from stepcut.methods.baselines.kmeans import (
     time_cost,
     time_order,
 )
+from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
 from stepcut.paper.cnc.subset import Subset, choose_subset
 
 
@@ -164,3 +165,17 @@ def test_the_smooth_row_is_what_its_description_says() -> None:
         # Five numbers a row are fewer than 32 components, so nothing but a rotation has happened.
         np.testing.assert_allclose(found[:, :-1] @ found[:, :-1].T, alike, atol=2e-3)
         np.testing.assert_allclose(found[:, -1], 1.5 * np.arange(len(rows)) / len(rows), atol=1e-6)
+
+
+def test_uniform_is_equal_parts_and_one_cluster_is_one() -> None:
+    labels = Uniform(steps=3).fit([np.zeros((6, 2)), np.zeros((7, 2)), np.zeros((2, 2))]).labels_
+    equal = [[0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 1, 2, 2], [0, 1]]
+    assert [video.tolist() for video in labels] == equal
+    assert OneCluster(steps=3).fit([np.zeros((4, 2))]).labels_[0].tolist() == [0, 0, 0, 0]
+
+
+def test_random_uses_all_steps_alike_and_the_seed() -> None:
+    videos = [np.random.default_rng(0).normal(size=(7000, 1))]
+    labels = Random(steps=7).fit(videos).labels_[0]
+    assert np.abs(np.bincount(labels, minlength=7) / 1000 - 1).max() < 0.15
+    assert not np.array_equal(labels, Random(steps=7, seed=1).fit(videos).labels_[0])

@@ -9,16 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stepcut.methods.stepcut.chain import build_chain
-from stepcut.methods.stepcut.em import (
-    ANYTIME,
-    BALANCE,
-    BINS,
-    EM,
-    MOST,
-    WIDTH,
-    Emission,
-    Joined,
-)
+from stepcut.methods.stepcut.em import ANYTIME, BALANCE, BINS, EM, MOST, WIDTH, Emission, Joined
 from stepcut.methods.stepcut.learning import correlated_rows
 from stepcut.methods.stepcut.model import motion
 from stepcut.methods.stepcut.slow_features import SHRINK
@@ -80,6 +71,7 @@ def maximise_slowly(em: EM) -> Emission:
             clock[:, state] += once * np.exp(-((middles - middle) ** 2) / (2 * WIDTH**2))
         density = clock[:, state] * BINS / clock[:, state].sum()
         clock[:, state] = em.prior * np.log((1 - ANYTIME) * density + ANYTIME)
+    clock[:, -1] = 0  # background comes at any time
     bias = np.array([-0.5 * mean @ inverse @ mean for mean in means])
     return Emission(inverse @ means.T, bias, clock)
 

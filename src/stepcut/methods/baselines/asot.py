@@ -58,13 +58,7 @@ class Asot(CentreMethod):
         return transport(cost, self.radius, self.alpha, self.entropy, self.balance)
 
 
-def transport(
-    cost: Array,
-    radius: float = 0.04,
-    alpha: float = 0.3,
-    entropy: float = 0.07,
-    balance: float = 0.1,
-) -> Rows:
+def transport(cost: Array, radius: float, alpha: float, entropy: float, balance: float) -> Rows:
     """Run the ASOT iteration on costs (T, K); return the plan (T, K), whose rows sum to 1."""
     frames, steps = cost.shape
     reach = int(radius * frames)

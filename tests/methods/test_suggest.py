@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepcut.methods import StepCut
-from stepcut.methods.stepcut.suggest import MEDIAN, distances, suggest
+from stepcut.methods.suggest import MEDIAN, distances, suggest
 from stepcut.toy import toy_features
 
 

@@ -1,12 +1,11 @@
-"""Suggest: the videos whose labels would help most, because every moment of the others resembles one of theirs.
+"""Suggest: choose the videos whose labels help most, by greedy k-medoids.
 
-Videos are chosen one after the other (greedy k-medoids) so that the labelled set S has the least
-
-    mean over videos v and their moments x at time t of   min over moments y at time u of S   d(x, y)
+Videos are chosen one by one, so that the labelled set S has the least mean over all videos and
+their moments x at time t of the distance to the nearest moment y of S at time u:
 
     d(x, y) = |x - y|^2 / median of |x - y|^2  +  (t - u)^2 / median of (t - u)^2
 
-with t and u from 0 to 1 over a video: what looks alike stands for each other, the more so at the same time.
+Times are from 0 to 1 over a video: moments that look alike at the same time represent each other.
 """
 
 from collections.abc import Sequence
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 
 MOMENTS = 60
-"""Moments that stand for a video, evenly spaced."""
+"""Moments per video, evenly spaced."""
 PAIRS = 2000
-"""The median is taken over the pairs of at most so many moments."""
+"""The median is over the pairs of at most this many moments."""
 MEDIAN = (1 - 0.5**0.5) ** 2
 """The median of the squared difference of two times between 0 and 1."""
 
@@ -27,8 +26,10 @@ MEDIAN = (1 - 0.5**0.5) ** 2
 def suggest(
     views: Sequence[NDArray[np.float32]], labelled: Sequence[int], n: int
 ) -> list[tuple[int, str]]:
-    """The places of up to `n` videos to label next, the most useful first, each with the reason in words, from the
-    `views` of all, as `method.embed` gives them, and the places of those that are `labelled` already."""
+    """Return the places of up to `n` videos to label next, the most useful first, with the reason.
+
+    `views` are the embeddings (T, p) of all videos, `labelled` the places of those with labels.
+    """
     apart = distances(views)
     chosen = [int(place) for place in labelled]
     left = [place for place in range(len(apart)) if place not in chosen]
@@ -49,17 +50,16 @@ def suggest(
 
 
 def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
-    """(N, N): how far the moments of video i are from the nearest of video j, in the mean; `views` (T, p) per video."""
+    """Mean distance (N, N) from the moments of video i to the nearest of video j."""
     times = normalised_times(MOMENTS)
-    moments = np.stack([view[(times * len(view)).astype(int)] for view in views]).astype(
-        np.float64
-    )  # (N, M, p)
-    some = moments.reshape(-1, moments.shape[2])
+    moments = [view[(times * len(view)).astype(int)].astype(np.float64) for view in views]
+    some = np.concatenate(moments)
     some = some[:: -(-len(some) // PAIRS)]
     usual = float(np.median(squared_distances(some, some))) or 1.0
     late = squared_distances(times[:, None], times[:, None]) / MEDIAN
-    apart = np.empty((len(views), len(views)))
-    for i, own in enumerate(moments):
-        for j, other in enumerate(moments):
-            apart[i, j] = (squared_distances(own, other) / usual + late).min(axis=1).mean()
-    return apart
+    return np.array(
+        [
+            [(squared_distances(own, other) / usual + late).min(axis=1).mean() for other in moments]
+            for own in moments
+        ]
+    )
