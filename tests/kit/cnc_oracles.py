@@ -83,9 +83,8 @@ def soft_dtw(cost: Array, gamma: float = 0.1) -> float:
     return float(r[n, m])
 
 
-def lav(
-    u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 0.5
-) -> float:
+def lav(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None) -> float:
+    """The sums of the paper, over T frames and T^2 pairs, divided by T."""
     u = u / np.linalg.norm(u, axis=2, keepdims=True)
     videos, values = _frames(u, mask), []
     for a, first in enumerate(videos):
@@ -94,7 +93,8 @@ def lav(
                 values.append(
                     soft_dtw(np.array([[sum((x - y) ** 2) for y in second] for x in first]))
                 )
-    return sum(values) / len(values) + weight * cidm(u, t, durations, mask)
+    frames = t.shape[1]
+    return sum(values) / len(values) / frames + 0.5 * frames * cidm(u, t, durations, mask)
 
 
 def tc3i(

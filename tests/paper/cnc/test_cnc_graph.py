@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from errors_kit import raises
 
-from stepcut.errors import FeatureError, OptionError
 from stepcut.paper.cnc.graph import chain, energy, expand, window_links
 
 
@@ -172,48 +170,3 @@ def test_a_video_shorter_than_the_window() -> None:
     assert links.tolist() == [[0, 1], [1, 2], [0, 2]]
     assert len(weights) == 3
     assert window_links(1, 10.0, 1.0, 1.0)[0].shape == (0, 2)
-
-
-# ---------------------------------------------------------------------- errors
-
-
-@pytest.mark.parametrize("bad", [np.nan, -np.inf])
-def test_costs_that_are_no_numbers(bad: float) -> None:
-    for t, k in ((0, 0), (3, 1), (5, 0)):
-        unary = np.zeros((6, 2))
-        unary[t, k] = bad
-        with raises(FeatureError, "finite cost"):
-            chain(unary, 1)
-        with raises(FeatureError, "alpha-expansion"):
-            expand(unary, chain_links(6), 1)
-
-
-def test_a_frame_with_every_step_forbidden() -> None:
-    with raises(FeatureError, "finite cost"):
-        chain([[0, 0], [np.inf, np.inf], [0, 0]], 1)
-
-
-def test_wrong_shapes_are_refused() -> None:
-    with raises(FeatureError, "unary", "(3,)", "(T, K)"):
-        chain([1.0, 2.0, 3.0], 1)
-    with raises(FeatureError, "weights", "(4,)", "(2,)"):
-        chain(np.zeros((3, 2)), np.ones(4))
-    with raises(FeatureError, "0 to 9", "0 to 2"):
-        expand(np.zeros((3, 2)), [[0, 9]], [1])
-    with raises(FeatureError, "links", "(E, 2)"):
-        energy(np.zeros((3, 2)), [0, 1], [1], [0, 0, 0])
-    with raises(FeatureError, "3 integers"):
-        energy(np.zeros((3, 2)), [[0, 1]], [1], [0, 2, 0])
-    with pytest.raises(FeatureError, match="expected 3 integers"):
-        energy(np.zeros((3, 2)), [[0, 1]], [1], [0.0, 1.0, 0.0])
-    for start in ([0, 2, 0], [0, -1, 0], [0, 1], [0.0, 1.0, 0.0], "abc"):
-        with raises(FeatureError, "start", "3 integers"):
-            expand(np.zeros((3, 2)), [[0, 1]], [1], start)
-
-
-@pytest.mark.parametrize("weight", [-0.1, np.nan])
-def test_weights_below_zero(weight: float) -> None:
-    with pytest.raises(OptionError, match="at least 0"):
-        chain(np.zeros((3, 2)), weight)
-    with pytest.raises(OptionError, match="at least 0"):
-        expand(np.zeros((3, 2)), [[0, 1]], [weight])

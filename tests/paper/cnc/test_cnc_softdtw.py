@@ -8,9 +8,7 @@ import cnc_oracles as oracles
 import numpy as np
 import pytest
 import torch
-from errors_kit import raises
 
-from stepcut.errors import OptionError
 from stepcut.paper.cnc import softdtw
 from stepcut.paper.cnc.softdtw import soft_dtw
 
@@ -165,20 +163,3 @@ def test_agrees_with_tslearn() -> None:
     share, expected = metrics.soft_dtw_alignment(x, y, gamma=0.5)
     assert value.item() == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose(gradient[0].numpy(), share, rtol=1e-7, atol=1e-12)
-
-
-def test_wrong_shapes_are_refused() -> None:
-    with raises(OptionError, "(5, 7)", "cost[None]"):
-        soft_dtw(make()[0])
-    with raises(OptionError, "gamma=0"):
-        soft_dtw(make(), gamma=0)
-    with raises(OptionError, "lengths", "(2, 2)", "(3, 2)"):
-        soft_dtw(make(), lengths=LENGTHS[:2])
-    with pytest.raises(OptionError, match="gamma=nan"):
-        soft_dtw(make(), gamma=float("nan"))
-
-
-@pytest.mark.parametrize("wrong", [[50, 50], [0, 1], [1, 3], [-1, 2]])
-def test_lengths_beyond_the_cost_are_refused(wrong: list[int]) -> None:
-    with pytest.raises(OptionError, match="rows and columns"):
-        soft_dtw(torch.zeros(2, 3, 2), lengths=torch.tensor([[3, 2], wrong]))

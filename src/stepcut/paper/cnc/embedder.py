@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import NotLearned, OptionError, choose
 from stepcut.methods.inputs import build, check_videos, fingerprint, plain_numbers
-from stepcut.paper.cnc.losses import alignment, cidm, tcc, unit
+from stepcut.paper.cnc.losses import loss_terms
 from stepcut.paper.cnc.network import (
     Encoder,
     MapEncoder,
@@ -56,9 +56,6 @@ PAPERS: dict[str, Any] = {
 """Defaults of settings left at None, for maps and frames: the values of the paper."""
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
 """Defaults of settings left at None, for vectors."""
-
-FILMED = 30.0
-"""Frame rate of the paper's videos, for `gamma_time="frames"`."""
 
 
 @dataclass
@@ -396,32 +393,15 @@ class Embedder:
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
-        """Compute the loss of a batch and its terms; soft-DTW is per frame, as TCC is.
-
-        Default weight of C-IDM: 1 for tc3i. For lav and lav+tcc it is half the frames, which equals
-        the paper's sums (0.5 on T^2 pairs, a path of T frames); 0.5 on means collapses the
-        embedding.
-        """
+        """Compute the loss of a batch and its terms."""
         u = embed(batch)
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
         )
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
-        mask, count, chosen = real if batch.padded else None, times.shape[1], self.losses
-        parts: Terms = {}
-        if self.loss != "lav":
-            parts["tcc"] = tcc(u, times, mask, chosen.temperature, chosen.variance_weight)
-        if self.loss in ("lav", "lav+tcc"):
-            u = unit(u)
-            parts["soft_dtw"] = alignment(u, times, mask, chosen.gamma) / count
-        total = torch.stack(list(parts.values())).sum()
-        if self.loss != "tcc":
-            frames = FILMED * durations if chosen.gamma_time == "frames" else None
-            usual = 1.0 if self.loss == "tc3i" else 0.5 * count
-            parts["cidm"] = cidm(u, times, durations, mask, window, chosen.margin, frames)
-            total = total + (usual if chosen.weight is None else chosen.weight) * parts["cidm"]
-        return {"loss": total, **parts}
+        mask = real if batch.padded else None
+        return loss_terms(self.loss, u, times, durations, mask, self.losses, window)
 
     def _learned(self) -> Encoder:
         network: Encoder | None = getattr(self, "network_", None)

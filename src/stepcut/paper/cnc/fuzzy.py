@@ -2,10 +2,10 @@
 
 It minimizes, over centres c and memberships u whose rows sum to 1,
 
-    J = sum_i w_i sum_k u_ik^m |x_i - c_k|^2
+    J = sum_i sum_k u_ik^m |x_i - c_k|^2
 
 by alternating, with d = |x - c|^2: u_ik = d_ik^(-1/(m-1)) / sum_j d_ij^(-1/(m-1)), then
-c_k = sum_i w_i u_ik^m x_i / sum_i w_i u_ik^m.
+c_k = sum_i u_ik^m x_i / sum_i u_ik^m.
 """
 
 from typing import Any
@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number
-from stepcut.errors import FeatureError
-from stepcut.features.features import check_rows
 from stepcut.methods.arithmetic import FUZZIFIER, TINY, fuzzy_shares
 from stepcut.methods.inputs import Rows
 
@@ -29,57 +26,20 @@ def fuzzy_c_means(
     m: float = FUZZIFIER,
     seed: int = 0,
     *,
-    weights: NDArray[Any] | None = None,
     start: NDArray[Any] | None = None,
     restarts: int = 3,
     iterations: int = 300,
     tolerance: float = 1e-4,
     overwrite: bool = False,
 ) -> tuple[Rows, Rows]:
-    """Cluster frames with fuzzy c-means.
+    """Cluster frames `x` (T, d) with fuzzy c-means into `k` clusters; `m` > 1 is the fuzzifier.
 
-    Parameters
-    ----------
-    x
-        Frames `(T, d)`.
-    k
-        Number of clusters.
-    m
-        Fuzzifier, above 1.
-    seed, restarts
-        Number of k-means++ starts; the one with the lowest objective wins.
-    weights
-        Weight of every frame, `(T,)`.
-    start
-        Initial centres `(k, d)`, used instead of restarts.
-    iterations, tolerance
-        Stop when no centre moves by more than `tolerance` times the spread of the data.
-    overwrite
-        Allow changing `x` in place, to save memory.
-
-    Returns
-    -------
-    tuple
-        Memberships `(T, k)`, whose rows sum to 1, and centres `(k, d)`.
+    Return memberships (T, k), whose rows sum to 1, and centres (k, d). Of `restarts` k-means++
+    starts, the one with the lowest objective wins, unless the centres to `start` from are set.
+    It stops when no centre moves by more than `tolerance` times the spread of the data.
+    `overwrite` allows changing `x` in place, to save memory.
     """
-    x = check_rows(x, "x")
-    check_number("k", k, 1, len(x), whole=True)
-    check_number("m", m, 1, above=True)
-    check_number("restarts", restarts, 1, whole=True)
-    check_number("iterations", iterations, 1, whole=True)
-    check_number("tolerance", tolerance, 0)
-    if start is not None and np.shape(start) != (k, x.shape[1]):
-        raise FeatureError(
-            f"start has shape {np.shape(start)}; expected {(k, x.shape[1])}: k centres."
-        )
-    if weights is not None:
-        w = np.asarray(weights)
-        if w.shape != (len(x),) or not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
-            raise FeatureError(
-                f"weights has shape {w.shape}; expected {len(x)} numbers of at least 0, not all 0. "
-                "Omit it to weigh all frames equally."
-            )
-    frames = _Frames(x, weights, overwrite)
+    frames = _Frames(x, overwrite)
     rng = np.random.default_rng(seed)
     starts = (
         [frames.inward(start)]
@@ -95,22 +55,14 @@ def memberships(
     x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER, *, overwrite: bool = False
 ) -> Rows:
     """Compute the memberships (T, k) of frames `x` (T, d) around `centres` (k, d)."""
-    x, centres = check_rows(x, "x"), check_rows(centres, "centres")
-    check_number("m", m, 1, above=True)
-    if centres.shape[1:] != x.shape[1:]:
-        raise FeatureError(
-            f"centres has shape {centres.shape}; expected (k, {x.shape[1]}), like the frames."
-        )
-    frames = _Frames(x, overwrite=overwrite)
+    frames = _Frames(x, overwrite)
     return frames.memberships(frames.inward(centres), m)
 
 
 class _Frames:
     """Frames, centred and scaled to an RMS length of 1, so that float32 is precise enough."""
 
-    def __init__(
-        self, x: NDArray[Any], weights: NDArray[Any] | None = None, overwrite: bool = False
-    ) -> None:
+    def __init__(self, x: NDArray[Any], overwrite: bool) -> None:
         kind = np.result_type(x.dtype, np.float32)
         # In the precision of the frames: far from the origin, float32 loses their differences.
         self.mean = x.mean(axis=0, dtype=np.float64).astype(kind)
@@ -123,11 +75,6 @@ class _Frames:
         )
         self.rows *= np.float32(1 / self.scale)
         self.norms = np.einsum("td,td->t", self.rows, self.rows)
-        self.weights: Rows = (
-            np.ones(len(x), np.float32)
-            if weights is None
-            else np.asarray(weights, dtype=np.float32)
-        )
 
     def inward(self, centres: NDArray[Any]) -> Rows:
         """Map centres from the input space to the scaled space."""
@@ -153,7 +100,6 @@ class _Frames:
             part = slice(first, first + CHUNK)
             apart = self.distances(part, centres)
             power = fuzzy_shares(apart, m) ** np.float32(m)
-            power *= self.weights[part]
             total += float(np.vdot(power, apart))
             mass += power.sum(axis=1)
             sums += power @ self.rows[part]
@@ -168,7 +114,8 @@ class _Frames:
 
     def spread(self, k: int, rng: np.random.Generator) -> Rows:
         """k-means++: draw each centre in proportion to its squared distance to the others."""
-        closest, drawn, chance = np.full(len(self.rows), np.inf, dtype=np.float32), [], self.weights
+        closest, drawn = np.full(len(self.rows), np.inf, dtype=np.float32), []
+        chance = np.ones_like(closest)
         for _ in range(k):
             sums = np.cumsum(chance, dtype=np.float64)
             # If every frame lies on a centre, draw uniformly.
@@ -181,7 +128,7 @@ class _Frames:
             drawn.append(min(int(at), len(sums) - 1))
             np.minimum(closest, self.distances(slice(None), self.rows[drawn[-1:]])[0], out=closest)
             closest[drawn] = 0
-            chance = closest * self.weights
+            chance = closest
         return self.rows[drawn]
 
 

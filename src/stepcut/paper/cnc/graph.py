@@ -15,43 +15,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stepcut.errors import FeatureError, OptionError
 from stepcut.jit import compiled_later
-
-Unary = NDArray[np.float64] | NDArray[np.float32]
 
 CAPACITY = 2**30 - 1
 """Half of SciPy's integer range: a residual is a capacity plus the opposite flow."""
 
 
-def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: ArrayLike) -> float:
+def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: ArrayLike) -> np.float64:
     """Compute E(x) = sum_t unary[t, x_t] + sum_e weights[e] [x_a != x_b], for links e = (a, b).
 
     `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number, `labels (T,)`.
 
-    >>> energy([[0.0, 1.0], [0.5, 0.0]], [[0, 1]], [0.2], [0, 1])
+    >>> float(energy([[0.0, 1.0], [0.5, 0.0]], [[0, 1]], [0.2], [0, 1]))
     0.2
     """
-    costs, pairs, strength = _check(unary, weights, links)
-    return float(_energy(costs, pairs, strength, _check_labels(labels, costs, "labels")))
+    costs, x = np.asarray(unary), np.asarray(labels)
+    a, b = np.asarray(links, dtype=np.int64).reshape(-1, 2).T
+    data = costs[np.arange(len(costs)), x].sum(dtype=np.float64)
+    return np.float64(data + (weights * (x[a] != x[b])).sum())
 
 
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     """Find the labels (T,) of minimum energy where frame t is linked to t + 1 only.
 
-    `unary (T, K)`; `weights (T - 1,)`, the cost of a change between t and t + 1, or one number.
+    `unary (T, K)`, finite or infinity for a step that is forbidden; `weights (T - 1,)`, the cost
+    of a change between t and t + 1, or one number.
 
     >>> chain([[0, 1], [0.6, 0.4], [0, 1]], 0.2).tolist()
     [0, 0, 0]
     """
-    costs, _, strength = _check(unary, weights)
-    labels = _chain(costs, strength)
-    if labels[0] < 0:
-        raise FeatureError(
-            "unary contains NaN, minus infinity, or a frame without any finite cost. Infinity may "
-            "forbid some steps of a frame, not all."
-        )
-    return labels
+    costs = np.asarray(unary)
+    costs = costs if costs.dtype == np.float32 else costs.astype(np.float64)
+    strength = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(costs) - 1)
+    return _chain(np.ascontiguousarray(costs), np.ascontiguousarray(strength))
 
 
 @compiled_later
@@ -72,10 +68,8 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
                 stays[t, k] = False
                 keep = change
             best[k] = unary[t, k] + keep
-    labels = np.full(frames, -1, dtype=np.int64)
+    labels = np.empty(frames, dtype=np.int64)
     step = np.argmin(best)
-    if not np.isfinite(best[step]) or np.isnan(best).any():  # NaN propagates to the end
-        return labels
     for t in range(frames - 1, -1, -1):
         labels[t] = step
         if not stays[t, step]:
@@ -88,20 +82,17 @@ def expand(
 ) -> NDArray[np.int64]:
     """Find labels (T,) that no single expansion move improves.
 
-    `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number. The search starts from the
+    Finite `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number. The search starts from the
     cheapest label of every frame, or from `start (T,)`.
     """
-    costs, pairs, strength = _check(unary, weights, links)
-    if not np.isfinite(costs).all():
-        raise FeatureError(
-            "unary contains infinity; alpha-expansion needs finite costs. Use a large number."
-        )
-    labels = np.argmin(costs, axis=1) if start is None else _check_labels(start, costs, "start")
-    lowest = _energy(costs, pairs, strength, labels)
+    costs, pairs = np.asarray(unary), np.asarray(links, dtype=np.int64).reshape(-1, 2)
+    strength = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(pairs))
+    labels = np.argmin(costs, axis=1) if start is None else np.asarray(start, dtype=np.int64)
+    lowest = energy(costs, pairs, strength, labels)
     alpha, quiet = 0, 0
     while quiet < costs.shape[1]:  # ends after one pass without a move
         moved = _move(costs, pairs, strength, labels, alpha)
-        reached = _energy(costs, pairs, strength, moved)
+        reached = energy(costs, pairs, strength, moved)
         # Capacities are rounded, the energy is not: comparing it guarantees termination.
         if reached < lowest:
             labels, lowest, quiet = moved, reached, 0
@@ -132,7 +123,7 @@ def window_links(
 
 
 def _move(
-    unary: Unary,
+    unary: NDArray[Any],
     links: NDArray[np.int64],
     weights: NDArray[np.float64],
     labels: NDArray[np.int64],
@@ -195,61 +186,3 @@ def _cut(
     takes = np.ones(size, dtype=bool)
     takes[kept] = False
     return takes[:count]
-
-
-def _energy(
-    unary: Unary,
-    links: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.integer[Any]],
-) -> np.float64:
-    data = unary[np.arange(len(unary)), labels].sum(dtype=np.float64)
-    return np.float64(data + weights[labels[links[:, 0]] != labels[links[:, 1]]].sum())
-
-
-def _check_labels(values: ArrayLike, unary: Unary, name: str) -> NDArray[np.int64]:
-    """Validate labels (T,) against `unary` (T, K); errors call them `name`."""
-    labels, (frames, steps) = np.asarray(values), unary.shape
-    if (
-        labels.shape != (frames,)
-        or labels.dtype.kind not in "iu"
-        or not 0 <= labels.min() <= labels.max() < steps
-    ):
-        raise FeatureError(
-            f"{name} has shape {labels.shape} and type {labels.dtype}; expected {frames} integers "
-            f"from 0 to {steps - 1}."
-        )
-    return labels.astype(np.int64)
-
-
-def _check(
-    unary: ArrayLike, weights: ArrayLike, links: ArrayLike | None = None
-) -> tuple[Unary, NDArray[np.int64], NDArray[np.float64]]:
-    """Validate costs (T, K), links (E, 2) and weights (E,) or one number."""
-    costs = np.asarray(unary)
-    if costs.ndim != 2 or 0 in costs.shape or costs.dtype.kind not in "fiu":
-        raise FeatureError(
-            f"unary is {costs.dtype} of shape {costs.shape}; expected (T, K), a cost per frame "
-            "and step."
-        )
-    pairs = np.asarray([] if links is None else links)
-    pairs = pairs.astype(np.int64).reshape(0, 2) if pairs.size == 0 else pairs
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise FeatureError(
-            f"links is {pairs.dtype} of shape {pairs.shape}; expected (E, 2), pairs of frames."
-        )
-    if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
-        raise FeatureError(
-            f"links join frames {pairs.min()} to {pairs.max()}; frames are 0 to {len(costs) - 1}."
-        )
-    count = len(costs) - 1 if links is None else len(pairs)
-    strength = np.asarray(weights, dtype=np.float64)
-    strength = np.full(count, strength) if strength.ndim == 0 else np.ascontiguousarray(strength)
-    if strength.shape != (count,):
-        raise FeatureError(
-            f"weights has shape {strength.shape}; expected one number or ({count},), one per link."
-        )
-    if count and not strength.min() >= 0:
-        raise OptionError(f"the smallest weight is {strength.min()}; weights must be at least 0.")
-    kind: Any = np.float32 if costs.dtype == np.float32 else np.float64
-    return np.ascontiguousarray(costs, dtype=kind), pairs.astype(np.int64), strength

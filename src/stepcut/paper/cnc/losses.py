@@ -12,13 +12,15 @@ import contextlib
 import torch
 from torch import Tensor
 
-from stepcut.errors import OptionError
+from stepcut.paper.cnc.settings import Losses
 from stepcut.paper.cnc.softdtw import soft_dtw
 
 VARIANCE_FLOOR = 1e-6
 """Smallest variance in `tcc`: a thousandth of the video, squared."""
 ON_THE_EDGE = 1e-4
 """Rounding tolerance of the window of `cidm`, in seconds."""
+FILMED = 30.0
+"""Frame rate of the paper's videos, for `gamma_time="frames"`."""
 
 
 def tcc(
@@ -39,12 +41,8 @@ def tcc(
 
     `var` is at least `VARIANCE_FLOOR`.
     """
-    if not temperature > 0:
-        raise OptionError(
-            f"temperature={temperature} is not positive. Choose 0.1, or less for sharper matches."
-        )
     with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, 2)
+        u, t, real = _checked(embeddings, times, mask)
         count = len(u)
         # Only distances matter; centring reduces the rounding error of products.
         u = (u - u.sum((0, 1)) / real.sum().clamp_min(1)).masked_fill(~real[:, :, None], 0)
@@ -87,7 +85,7 @@ def cidm(
     With `frames (B,)`, the number of frames of each video, gamma measures time in frames.
     """
     with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, 1, durations)
+        u, t, real = _checked(embeddings, times, mask)
         apart = t[:, :, None] - t[:, None, :]
         near = apart.abs() * durations.to(t.device, t.dtype)[:, None, None] <= window + ON_THE_EDGE
         span = 1 if frames is None else frames.to(t.device, t.dtype)[:, None, None]
@@ -97,62 +95,34 @@ def cidm(
         return _mean_of_means(each.flatten(1), (real[:, :, None] & real[:, None, :]).flatten(1))
 
 
-def tc3i(
-    embeddings: Tensor,
+def loss_terms(
+    name: str,
+    u: Tensor,
     times: Tensor,
     durations: Tensor,
-    mask: Tensor | None = None,
-    weight: float = 1.0,
-    temperature: float = 0.1,
-    variance_weight: float = 0.001,
-    window: float = 10.0,
-    margin: float = 2.0,
-) -> Tensor:
-    """The loss of the paper: `tcc + weight * cidm`, both as means.
+    mask: Tensor | None,
+    chosen: Losses,
+    window: float,
+) -> dict[str, Tensor]:
+    """Compute a loss of `LOSSES` by name, as `loss`, and its terms; soft-DTW is per frame.
 
-    `weight=T`, the number of sampled frames, gives the sums of the paper.
+    Default weight of C-IDM: 1 for tc3i. For lav and lav+tcc it is half the frames, which equals
+    the paper's sums (0.5 on T^2 pairs, a path of T frames); 0.5 on means collapses the embedding.
     """
-    cycle = tcc(embeddings, times, mask, temperature, variance_weight)
-    return cycle + weight * cidm(embeddings, times, durations, mask, window, margin)
-
-
-def lav(
-    embeddings: Tensor,
-    times: Tensor,
-    durations: Tensor,
-    mask: Tensor | None = None,
-    weight: float = 0.5,
-    gamma: float = 0.1,
-    window: float = 10.0,
-    margin: float = 2.0,
-) -> Tensor:
-    """Learning by aligning videos: soft-DTW + `weight` C-IDM, both on embeddings of length 1.
-
-    The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, summed along the path. Masked
-    frames are not on the path.
-    """
-    u, times, real = _checked(embeddings, times, mask, 2)
-    on_sphere = unit(u)
-    return alignment(on_sphere, times, real, gamma) + weight * cidm(
-        on_sphere, times, durations, real, window, margin
-    )
-
-
-def lav_tcc(
-    embeddings: Tensor,
-    times: Tensor,
-    durations: Tensor,
-    mask: Tensor | None = None,
-    weight: float = 0.5,
-    gamma: float = 0.1,
-    temperature: float = 0.1,
-    variance_weight: float = 0.001,
-    window: float = 10.0,
-    margin: float = 2.0,
-) -> Tensor:
-    """`lav + tcc`: `lav` on embeddings of length 1, `tcc` on the embeddings themselves."""
-    aligned = lav(embeddings, times, durations, mask, weight, gamma, window, margin)
-    return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
+    parts: dict[str, Tensor] = {}
+    count = times.shape[1]
+    if name != "lav":
+        parts["tcc"] = tcc(u, times, mask, chosen.temperature, chosen.variance_weight)
+    if name in ("lav", "lav+tcc"):
+        u = unit(u)
+        parts["soft_dtw"] = alignment(u, times, mask, chosen.gamma) / count
+    total = torch.stack(list(parts.values())).sum()
+    if name != "tcc":
+        frames = FILMED * durations if chosen.gamma_time == "frames" else None
+        usual = 1.0 if name == "tc3i" else 0.5 * count
+        parts["cidm"] = cidm(u, times, durations, mask, window, chosen.margin, frames)
+        total = total + (usual if chosen.weight is None else chosen.weight) * parts["cidm"]
+    return {"loss": total, **parts}
 
 
 def alignment(
@@ -160,7 +130,7 @@ def alignment(
 ) -> Tensor:
     """Mean soft-DTW value over all pairs of videos, on squared distances of frames."""
     with _full_precision(embeddings):
-        u, _, real = _checked(embeddings, times, mask, 2)
+        u, _, real = _checked(embeddings, times, mask)
         # Real frames first, in their order.
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
         u = u.gather(1, order[:, :, None].expand_as(u))
@@ -203,27 +173,9 @@ def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[obj
 
 
 def _checked(
-    embeddings: Tensor,
-    times: Tensor,
-    mask: Tensor | None,
-    least: int,
-    durations: Tensor | None = None,
+    embeddings: Tensor, times: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Validate shapes; return embeddings and times (0 on padded frames) and the mask."""
-    if embeddings.ndim != 3 or embeddings.shape[0] < least:
-        raise OptionError(
-            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, "
-            f"dimensions) with at least {least} {'video' if least == 1 else 'videos'}. Stack the "
-            "sampled frames of the videos of one task."
-        )
-    videos, frames = tuple(embeddings.shape[:1]), tuple(embeddings.shape[:2])
-    for name, value, shape, what in (
-        ("times", times, frames, "the time of each frame divided by the length of its video"),
-        ("mask", mask, frames, "true on real frames"),
-        ("durations", durations, videos, "the length of each video in seconds"),
-    ):
-        if value is not None and value.shape != shape:
-            raise OptionError(f"{name} has shape {tuple(value.shape)}; expected {shape}: {what}.")
+    """Return embeddings and times (0 on padded frames) in full precision, and the mask."""
     dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
     u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
     if mask is None:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from stepcut.errors import OptionError
 from stepcut.jit import compiled_later
 from stepcut.methods.arithmetic import Floats
 
@@ -35,30 +34,6 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
     >>> soft_dtw(torch.zeros(1, 1, 1))
     tensor([0.])
     """
-    shape = tuple(cost.shape)
-    if len(shape) != 3 or 0 in shape[1:]:
-        raise OptionError(
-            f"cost has shape {shape}; expected (batch, frames, frames), none empty. Add a batch "
-            "dimension with cost[None]."
-        )
-    if not gamma > 0:
-        raise OptionError(
-            f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment."
-        )
-    if lengths is not None and lengths.shape != (shape[0], 2):
-        raise OptionError(
-            f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and "
-            "columns."
-        )
-    # Lengths on a GPU are not read back: a CUDA graph may be recording.
-    if (
-        lengths is not None
-        and lengths.is_cpu
-        and not ((lengths >= 1) & (lengths <= torch.tensor(shape[1:]))).all()
-    ):
-        raise OptionError(
-            f"lengths={lengths.tolist()} must be between 1 and the rows and columns, {shape[1:]}."
-        )
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
     return value if cost.dtype in (torch.float32, torch.float64) else value.float()
