@@ -128,13 +128,7 @@ class Stage:
 
 
 class Bar:
-    """A hook that shows one line per stage on a terminal, or a line every 10 s elsewhere.
-
-    Parameters
-    ----------
-    stream
-        By default standard error.
-    """
+    """A hook that shows one line per stage on a terminal, or a line every 10 s elsewhere."""
 
     _drawn: ClassVar["Bar | None"] = None
     """The bar whose line is on the terminal."""
@@ -174,13 +168,7 @@ class Bar:
 
 
 class JsonLog:
-    """A hook that writes JSON lines, at most ten per second, and always the last of a stage.
-
-    Parameters
-    ----------
-    stream
-        By default standard error.
-    """
+    """A hook that writes JSON lines, at most ten per second, and always the last of a stage."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream

@@ -92,23 +92,7 @@ class Table:
         return [row[place] for row in self.rows]
 
     def show(self, cell: Cell) -> str:
-        """Format one cell for reading.
-
-        Parameters
-        ----------
-        cell
-            Text, a number, a `Spread` or None.
-
-        Returns
-        -------
-        str
-            Text.
-
-        Examples
-        --------
-        >>> Table([], []).show(Spread(26.44, 1.27))
-        '26.4 ± 1.3'
-        """
+        """Format one cell for reading."""
         if isinstance(cell, Spread):
             return f"{self.show(cell.mean)} ± {self.show(cell.sd)}"
         if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -116,18 +100,7 @@ class Table:
         return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
 
     def text(self) -> str:
-        """Return aligned columns: text to the left, numbers to the right.
-
-        Returns
-        -------
-        str
-            The table as plain text.
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).text().split()
-        ['row', 'F1', '-------', '----', 'uniform', '26.4']
-        """
+        """Return aligned columns: text to the left, numbers to the right."""
         body = [[self.show(cell) for cell in row] for row in self.rows]
         widths = [
             max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))
@@ -149,18 +122,7 @@ class Table:
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
-        """Return CSV with a header and all digits; cells that look like formulas are escaped.
-
-        Returns
-        -------
-        str
-            CSV text.
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).csv().split()
-        ['row,F1', 'uniform,26.44']
-        """
+        """Return CSV with a header and all digits; cells that look like formulas are escaped."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         columns, rows = self._plain()
@@ -171,18 +133,7 @@ class Table:
         return out.getvalue()
 
     def latex(self) -> str:
-        """Return a LaTeX booktabs table with its caption.
-
-        Returns
-        -------
-        str
-            LaTeX source.
-
-        Examples
-        --------
-        >>> "toprule" in Table(["row", "F1"], [["uniform", 26.44]]).latex()
-        True
-        """
+        """Return a LaTeX booktabs table with its caption."""
         aligned = "".join("r" if self._numeric(i) else "l" for i in range(len(self.columns)))
         lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
         lines += [_tex_line(self.columns), "\\midrule"]
@@ -193,18 +144,7 @@ class Table:
         return "\n".join([*lines, "\\end{table}"]) + "\n"
 
     def markdown(self) -> str:
-        """Return a Markdown table with the caption above and the notes below.
-
-        Returns
-        -------
-        str
-            Markdown.
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).markdown().splitlines()[0]
-        '| row | F1 |'
-        """
+        """Return a Markdown table with the caption above and the notes below."""
         rule = ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
         head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = [f"| {' | '.join(_md(self.show(cell)) for cell in row)} |" for row in self.rows]
@@ -213,18 +153,7 @@ class Table:
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
-        """Return a JSON object: caption, columns, rows as objects, notes.
-
-        Returns
-        -------
-        str
-            JSON text.
-
-        Examples
-        --------
-        >>> json.loads(Table(["row", "F1"], [["uniform", 26.44]]).json())["rows"]
-        [{'row': 'uniform', 'F1': 26.44}]
-        """
+        """Return a JSON object: caption, columns, rows as objects, notes."""
         columns, plain = self._plain()
         finite = [
             [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
@@ -428,7 +357,6 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 
 def _md(text: str) -> str:
-    """Escape text for Markdown."""
     return "".join("\\" + c if c in "\\|*_<>`" else c for c in text)
 
 

@@ -121,23 +121,7 @@ class Segment:
         return self.start == self.end
 
     def overlaps(self, other: "Segment") -> bool:
-        """Whether this and the `other` segment share time.
-
-        Parameters
-        ----------
-        other
-            A segment of the same video.
-
-        Returns
-        -------
-        bool
-            False for segments that only touch.
-
-        Examples
-        --------
-        >>> Segment(0, 2, "cut").overlaps(Segment(1, 3, "jam"))
-        True
-        """
+        """Return whether this and the `other` segment share time; false if they only touch."""
         return max(self.start, other.start) < min(self.end, other.end)
 
 
@@ -423,18 +407,7 @@ class Timeline:
         return [segment.step for segment in self.segments]
 
     def overlapping(self) -> list[tuple[Segment, Segment]]:
-        """Return the pairs of segments that overlap.
-
-        Returns
-        -------
-        list of tuple
-            Two segments each, the earlier one first.
-
-        Examples
-        --------
-        >>> len(Timeline([Segment(0, 2, "cut"), Segment(1, 3, "jam")]).overlapping())
-        1
-        """
+        """Return the pairs of segments that overlap, the earlier one first."""
         pairs: list[tuple[Segment, Segment]] = []
         running: list[Segment] = []
         for segment in self.segments:
@@ -519,5 +492,4 @@ class Timeline:
         return drawing("draw_bar")(self, *args, **settings)
 
     def _repr_html_(self) -> str:
-        """Draw the timeline in a notebook."""
         return drawing("timeline_html")(self)

@@ -11,7 +11,6 @@ from stepcut.timeline import clock
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table and the longest disagreements."""
     if args.output:
         format_to_write(Path(args.output))  # refuse an unknown suffix before any work
     names = args.annotators or (None, None)

@@ -10,7 +10,6 @@ from stepcut.show.viewer.server import Running
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal arrives."""
     workspace = Workspace(Path(args.folder or "."), args.trust)
     running = Running(partial(make_app, workspace), args.port, args.host)
     print(running.address, flush=True)

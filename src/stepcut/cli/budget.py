@@ -10,7 +10,6 @@ from stepcut.features.find import unique_names
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table, and write it to --output."""
     groups = {
         name: read_timelines(place, annotator=args.annotator, confirmed=True, **label_options(args))
         for name, place in zip(group_names(args.labels), args.labels, strict=True)

@@ -27,7 +27,6 @@ def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the most urgent exit code."""
     return max(codes, key=WORSE.index, default=0)
 
 

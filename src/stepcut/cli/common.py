@@ -85,7 +85,6 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_value(text: str) -> Any:
-    """Parse JSON, or return the text itself."""
     try:
         return json.loads(text)
     except ValueError:

@@ -8,7 +8,6 @@ from stepcut.cli.parser import all_commands, make_parser, summary
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script."""
     whole = argparse.ArgumentParser(prog="stepcut")
     commands = whole.add_subparsers()
     for name in all_commands():

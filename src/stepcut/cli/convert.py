@@ -15,7 +15,6 @@ from stepcut.order.orders import counted
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read SOURCE, write it to TARGET, and report what the format cannot store."""
     target = Path(args.target)
     into_folder = args.target.endswith(("/", "\\")) or os.path.isdir(target) or not target.suffix
     if into_folder and args.to is None:

@@ -26,7 +26,6 @@ WIDTH = 60
 
 
 def run(args: argparse.Namespace) -> int:
-    """Render the videos of a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
     # A recipe: each step once, in one order.
     film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0)

@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> Iterator[Fact]:
-    """Yield all facts in the order of printing."""
     yield Fact("stepcut", __version__)
     yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
     memory = "memory unknown"
@@ -116,7 +115,6 @@ def _weights() -> Fact:
 
 
 def _backbone() -> Fact:
-    """Recommend a backbone for this machine."""
     try:
         import torch
 

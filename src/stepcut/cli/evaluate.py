@@ -15,7 +15,6 @@ from stepcut.procedure.folder import is_procedure
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table of scores and the requested breakdowns."""
     rows = named_rows(args.found)
     found: Any = {name: [_open(one, args) for one in each] for name, each in rows.items()}
     found = found or [_open(one, args) for one in args.found]

@@ -88,7 +88,6 @@ class Screen:
         self._fresh = True
 
     def draw(self, state: State) -> str:
-        """Return the terminal output that shows a state."""
         self.state = state
         self.alerts = [*self.alerts, *((state.time, alert) for alert in state.alerts)][-KEPT:]
         return self._show(self.lines(state))
@@ -108,7 +107,6 @@ class Screen:
         return start + "".join(f"{line}{REST_OF_LINE}\n" for line in lines) + REST_OF_SCREEN
 
     def lines(self, state: State) -> list[str]:
-        """Return the view of a `state` as plain lines."""
         lines = [
             f"{clock(state.time)}  {self.title}",
             "",

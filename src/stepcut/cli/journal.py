@@ -38,13 +38,8 @@ def journal_of(folder: Path) -> Path:
 class Journal:
     """An append-only file of JSON lines that only this user can change.
 
-    `done` maps finished videos to their verdicts.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written, is a symbolic or hard link, or if another user owns it or
-        can change it.
+    `done` maps finished videos to their verdicts. A file that cannot be written, is a link, or that
+    another user owns or can change, raises an `OutputError`.
     """
 
     def __init__(self, path: Path, make_folder: bool = False) -> None:
@@ -93,7 +88,6 @@ class Journal:
         self._take(entry)
 
     def close(self) -> None:
-        """Close the file, which releases the lock."""
         self.file.close()
 
     def __enter__(self) -> Self:

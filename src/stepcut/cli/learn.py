@@ -36,7 +36,6 @@ MANY = 40
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn, save, and report the result."""
     if args.tasks is not None and args.videos:
         raise OptionError(
             f"--tasks {args.tasks} excludes videos ({args.videos[0]}). Use one of the two."
@@ -49,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_task(args: argparse.Namespace) -> int:
-    """Learn one procedure and print it."""
     chosen = settings(args)
     if "rate" not in chosen and not args.quiet:
         state_rate(args.videos)

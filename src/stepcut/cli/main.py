@@ -21,7 +21,6 @@ from stepcut.version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         signal.signal(signal.SIGTERM, _terminate)
@@ -68,7 +67,6 @@ def _terminate(*_: object) -> None:
 
 
 def answer(words: Sequence[str]) -> int:
-    """Run `stepcut WORDS` and return the exit code."""
     if not words and on_desktop():
         return run_command("app", [])
     if not words or words == ["help"] or words[0] in ("-h", "--help"):

@@ -11,7 +11,6 @@ OUTPUTS = ("output", "out", "budget", "plot", "table")
 
 
 def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Raise an error if an output that `args` names cannot be written."""
     for action in parser._actions:
         if action.dest in OUTPUTS and (place := getattr(args, action.dest)) is not None:
             if action.dest == "plot":

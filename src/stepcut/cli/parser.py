@@ -27,7 +27,6 @@ from stepcut.plugins import WING, registered
 
 
 def whole(text: str) -> int:
-    """Parse an integer of at least 0."""
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
@@ -38,7 +37,6 @@ LONGEST = 1_000_000_000
 
 
 def seconds(text: str) -> float:
-    """Parse a number of seconds."""
     try:
         number = float(text)
     except ValueError:
@@ -53,8 +51,6 @@ FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses the words of one command."""
-
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, reading `--set A=1 B=2` as `--set A=1 --set B=2`."""
         if args is not None and "--set" in _options(self):
@@ -72,7 +68,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
 
     def _advice(self, option: str) -> str:
-        """Return what to type instead of an unknown `option`."""
         mine = _options(self)
         if others := [name for name in COMMANDS if option in _options(make_parser(name))]:
             return f"it is an option of stepcut {', stepcut '.join(others)}."
@@ -81,7 +76,6 @@ class Parser(argparse.ArgumentParser):
         return f"the options are {', '.join(word for word in mine if word[:2] == '--')}."
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Suggest the nearest value for an unknown one."""
         if action.choices is not None and value not in action.choices:
             raise unknown(action.dest, value, action.choices)
 
@@ -132,7 +126,6 @@ def find_command(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """Return the one-line summary of a command."""
     return read_words(name).partition("\n")[0]
 
 

@@ -11,7 +11,6 @@ from stepcut.show.report import make_report
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the videos of --check, then write the page."""
     if Path(args.output).suffix.lower() not in (".html", ".htm"):
         raise OptionError(
             f"-o {args.output}: a report is an HTML page. Use a name that ends in .html."

@@ -20,7 +20,6 @@ from stepcut.timeline import is_unnamed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Teach and report what changed."""
     others = [
         args.back,
         args.labels,

@@ -22,7 +22,6 @@ from stepcut.show.viewer.state import Beside, Viewer
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal arrives."""
     folder = folder_here(args.procedure)
     ours, theirs = (
         {**label_options(args), "annotator": name} for name in args.annotators or (None, None)

@@ -186,7 +186,6 @@ class Watch:
         return sorted(found, key=lambda each: each[1][1])
 
     def verdicts(self) -> list[str]:
-        """Return the verdict on each video that is in the folder now."""
         verdicts = (self._verdict(path, stamp) for path, stamp in self._videos())
         return [verdict for verdict in verdicts if verdict]
 

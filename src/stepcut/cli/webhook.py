@@ -54,7 +54,6 @@ class Deliveries:
     """(time of the next attempt, number of attempts so far, record)."""
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Queue a `record` for the next attempt."""
         self.waiting.append((time.monotonic(), 0, record))
 
     def attempt(self) -> Iterator[tuple[Mapping[str, Any], str, bool]]:

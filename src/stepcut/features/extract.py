@@ -214,19 +214,9 @@ def read_source(
 ) -> tuple[list[Features], list[Failure]]:
     """Return the features of everything in `source`, and what could not be used.
 
-    Parameters
-    ----------
-    source
-        Videos, feature files, sensor files or arrays, or what `find_inputs` made of them.
-    rate
-        Rows (or samples) per second of features (or sensor files) that do not state it.
-    spec
-        How to compute features (see `as_spec`). None refuses videos, for a procedure that was
-        learned from feature files.
-    backbone
-        The network itself, if it is a custom object.
-    cache, strict, progress, engine, device
-        As in `extract`.
+    `source` is videos, feature files, sensor files or arrays. `rate` is that of files that do not
+    state it. `spec` None refuses videos, for a procedure that was learned from feature files.
+    `backbone` is the network itself, if it is a custom object. The rest is as in `extract`.
     """
     inputs = find_inputs(source)
     failures: list[Failure] = []

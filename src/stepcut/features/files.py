@@ -144,7 +144,6 @@ def write_rows(
 
 
 def in_parts(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield `rows` a few at a time."""
     return (rows[at : at + 256] for at in range(0, len(rows), 256))
 
 

@@ -54,7 +54,6 @@ class Inputs:
 
     @cached_property
     def names(self) -> list[str]:
-        """A unique name for each file."""
         return name_videos(self.files)
 
 

@@ -107,27 +107,10 @@ class FeatureSpec:
 
     @property
     def is_file(self) -> bool:
-        """Whether the backbone is a model file."""
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
 
     def unlike(self, other: Self) -> list[str]:
-        """Return the fields in which `other` differs; files with equal digests may be anywhere.
-
-        Parameters
-        ----------
-        other
-            Another spec.
-
-        Returns
-        -------
-        list of str
-            Names of fields.
-
-        Examples
-        --------
-        >>> FeatureSpec(fps=4).unlike(FeatureSpec(fps=2))
-        ['fps']
-        """
+        """Return the fields in which `other` differs; files with equal digests may be anywhere."""
         files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
         rest = [
             each.name
@@ -137,27 +120,9 @@ class FeatureSpec:
         return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
     def opened(self, digest: str) -> Self:
-        """Return the spec with the digest of the opened file.
+        """Return the spec with the `digest` of the opened file.
 
-        Parameters
-        ----------
-        digest
-            Start of the SHA-256 of the model or weights file.
-
-        Returns
-        -------
-        FeatureSpec
-            A new spec.
-
-        Raises
-        ------
-        OptionError
-            The spec has the digest of another file.
-
-        Examples
-        --------
-        >>> FeatureSpec("dino.onnx").opened("a3f1").digest
-        'a3f1'
+        Raise `OptionError` if it has the digest of another file.
         """
         if self.digest not in (None, digest):
             what = f"the file differs from the original (SHA-256 {digest}, not {self.digest})"
@@ -167,18 +132,7 @@ class FeatureSpec:
         return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form in config.json.
-
-        Returns
-        -------
-        dict
-            Fields that are None are omitted.
-
-        Examples
-        --------
-        >>> FeatureSpec(fps=4).to_json()
-        {'name': 'efficientnet-lite0', 'fps': '4'}
-        """
+        """Return the JSON form in config.json, without fields that are None."""
         values = {
             each.name: getattr(self, each.name) for each in fields(self) if each.name != "trusted"
         }
@@ -195,24 +149,9 @@ class FeatureSpec:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], trust: bool = False) -> Self | None:
-        """Read the record that `to_json` made, also in an earlier version.
+        """Read a `record` of `to_json`, also of an earlier version; None for feature files.
 
-        Parameters
-        ----------
-        record
-            JSON values.
-        trust
-            Allow importing custom code that the record names.
-
-        Returns
-        -------
-        FeatureSpec or None
-            None for feature files.
-
-        Examples
-        --------
-        >>> FeatureSpec.from_json({"name": "efficientnet-lite0", "fps": "4"}).fps
-        Fraction(4, 1)
+        `trust` allows importing custom code that the record names.
         """
         if record["name"] == VECTORS:
             return None
@@ -224,23 +163,7 @@ class FeatureSpec:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
-        """Read the spec from the metadata of a feature file.
-
-        Parameters
-        ----------
-        metadata
-            Text by key.
-
-        Returns
-        -------
-        FeatureSpec or None
-            None if the metadata have no spec.
-
-        Examples
-        --------
-        >>> FeatureSpec.from_metadata({"spec": '{"name": "efficientnet-lite0", "fps": "4"}'}).fps
-        Fraction(4, 1)
-        """
+        """Read the spec from the `metadata` of a feature file; None if they have no spec."""
         if "spec" in metadata:
             return cls.from_json(json.loads(metadata["spec"]))
         # stepcut 0.1.0 wrote the fingerprint of the backbone, which starts with its name.

@@ -108,5 +108,4 @@ def put(file: Path, address: Address) -> None:
 
 
 def whole_path(path: str) -> str:
-    """Return an absolute path, or the address."""
     return path if is_address(path) else str(as_path(path).resolve())

@@ -124,7 +124,6 @@ def write_bytes(path: AnyPath, data: bytes, follow: bool = True) -> None:
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """Write UTF-8 `text` to `path` atomically."""
     write_bytes(path, text.encode())
 
 
@@ -207,7 +206,6 @@ def hold(folder: Path, shared: bool = False) -> Iterator[None]:
 
 
 def _wait_for(folder: Path, lock: Callable[[], None]) -> None:
-    """Call `lock` until it succeeds."""
     begin = time.monotonic()
     while True:
         try:

@@ -77,7 +77,6 @@ def local(where: AnyPath) -> Path:
 
 
 def copies() -> Path:
-    """Return the folder of the local copies."""
     return cache_dir() / "fetched"
 
 

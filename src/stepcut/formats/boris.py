@@ -136,7 +136,6 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
 
 
 def matches(record: Any) -> bool:
-    """Whether a JSON value is a BORIS project."""
     return isinstance(record, dict) and all(
         isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf")
     )

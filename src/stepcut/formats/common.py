@@ -95,7 +95,6 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
 
 
 def frame_rate(rate: Rate | None) -> Fraction | None:
-    """Return a frame rate as a fraction; None stays None."""
     return None if rate is None else as_rate(rate, "rate", 1_000_000)
 
 
@@ -159,7 +158,6 @@ def number(value: Any) -> float:
 
 
 def optional(value: Any) -> float | None:
-    """Return the `value` of a JSON file as a number, or None."""
     return None if value is None else number(value)
 
 
@@ -261,7 +259,6 @@ def one_line(step: str) -> str:
 
 
 def one_word(step: str) -> str:
-    """Return the name of a step with underscores for spaces."""
     return one_line(step).replace(" ", "_")
 
 

@@ -52,7 +52,6 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write the tier of one annotator."""
     (timeline,) = timelines
     write_tiers(path, {options.annotator or PROPOSAL: timeline})
 
@@ -111,7 +110,6 @@ def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Pa
 def _timelines(
     root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path
 ) -> dict[str, Timeline]:
-    """Return the timelines of `tiers`, by name."""
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]

@@ -68,7 +68,6 @@ def labelling_config(steps: Sequence[str]) -> str:
 
 
 def matches(record: Any) -> bool:
-    """Whether a JSON value is a list of tasks."""
     tasks = record if isinstance(record, list) else []
     return bool(tasks) and all(
         isinstance(task, dict) and isinstance(task.get("data"), dict) for task in tasks

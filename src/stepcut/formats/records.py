@@ -33,7 +33,6 @@ def _segment(times: Any, step: Any, confidence: Any, path: Path) -> Segment:
 
 
 def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read the timelines of a native JSON file."""
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         fail(path, f"has version {version!r} of a newer stepcut", "Update stepcut")
@@ -50,7 +49,6 @@ def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timel
 
 
 def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write timelines as native JSON."""
     records = [
         {
             "video": timeline.video,
@@ -67,7 +65,6 @@ def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = 
 
 
 def is_native(record: Any) -> bool:
-    """Whether a JSON value has the native format."""
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
@@ -108,7 +105,6 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
 
 
 def is_activitynet(record: Any) -> bool:
-    """Whether a JSON value has the structure of ActivityNet."""
     return isinstance(record, dict) and any(
         isinstance(record.get(key), dict) for key in ("database", "results")
     )
@@ -143,7 +139,6 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
 
 
 def is_fiftyone(record: Any) -> bool:
-    """Whether a JSON value has the structure of FiftyOne."""
     if not isinstance(record, dict):
         return False
     return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)

@@ -140,7 +140,6 @@ def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
 
 
 def format_to_write(path: Path) -> str:
-    """Return the format of a new file at `path`."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         advice = f"Use one of {', '.join(SUFFIXES)}, or set the format"
@@ -159,7 +158,6 @@ def label_files(path: Path) -> list[Path]:
 
 
 def _text_format(path: Path, text: str, options: Options) -> str:
-    """Detect the format of a text file."""
     if subtitles.is_audacity(text):
         return "audacity"
     if "\t" in text.split("\n", 1)[0]:

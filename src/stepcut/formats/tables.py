@@ -53,8 +53,6 @@ BARE = {"start": 0, "end": 1, "step": 2}
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of one line, and the line number."""
-
     line: int
     cells: list[str]
 
@@ -68,7 +66,6 @@ class Row:
         return self.cells[columns[name]].strip()
 
     def time(self, columns: Mapping[str, int], name: str, path: Path) -> float:
-        """Return the time in the column `name`."""
         return need_seconds(self.cell(columns, name, path), path, self.line)
 
 
@@ -110,7 +107,6 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of the table at `path`."""
     return parse_rows(read_text(path), path)
 
 

@@ -140,7 +140,6 @@ def _guess(data: bytes) -> str | None:
 
 @functools.cache
 def warn_once(folder: Path, what: str) -> None:
-    """Log a warning about a `folder` only once."""
     log.warning("%s: %s", folder, what)
 
 
@@ -155,5 +154,4 @@ def parse_json(text: str, path: Path) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value in the JSON file at `path`."""
     return parse_json(read_text(path), path)

@@ -53,7 +53,6 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write the long form."""
     (timeline,) = timelines
     name, length = options.annotator or PROPOSAL, max([timeline.end, *(s.end for s in timeline)])
     tiers = []

@@ -57,18 +57,7 @@ class Alert:
     confidence: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the alert as JSON values.
-
-        Returns
-        -------
-        dict
-            All fields.
-
-        Examples
-        --------
-        >>> Alert("source", "the camera is lost").to_json()["kind"]
-        'source'
-        """
+        """Return the alert as JSON values."""
         return {
             "kind": self.kind,
             "step": self.step,
@@ -103,18 +92,7 @@ class State:
     names: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values: one line of `stepcut guide`.
-
-        Returns
-        -------
-        dict
-            All fields, with the names of steps.
-
-        Examples
-        --------
-        >>> proc.guide().push(0.0, new[0]).to_json()["name"]
-        'cut bread'
-        """
+        """Return the state as JSON values, with the names of steps: one line of `stepcut guide`."""
         return {
             "time": round(self.time, 3),
             "step": self.step,
@@ -428,7 +406,6 @@ class Guide:
         return [Alert(kind, reason, step, 1 - chance)]
 
     def _upcoming(self) -> list[tuple[int, float]]:
-        """Return the possible next steps."""
         done = [step for step in self.done for _ in range(self.counts[step])]
         # Count the current step as done, even if it is not yet.
         done += [] if self.done[-1:] == [self.now] else [self.now]

@@ -130,7 +130,6 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
 
 
 def cameras() -> list[Path]:
-    """Return the cameras of a Linux machine."""
     return sorted(Path("/dev").glob("video[0-9]*"), key=natural)
 
 

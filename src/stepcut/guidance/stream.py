@@ -38,8 +38,6 @@ class NoDevice(VideoError):
 
 @dataclass(frozen=True)
 class Outage:
-    """A live source without frames."""
-
     time: float
     """Seconds since the first frame; 0 before it."""
     waited: float
@@ -47,7 +45,6 @@ class Outage:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that `stepcut guide` prints."""
         waited = round(self.waited, 1)
         return {
             "time": round(self.time, 3),
@@ -130,7 +127,6 @@ class Stream(Iterator[Sample]):
             self.lost(outage)
 
     def close(self) -> None:
-        """Close the source."""
         self._stop.set()
         self._thread.join(timeout=2.0)
 

@@ -21,18 +21,10 @@ def open_engine(
     """Open an engine for a block; None means that this process does the work itself.
 
     One process is fastest on one machine, since it has all cores. Worker processes survive a video
-    that crashes its decoder.
-
-    Parameters
-    ----------
-    engine
-        "local", "ray", None for this process, or an engine, which stays open.
-    workers
-        Number of processes; by default as many as cores and memory allow, or the cluster has.
-    address
-        Address of a Ray cluster ("auto" for that of this machine). By default Ray starts here.
-    always
-        Return an engine even if no option asks for one.
+    that crashes its decoder. `engine` is "local", "ray", None for this process, or an engine, which
+    stays open. `workers` are by default as many as cores and memory allow, or the cluster has.
+    `address` is that of a Ray cluster ("auto" for that of this machine); by default Ray starts
+    here. With `always`, return an engine even if no option asks for one.
     """
     if workers is not None and (
         not isinstance(workers, int) or isinstance(workers, bool) or workers < 1

@@ -99,7 +99,6 @@ class Local(Engine):
         """See `Engine.hold`: every worker creates its own."""
 
     def close(self) -> None:
-        """See `Engine.close`."""
         for worker in self._idle:
             worker.process.terminate()
         for worker in self._idle:
@@ -176,7 +175,6 @@ def _leave_with_parent() -> None:
 
 
 def _ending(code: int | None) -> str:
-    """Describe how a process ended."""
     names = {-number.value: number.name for number in signal.Signals}
     return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
 

@@ -31,7 +31,6 @@ class Shared:
         self.actors = actors
 
     def __call__(self, work: Callable[..., Any], *args: Any) -> Any:
-        """See `Held`."""
         actor = self.actors[os.getpid() % len(self.actors)]
         return import_ray().get(actor.use.remote(work, *args))
 
@@ -171,8 +170,6 @@ class Ray(Engine):
 
 
 class _Actor:
-    """Holds an object."""
-
     def __init__(self, threads: int, make: Callable[[str], Any], device: str) -> None:
         self.threads, self.held = threads, make(device)
 
@@ -182,7 +179,6 @@ class _Actor:
 
 
 def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
-    """Run a task with its share of the cores."""
     with share_cores(threads):
         return attempt(work, item)
 

@@ -21,23 +21,8 @@ def draw_bar(
 ) -> str:
     """Draw a bar with a block per segment and a pin per click; details appear on hover.
 
-    Parameters
-    ----------
-    timeline
-        The timeline to draw.
-    colours
-        Colours by step name; by default those of the step numbers.
-    end
-        Time at the right edge, so that several bars share one scale; by default the video's end.
-    height
-        Height of the bar in pixels.
-    label
-        Text for screen readers; by default the video and its steps.
-
-    Examples
-    --------
-    >>> draw_bar(Timeline(duration=3)).startswith("<svg")
-    True
+    Several bars share one scale if they have the same time `end` at the right edge. `colours` are
+    by step name. The `label` is for screen readers, `height` in pixels.
     """
     check_kind("timeline", timeline, Timeline, "a Timeline")
     check_kind("colours", colours, (Mapping, type(None)), "a dict from step names to colours")

@@ -77,7 +77,6 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
 
 @styled
 def to_svg(figure: Figure) -> str:
-    """Return a figure as SVG text."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata=METADATA[".svg"])
     text = out.getvalue()

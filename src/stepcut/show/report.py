@@ -48,26 +48,8 @@ def make_report(
 ) -> str:
     """Write a procedure as one self-contained HTML page.
 
-    Parameters
-    ----------
-    procedure
-        The procedure to describe.
-    truth
-        True timelines, in any form that `stepcut.evaluate` takes; adds scores and true timelines.
-    checks
-        Reports of `procedure.check`.
-    pictures
-        Number of pictures per step.
-    title
-        The heading.
-
-    Examples
-    --------
-    >>> from stepcut import learn
-    >>> from stepcut.toy import toy_features
-    >>> procedure = learn(toy_features(videos=3, duration=30)[0], steps=3, restarts=2)
-    >>> "<html" in make_report(procedure, pictures=0)
-    True
+    `truth`, in any form that `stepcut.evaluate` takes, adds scores and true timelines. `checks` are
+    reports of `procedure.check`. `pictures` are counted per step.
     """
     check_procedure(procedure)
     as_items("checks", checks, Report, "a list of reports, as procedure.check gives them")
@@ -292,7 +274,6 @@ def _step_table(procedure: Procedure, check: Report) -> str:
 
 
 def _minutes(seconds: float) -> str:
-    """Format seconds as minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 

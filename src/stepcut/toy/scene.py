@@ -67,7 +67,6 @@ class Look:
 
 
 def work_at(look: Look, step: str) -> tuple[float, float]:
-    """Position of the hands during a step."""
     place, (dx, dy), _ = KITCHEN["work"][step]
     return look.places[place] + dx, 690 + dy
 
@@ -116,7 +115,6 @@ def settle(kitchen: Image.Image, look: Look, step: str) -> bool:
 
 
 def _tile(c: Canvas, look: Look) -> None:
-    """Draw the pattern of the wall."""
     joint = shade(look.wall, 0.75)
     if look.tiles in ("square", "brick"):
         for row, y in enumerate(range(0, COUNTER, 47)):
@@ -137,7 +135,6 @@ def _tile(c: Canvas, look: Look) -> None:
 
 
 def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
-    """Draw the surface of the counter."""
     if look.surface == "check":
         for row, y in enumerate(range(COUNTER, FRONT, 54)):
             for x in range(54 * (row % 2), WIDTH, 108):

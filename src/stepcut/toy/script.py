@@ -72,7 +72,6 @@ class Script:
 
     @property
     def duration(self) -> float:
-        """Duration of the video in seconds."""
         return self.shots[-1].end
 
     @property
@@ -151,7 +150,6 @@ DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
 
 
 def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
-    """Transitive closure of the edges."""
     closure = set(edges)
     while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
         closure |= more
@@ -222,7 +220,6 @@ def _usual_seconds(sequence: list[str]) -> int:
 
 
 def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
-    """Describe the mistake, with the times at which it shows."""
     times = tuple((s.start, s.end) for s in timeline if s.step == step)
     needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
     shown = {

@@ -68,11 +68,9 @@ class Canvas:
         self.pen.ellipse(at, fill, rim, round(edge * self.fine))
 
     def shape(self, points: Sequence[Point], fill: Colour) -> None:
-        """Draw a filled polygon."""
         self.pen.polygon(self._at(points), fill)
 
     def line(self, points: Sequence[Point], fill: Colour, width: float) -> None:
-        """Draw a polyline with round ends."""
         at = self._at(points)
         self.pen.line(at, fill, round(width * self.fine), "curve")
         r = width * self.fine / 2
@@ -143,7 +141,6 @@ def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
 
 @cache
 def read_things() -> dict[str, Any]:
-    """Read `things.json`."""
     things: dict[str, Any] = json.loads(
         (Path(__file__).parent / "things.json").read_text(encoding="utf-8")
     )

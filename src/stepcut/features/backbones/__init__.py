@@ -40,26 +40,10 @@ def load_backbone(
     runtime: str = "auto",
     **settings: Any,
 ) -> Backbone:
-    """Load a backbone by name or spec, or check a custom object.
+    """Load a `backbone`, which is a name, a `FeatureSpec` or a custom object.
 
-    Parameters
-    ----------
-    backbone
-        A name, a model file, `timm:NAME`, `hf:NAME`, `open_clip:NAME`, `package.module:Class`, an
-        entry point of the group `stepcut.backbones`, a `FeatureSpec`, or a custom backbone.
-    device
-        "auto", "cpu" or "cuda".
-    runtime
-        "auto" (the fastest one installed), "openvino", "torch" or "onnxruntime".
-    **settings
-        Fields of the spec, for a name: weights, layer, family and so on.
-
-    Raises
-    ------
-    OptionError
-        If the name is unknown or a setting does not fit the backbone.
-    ExtraNeeded
-        If a package is missing.
+    `runtime` is "auto" (the fastest one installed), "openvino", "torch" or "onnxruntime";
+    `settings` are fields of the spec.
     """
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
@@ -116,7 +100,6 @@ class HeldBackbone:
         self.batch, self.clip_frames, self.clip_fps, self.spec, self.device = may
 
     def extract(self, frames: Frames) -> Rows:
-        """Compute the features of `frames` in the shared backbone."""
         rows: Rows = self.held(_extract, frames)
         return rows
 

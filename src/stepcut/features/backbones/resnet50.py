@@ -37,7 +37,6 @@ _V1_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)  # in the order R, G, B
 
 
 def load(spec: FeatureSpec, place: Place) -> Network:
-    """Load the backbone of a spec."""
     weights = spec.weights
     if weights is None or (weights in FETCHABLE and not spec.trusted):
         what = f"backbone='resnet50' comes without weights (weights={weights!r})"

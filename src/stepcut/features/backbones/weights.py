@@ -87,7 +87,6 @@ def fetch_weights(word: str) -> Path:
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

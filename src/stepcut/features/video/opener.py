@@ -45,12 +45,8 @@ def ask(
 ) -> Answer:
     """Return `work(path, advance)`, called in the other process.
 
-    `work` is a function of a module. An exception in `advance` stops it.
-
-    Raises
-    ------
-    VideoError
-        If `work` raises it, makes no progress for `OPEN_SECONDS`, or crashes the process.
+    `work` is a function of a module. An exception in `advance` stops it. A VideoError follows if
+    `work` raises it, makes no progress for `OPEN_SECONDS`, or crashes the process.
     """
     places = _places(os.getpid())
     while True:

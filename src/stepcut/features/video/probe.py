@@ -15,8 +15,6 @@ from stepcut.features.video.opener import Advance
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """Properties of a video, as far as its file states them."""
-
     duration: float
     """Seconds; read from the packets if the file does not state it."""
     rate: Fraction | None

@@ -76,7 +76,6 @@ class Samples(Iterator[tuple[float, Picture]]):
             yield packet
 
     def close(self) -> None:
-        """Close the file before the end."""
         if hasattr(self._frames, "close"):
             self._frames.close()
 
@@ -93,31 +92,14 @@ def sample_frames(
 ) -> Samples:
     """Yield (time, picture) for every time i / fps: the frame shown then, as RGB (H, W, 3) uint8.
 
-    Time counts from the first frame. Adjacent parts give exactly the samples of a single pass; a
-    part starts decoding at the key frame before it.
+    Time counts from the first frame. `end` is excluded. Adjacent parts give exactly the samples of
+    a single pass; a part starts decoding at the key frame before it. Frames are scaled to `size`
+    without keeping their shape. 0 `threads` use all cores.
 
-    Parameters
-    ----------
-    path
-        A video file.
-    fps
-        Samples per second.
-    size
-        Side of a square, or height and width. Frames are scaled without keeping their shape.
-    start, end
-        Range of the samples in seconds; `end` is excluded.
-    threads
-        Threads that decode; 0 uses all cores.
-    fast
-        Decode only frames that others refer to, or only key frames if these are close enough. A
-        frame may be up to two rows older, in lower quality.
-    gpu
-        "cuda" decodes large frames there if `fast`, and if driver and codec support it.
-
-    Raises
-    ------
-    VideoError
-        If the file cannot be read; if it ends early, after its last frame.
+    With `fast`, decode only frames that others refer to, or only key frames if these are close
+    enough. A frame may be up to two rows older, in lower quality. A `gpu` ("cuda") then decodes
+    large frames, if driver and codec support it. A file that ends early raises a VideoError after
+    its last frame.
     """
     rate = as_rate(fps)
     samples = Samples(path, rate, fast)
@@ -139,7 +121,6 @@ def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
 
 
 def sample_number(time: float | Fraction, rate: Fraction) -> int:
-    """Return the number of the first sample at or after `time`."""
     return max(0, math.ceil(Fraction(time).limit_denominator(1_000_000) * rate))
 
 

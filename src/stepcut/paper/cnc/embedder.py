@@ -253,26 +253,7 @@ class Embedder:
         return embedded
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings and the shape of the features, ready for JSON.
-
-        Returns
-        -------
-        dict
-            For `restore`.
-
-        Raises
-        ------
-        OptionError
-            A custom loss or backbone cannot be saved.
-        NotLearned
-            The embedder is not fitted.
-
-        Examples
-        --------
-        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
-        >>> trained.settings()["loss"]
-        'tc3i'
-        """
+        """Return all settings and the shape of the features, ready for JSON and `restore`."""
         self._learned()
         saved: dict[str, Any] = {"loss": self.loss, "seed": self.seed, **spread(self._groups())}
         saved["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
@@ -289,47 +270,12 @@ class Embedder:
         return {**saved, "kind": self.kind_, "shape": self.shape_}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the learned arrays.
-
-        Returns
-        -------
-        dict
-            Arrays by name, for `restore`.
-
-        Raises
-        ------
-        NotLearned
-            The embedder is not fitted.
-
-        Examples
-        --------
-        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
-        >>> len(trained.state()) > 0
-        True
-        """
+        """Return the learned arrays by name, for `restore`."""
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild an embedder from its `settings()` and `state()`.
-
-        Parameters
-        ----------
-        settings, state
-            The results of these two methods.
-
-        Returns
-        -------
-        Embedder
-            The fitted embedder.
-
-        Examples
-        --------
-        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
-        >>> restored = Embedder.restore(trained.settings(), trained.state())
-        >>> np.allclose(restored.transform([new])[0], trained.transform([new])[0])
-        True
-        """
+        """Rebuild an embedder from its `settings()` and `state()`."""
         saved = dict(settings)
         kind, shape, about = saved.pop("kind"), saved.pop("shape"), saved.pop("backbone", None)
         backbone = None if about is None else TunableBackbone.restore(about)
@@ -352,7 +298,6 @@ class Embedder:
         return defaults[name] if value is None else value
 
     def _build(self) -> Encoder:
-        """Build the untrained network."""
         chosen, row, stride = self.network, self.shape_["row"], self._setting("stride")
         if self.kind_ == "vectors":
             sizes = (row, min(chosen.components, row), chosen.dim, self._setting("hidden"))
@@ -386,14 +331,12 @@ class Embedder:
         )
 
     def _embed(self, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:
-        """Embed a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
         with half_precision(device, self.kind_):
             embedded = network.embed(rows, batch.context.reshape(-1, context), device)
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
-        """Compute the loss of a batch and its terms."""
         u = embed(batch)
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]

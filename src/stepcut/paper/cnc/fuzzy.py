@@ -77,13 +77,11 @@ class _Frames:
         self.norms = np.einsum("td,td->t", self.rows, self.rows)
 
     def inward(self, centres: NDArray[Any]) -> Rows:
-        """Map centres from the input space to the scaled space."""
         return np.asarray(
             (np.asarray(centres, dtype=np.float64) - self.mean) / self.scale, dtype=np.float32
         )
 
     def outward(self, centres: Rows) -> Rows:
-        """Map centres from the scaled space to the input space."""
         return np.asarray(centres * self.scale + self.mean, dtype=np.float32)
 
     def distances(self, part: slice, centres: Rows) -> Rows:
@@ -108,7 +106,6 @@ class _Frames:
         return total, moved.astype(np.float32)
 
     def memberships(self, centres: Rows, m: float) -> Rows:
-        """(T, k); rows sum to 1."""
         parts = [slice(first, first + CHUNK) for first in range(0, len(self.rows), CHUNK)]
         return np.concatenate([fuzzy_shares(self.distances(part, centres), m).T for part in parts])
 
@@ -133,7 +130,6 @@ class _Frames:
 
 
 def _descend(frames: _Frames, centres: Rows, m: float, iterations: int, tolerance: float) -> Rows:
-    """Update the centres until they stop moving."""
     for _ in range(iterations):
         before = centres
         _, centres = frames.turn(centres, m)

@@ -154,12 +154,10 @@ class CnC(Method):
         return self.embedder_.transform(features)
 
     def probabilities(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-        """Return the step probabilities of every frame, (T, K) per video."""
         shares = self.segmenter_.probabilities(self.embed(features))
         return [np.asarray(share, dtype=np.float64) for share in shares]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
-        """Segment new videos with the learned embedder and centres."""
         return self.segmenter_.predict(self.embed(features))
 
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
@@ -190,7 +188,6 @@ class CnC(Method):
         }
 
     def state(self) -> dict[str, Array]:
-        """Return everything learned, as arrays."""
         check_fitted(self, "embedder_")
         curve = self.embedder_.curve_
         return {
@@ -225,7 +222,6 @@ class CnC(Method):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """Rebuild the method from `settings()` and `state()`."""
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))

@@ -115,7 +115,6 @@ class MapEncoder(Encoder):
 
 
 def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
-    """`norm` on `rows (n, C)`."""
     if norm.training and norm.num_batches_tracked is not None:
         norm.num_batches_tracked.add_(1)
     running, share = (norm.running_mean, norm.running_var), norm.momentum or 0.1

@@ -132,7 +132,6 @@ def spread(groups: Iterable[Any]) -> dict[str, Any]:
 
 
 def check_groups(groups: Iterable[Any]) -> None:
-    """Refuse a setting outside its limits."""
     for group in groups:
         check_limits(group)
     choose("gamma_time", str(spread(groups).get("gamma_time")), {"video": 0, "frames": 0})
@@ -199,11 +198,6 @@ def group_settings(
 
     `cut.` is the group of the segmenters, whose settings are `cuts`. `loss.` and `train.` belong to
     the embedder, also without a group.
-
-    Raises
-    ------
-    OptionError
-        An unknown setting, with the nearest name.
     """
     known = [*(f"cut.{name}" for name in sorted(cuts)), *map(spelled, HOME)]
     train: dict[str, Any] = {}

@@ -68,7 +68,6 @@ class _SoftDTW(torch.autograd.Function):
 
 @compiled_later
 def _align(cost: Floats, gamma: float, ends: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Values (B,) and shares (B, N, M)."""
     batch, rows, columns = cost.shape
     values, shares = np.zeros(batch), np.zeros(cost.shape)
     r, w = np.empty((rows + 1, columns + 1)), np.zeros((3, rows, columns))

@@ -102,7 +102,6 @@ def train(
     curve, finished = state_file.load()
 
     def draw_ahead(done: int) -> list[Batch]:
-        """Draw the batches up to the next read."""
         stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.iterations - done)
         return draw(random, count=stretch)
 
@@ -206,7 +205,6 @@ class Checkpoint:
         return Curve(tuple(record["names"]), tensors["curve"].tolist()), record["finished"]
 
     def _devices(self) -> dict[str, Any]:
-        """Modules whose random state is saved."""
         on_cuda = next(self.network.parameters()).device.type == "cuda"
         return {"torch": torch, **({"cuda": torch.cuda} if on_cuda else {})}
 

@@ -11,7 +11,6 @@ from stepcut.tables import Cell, Table
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     if args.output and args.action not in ("list", "stats"):
         raise OptionError(
             f"-o {args.output}: data {args.action} has no table; use -o with list or stats.",

@@ -22,7 +22,6 @@ from stepcut.paper.experiments.cells import choose_protocol
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     choose("experiment", args.name, {**EXPERIMENTS, "figure": None})
     choose_protocol(args.protocol or "strict")  # fail before any work
     if args.name == "figure":
@@ -50,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _figure(args: argparse.Namespace) -> int:
-    """Draw the figure of one video."""
     if not args.plot or len(args.data) != 1 or args.output:
         raise OptionError(
             "the figure needs one --data and --plot FILE, and has no table for -o. Example: "
@@ -62,7 +60,6 @@ def _figure(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Settings shared by tables and the figure."""
     if not args.data:
         raise OptionError(
             "--data is missing. Use the folder of a data set, NAME:DIR, or toy; or --from FILE."

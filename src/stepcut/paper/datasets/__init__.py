@@ -20,44 +20,12 @@ FOLDER = DATASETS["folder"]
 
 
 def find_dataset(name: str) -> DataSet:
-    """Return a data set by name.
-
-    Parameters
-    ----------
-    name
-        One of `DATASETS`, or a data set that a plugin registers.
-
-    Returns
-    -------
-    DataSet
-        The data set.
-
-    Raises
-    ------
-    OptionError
-        The name is unknown.
-
-    Examples
-    --------
-    >>> find_dataset("toy").name
-    'toy'
-    """
+    """Return a data set by name: one of `DATASETS`, or one that a plugin registers."""
     return find("dataset", name, DATASETS, "data set")
 
 
 def all_datasets() -> dict[str, DataSet]:
-    """Return the data sets of stepcut, then those that plugins register.
-
-    Returns
-    -------
-    dict
-        Data sets by name.
-
-    Examples
-    --------
-    >>> list(all_datasets())[:2]
-    ['egoprocel', 'crosstask']
-    """
+    """Return the data sets of stepcut, then those that plugins register."""
     return {name: find_dataset(name) for name in (*DATASETS, *registered("dataset"))}
 
 
@@ -95,30 +63,7 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
 
 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-    """Load a data set as `load` does, and report missing and inconsistent files.
-
-    Parameters
-    ----------
-    name, root, options
-        As for `load`.
-
-    Returns
-    -------
-    Loaded
-        Tasks, missing files and inconsistent files.
-
-    Raises
-    ------
-    DataError
-        The folder does not exist.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> Path("empty").mkdir()
-    >>> len(examine("egoprocel", "empty").missing) > 0
-    True
-    """
+    """Load a data set as `load` does, and report missing and inconsistent files."""
     return find_dataset(name).examine(root, **options)
 
 

@@ -49,7 +49,6 @@ def read(place: Path, loaded: Loaded) -> None:
 
 
 def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
-    """Add the recipes of one annotated folder."""
     errors = _read_errors(steps_file.with_name(ERRORS), loaded)
     # Published files are named `1_7_360p.mp4`.
     videos_here = {

@@ -52,29 +52,7 @@ class TaskVideo:
     """
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
-        """Read the features of one backbone.
-
-        Parameters
-        ----------
-        backbone
-            A key of `features`.
-
-        Returns
-        -------
-        ndarray
-            (T, d), or maps (T, C, h, w).
-
-        Raises
-        ------
-        OptionError
-            The video has no features of this backbone.
-
-        Examples
-        --------
-        >>> np.save("tea.npy", np.zeros((60, 8)))
-        >>> TaskVideo("tea", features={"clip": Path("tea.npy")}).read_features("clip").shape
-        (60, 8)
-        """
+        """Read the features of a `backbone`, (T, d) or maps (T, C, h, w)."""
         (found,) = load_features([choose("backbone", backbone, self.features)], 1)
         return np.array(found.rows, dtype=np.float32)
 
@@ -112,35 +90,12 @@ class Task:
         return {video.name: video.timeline for video in self.videos if video.timeline is not None}
 
     def with_features(self, backbone: str) -> Self:
-        """Return the task with only the videos that have features of this backbone.
-
-        Parameters
-        ----------
-        backbone
-            Name of the backbone.
-
-        Returns
-        -------
-        Task
-            A new task.
-
-        Examples
-        --------
-        >>> videos = [TaskVideo("a", features={"clip": Path("a.npy")}), TaskVideo("b")]
-        >>> Task("pour tea", videos, steps=("pour",)).with_features("clip")
-        <Task pour tea: 1 videos, 1 steps>
-        """
+        """Return the task with only the videos that have features of this `backbone`."""
         return replace(self, videos=[video for video in self.videos if backbone in video.features])
 
 
 class TaskInfo(NamedTuple):
-    """Published figures of one task, and its names in the files.
-
-    Examples
-    --------
-    >>> DATASETS["egoprocel"].tasks["Greek Salad"].steps
-    4
-    """
+    """Published figures of one task, and its names in the files."""
 
     videos: int | None = None
     steps: int | None = None
@@ -155,13 +110,7 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class Loaded:
-    """The contents of a root: tasks, missing files and inconsistent files.
-
-    Examples
-    --------
-    >>> Loaded(missing=["tea.mp4"]).tasks
-    []
-    """
+    """The contents of a root: tasks, missing files and inconsistent files."""
 
     tasks: list[Task] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -170,20 +119,6 @@ class Loaded:
     """Each line names an inconsistent file or label."""
 
     def add(self, part: Self) -> None:
-        """Add the contents of another root.
-
-        Parameters
-        ----------
-        part
-            The contents of the other root.
-
-        Examples
-        --------
-        >>> loaded = Loaded(missing=["tea.mp4"])
-        >>> loaded.add(Loaded(missing=["coffee.mp4"]))
-        >>> loaded.missing
-        ['tea.mp4', 'coffee.mp4']
-        """
         self.tasks += part.tasks
         self.missing += part.missing
         self.problems += part.problems
@@ -227,34 +162,7 @@ class DataSet:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
 
     def load(self, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
-        """Load the tasks below a root. Missing or inconsistent files are logged.
-
-        Parameters
-        ----------
-        root
-            A folder, or several.
-        **options
-            Options of the reader.
-
-        Returns
-        -------
-        list of Task
-            The tasks.
-
-        Raises
-        ------
-        DataError
-            The folder contains no task.
-        OptionError
-            The reader does not have an option.
-
-        Examples
-        --------
-        >>> from stepcut.formats import write_folder
-        >>> files = write_folder("kitchen/sandwich", {"video1": labels}, "csv")
-        >>> DATASETS["folder"].load("kitchen")
-        [<Task sandwich: 1 videos, 3 steps>]
-        """
+        """Load the tasks below a `root`; see `stepcut.paper.datasets.load`."""
         loaded = self.examine(root, **options)
         if not loaded.tasks:
             absent = " ".join(loaded.missing[:3]) or "It contains no task."
@@ -266,33 +174,7 @@ class DataSet:
         return loaded.tasks
 
     def examine(self, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-        """Load as `load` does, and report missing and inconsistent files.
-
-        Parameters
-        ----------
-        root
-            A folder, or several.
-        **options
-            Options of the reader.
-
-        Returns
-        -------
-        Loaded
-            Tasks, missing files and inconsistent files.
-
-        Raises
-        ------
-        DataError
-            The folder does not exist.
-        OptionError
-            The reader does not have an option.
-
-        Examples
-        --------
-        >>> Path("empty").mkdir()
-        >>> DATASETS["egoprocel"].examine("empty").tasks
-        []
-        """
+        """Load as `load` does, and report missing and inconsistent files."""
         roots = [root] if isinstance(root, str | Path) else root
         items = as_items("root", roots, (str, Path), "a folder, or several")
         places = [Path(each).expanduser() for each in items]
@@ -345,22 +227,7 @@ class Shelf:
     ) -> TaskVideo:
         """Build the `TaskVideo` that has any of `names`; the first is its own name.
 
-        Parameters
-        ----------
-        names
-            Names under which files may be stored.
-        segments
-            Annotated segments, or None.
-        steps
-            Steps of the task.
-        rate
-            Feature rows per second.
-        length
-            Length in seconds, used if no list of lengths and no video file has it.
-        about
-            Further metadata: person, environment, view.
-        errors
-            (step, kind of mistake).
+        `length` is used if no list of lengths and no video file has it.
         """
         file = next((self.videos[name] for name in names if name in self.videos), None)
         features = {
@@ -409,7 +276,6 @@ class Shelf:
 
 
 def first_of(root: Path, *places: str) -> Path | None:
-    """Return the first of several places below the root that exists."""
     return next((root / place for place in places if (root / place).exists()), None)
 
 

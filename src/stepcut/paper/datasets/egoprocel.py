@@ -146,7 +146,6 @@ Frames = Sequence[tuple[str, int, int]]
 
 
 def _steps(frames: Frames) -> Frames:
-    """Remove the background."""
     return [each for each in frames if each[0] != UNLABELLED]
 
 

@@ -72,7 +72,6 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Name in the progress and in the file name."""
         words = "-".join([self.task, self.view, self.row, str(self.steps), str(self.seed)])
         return "".join(c if c.isalnum() else "_" for c in words)[:80]
 
@@ -170,7 +169,6 @@ class Work(NamedTuple):
 
     @property
     def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Settings of the embedder and of the segmenters."""
         published: tuple[dict[str, Any], ...] = ({}, {})
         if self.as_published and " + " in self.cell.row:
             published = as_published(self.cell.parts[0], self.train, self.material.rate)

@@ -122,7 +122,6 @@ def draw_figure(
 
 
 def _renamed(timeline: Timeline, names: Mapping[str, str]) -> Timeline:
-    """Rename the segments that have a new name."""
     segments: Sequence[Segment] = [
         Segment(each.start, each.end, names.get(each.step, each.step)) for each in timeline
     ]

@@ -63,7 +63,6 @@ class Material:
 
     @property
     def truth(self) -> dict[str, Timeline]:
-        """Annotated timelines of the videos used."""
         return {
             name: timeline
             for name, timeline in self.task.timelines.items()
@@ -72,7 +71,6 @@ class Material:
 
     @property
     def steps(self) -> int:
-        """Number of annotated steps that occur."""
         return len({segment.step for timeline in self.truth.values() for segment in timeline})
 
     def read(self) -> dict[str, Rows]:
@@ -159,7 +157,6 @@ def _extract(true: Mapping[str, TaskVideo], spec: FeatureSpec, make: Maker) -> F
 
 
 def _describe(one: Features, kind: str | FeatureSpec) -> str:
-    """Describe features: backbone, layer, map size and rate."""
     spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
     name = str(kind) if spec is None else spec.backbone
     layer = (spec and spec.layer) or ("conv4c" if name == "resnet50" else "")
@@ -210,7 +207,6 @@ def find_tasks(
 def _compare(
     roots: Sequence[str | os.PathLike[str]], datasets: Sequence[str]
 ) -> tuple[str, dict[str, list[Task]]]:
-    """Load the `datasets` in `roots`."""
     seen: dict[str, list[Task]] = {}
     for root in roots:
         kind, place = _which(str(root)) if str(root) != "toy" else ("toy", "")

@@ -276,7 +276,6 @@ class Results:
         )
 
     def _protocols(self, wanted: str | None) -> list[str]:
-        """The requested protocol, or those of the paper."""
         shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
         scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
         return [choose_protocol(each, scored) for each in shown]
@@ -337,7 +336,6 @@ class Results:
         return cells if known else []
 
     def _caption(self, protocol: str) -> str:
-        """Everything that affects the figures."""
         record, tasks = self.record, self.record["tasks"]
         fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
         videos = sum(task["videos"] for task in tasks)
@@ -355,7 +353,6 @@ class Results:
         )
 
     def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
-        """Notes on the comparison with published rows."""
         if not any("(published)" in str(row[0]) for row in body):
             return
         if "conv4c maps" not in str(self.record["features"]):
@@ -368,7 +365,6 @@ class Results:
             )
 
     def _notes(self) -> list[str]:
-        """The first notes on the data."""
         every: list[str] = self.record["notes"]
         more = len(every) - NOTES
         return (

@@ -280,7 +280,6 @@ def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
 
 
 def _device(device: str) -> str:
-    """Name of the device that trains an embedder."""
     if device == "cpu" or find_spec("torch") is None:
         return "CPU"
     import torch
