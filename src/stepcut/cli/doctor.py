@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -115,12 +116,8 @@ def _weights() -> Fact:
 
 
 def _backbone() -> Fact:
-    try:
-        import torch
-
-        gpu = torch.cuda.is_available()
-    except ImportError:
-        gpu = False
+    """Recommend a backbone for this machine."""
+    gpu = "torch" in sys.modules and sys.modules["torch"].cuda.is_available()
     if not gpu:
         return Fact(
             "backbone",
@@ -128,13 +125,12 @@ def _backbone() -> Fact:
             "A larger network: --backbone hf:facebook/dinov2-small --weights fetch "
             "(88 MB once, about 13 times the computation)",
         )
-    missing = [] if importlib.util.find_spec("transformers") else ["transformers"]
-    advice = f"Run: pip install {missing[0]}" if missing else ""
+    there = importlib.util.find_spec("transformers")
     return Fact(
         "backbone",
         "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). "
         "Also: timm:NAME, open_clip:NAME/TAG",
-        advice,
+        "" if there else "Run: pip install transformers",
     )
 
 

@@ -259,17 +259,10 @@ def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Feat
         rows, metadata = _read(copy)
     except FeatureError as error:  # it names the copy
         raise FeatureError(str(error).replace(str(copy), str(file))) from error
-    except FileNotFoundError as error:
+    except (OSError, EOFError) as error:  # the last, if a server closes the connection
+        why = getattr(error, "strerror", None) or type(error).__name__
         raise FeatureError(
-            f"{file}: no such file. Check the address and your permissions."
-        ) from error
-    except PermissionError as error:
-        raise FeatureError(
-            f"{file}: cannot be read ({error.strerror}). Check its permissions."
-        ) from error
-    except EOFError as error:
-        raise FeatureError(
-            f"{file}: the server closed the connection. Check the address, then try again."
+            f"{file}: cannot be read ({why}). Check the address and its permissions."
         ) from error
     check_rows(rows, str(file))
     try:

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Self
 
+from stepcut.checks import check_number
 from stepcut.errors import OptionError, choose
 from stepcut.files.addresses import as_path, is_address, path_text
 from stepcut.rate import as_rate
@@ -231,17 +233,11 @@ def _file(where: str, name: str) -> str:
 
 
 def _whole(value: Any, name: str, most: int) -> int:
-    try:
-        number = int(value)
-    except (ValueError, TypeError, OverflowError):
-        number = 0
-    if (
-        isinstance(value, bool)
-        or not 0 < number <= most
-        or (not isinstance(value, str) and number != value)
-    ):
-        raise OptionError(f"{name}={value!r} is not an integer from 1 to {most}.")
-    return number
+    """Read an integer, also from the text of a model file."""
+    with suppress(ValueError):
+        value = int(value) if isinstance(value, str) else value
+    check_number(name, value, 1, most, whole=True)
+    return int(value)
 
 
 def _three(value: Any, name: str) -> Three:

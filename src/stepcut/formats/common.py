@@ -242,11 +242,6 @@ def build_segment(
         fail(path, str(error).rstrip("."), "Correct the times", line)
 
 
-def trimmed(step: str) -> str:
-    """Return the name of a step without outer spaces."""
-    return step.strip()
-
-
 def one_line(step: str) -> str:
     """Return the name of a step with single spaces; refuse line breaks.
 

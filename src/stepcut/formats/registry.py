@@ -20,7 +20,7 @@ from stepcut.formats import (
     textgrid,
     xes,
 )
-from stepcut.formats.common import MILLI, Options, one_line, one_word, trimmed
+from stepcut.formats.common import MILLI, Options, one_line, one_word
 from stepcut.formats.text import fail, parse_json
 from stepcut.timeline import Timeline
 
@@ -57,7 +57,7 @@ class Format:
 
 
 _Json = partial(Format, suffix=".json", many=True, parse=parse_json)
-_Table = partial(Format, parse=tables.parse_rows, names=trimmed)
+_Table = partial(Format, parse=tables.parse_rows, names=str.strip)
 _Lines = partial(Format, names=one_line)
 _TSV = partial(tables.write, delimiter="\t")
 
@@ -82,7 +82,7 @@ FORMATS: dict[str, Format] = {
               keeps="confidence duration steps clicks video empty", matches=label_studio.matches,
               beside=label_studio.CONFIG),
         Format("textgrid", "Praat TextGrid", ".TextGrid", textgrid.read, textgrid.write,
-               "duration clicks empty", trimmed),
+               "duration clicks empty", str.strip),
         Format("xes", "XES event log, for process mining", ".xes", None, xes.write,
                "confidence clicks video empty", many=True),
         _Table("egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, "clicks",

@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
-from stepcut.errors import FeatureError, OptionError, check_kind
+from stepcut.checks import check_number
+from stepcut.errors import FeatureError
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online
 from stepcut.order.orders import counted, name_of, number_of
@@ -211,15 +211,7 @@ class Guide:
         >>> proc.guide().push(0.0, new[0]).name
         'cut bread'
         """
-        check_kind("time", time, Real, "seconds")
-        try:
-            finite = math.isfinite(time)
-        except OverflowError:  # an integer beyond float
-            finite = False
-        if not finite or time <= self.time:
-            raise OptionError(
-                f"time={time!r} s after {self.time:g} s; times must be finite and increase."
-            )
+        check_number("time", time, self.time, above=True)
         row = np.array(row)  # a copy, since the caller may reuse the array
         if self.shape not in (None, row.shape):
             raise FeatureError(

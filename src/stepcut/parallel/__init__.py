@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from stepcut.errors import OptionError, choose
+from stepcut.checks import check_number
+from stepcut.errors import choose
 from stepcut.parallel.engine import Engine
 from stepcut.parallel.local import Local
 from stepcut.parallel.ray import Ray
@@ -26,10 +27,8 @@ def open_engine(
     `address` is that of a Ray cluster ("auto" for that of this machine); by default Ray starts
     here. With `always`, return an engine even if no option asks for one.
     """
-    if workers is not None and (
-        not isinstance(workers, int) or isinstance(workers, bool) or workers < 1
-    ):
-        raise OptionError(f"workers={workers!r} is not an integer from 1 up.")
+    if workers is not None:
+        check_number("workers", workers, 1, whole=True)
     if engine is not None and not isinstance(engine, str):
         yield engine
     elif engine in (None, "local") and workers is None and address is None and not always:

@@ -67,11 +67,6 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     matplotlib.figure.Figure
         The figure.
 
-    Raises
-    ------
-    OptionError
-        `found` is neither a procedure nor timelines.
-
     Examples
     --------
     >>> figure = timelines(proc, truth={"video1": labels})
@@ -201,11 +196,6 @@ def graph(procedure: Procedure) -> Figure:
     matplotlib.figure.Figure
         The figure.
 
-    Raises
-    ------
-    OptionError
-        `procedure` is not a procedure.
-
     Examples
     --------
     >>> [text.get_text() for text in graph(proc).axes[0].texts][:3]
@@ -233,11 +223,6 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
     -------
     matplotlib.figure.Figure
         The figure.
-
-    Raises
-    ------
-    OptionError
-        `most` is not a whole number of at least 1.
 
     Examples
     --------

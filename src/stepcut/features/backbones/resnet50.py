@@ -45,8 +45,6 @@ def load(spec: FeatureSpec, place: Place) -> Network:
         )
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
-    if spec.family is not None:
-        choose("family", spec.family, FAMILIES)
     file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
     arrays, metadata = read_weights(file)
     digest = hash_file(file)[:16]

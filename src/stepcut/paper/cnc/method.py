@@ -107,10 +107,6 @@ class CnC(Method):
 
     def _make_embedder(self) -> Embedder:
         chosen = self._group("train")
-        if "steps" in chosen:
-            raise OptionError(
-                f"train: steps={chosen['steps']!r} is now called iterations; use train.iterations."
-            )
         if isinstance(self.loss, str):
             choose("loss", self.loss, dict.fromkeys(LOSSES))
         for name in chosen:

@@ -203,9 +203,7 @@ class VectorEncoder(Encoder):
 
 def find_device(device: str | None) -> torch.device:
     """Return the torch device; None uses a GPU if torch sees one."""
-    return torch.device(
-        choose_device(str(device or ("cuda" if torch.cuda.is_available() else "cpu")))
-    )
+    return torch.device(choose_device(device or "auto"))
 
 
 def half_precision(device: torch.device, kind: str) -> torch.autocast:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from stepcut.checks import check_limits, limited
-from stepcut.errors import OptionError, choose, unknown
+from stepcut.errors import choose, unknown
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -138,32 +138,13 @@ def check_groups(groups: Iterable[Any]) -> None:
 
 
 def as_published(loss: str, settings: Mapping[str, Any], rate: float) -> tuple[dict[str, Any], ...]:
-    """Return the published settings of the embedder and of the segmenter.
+    """Return the published settings of the embedder and of the segmenter for a `loss`.
 
     TC3I (Bansal et al. 2022) is written as sums: over T frames in TCC and over T^2 pairs in C-IDM.
     C-IDM therefore weighs T times its weight on means, with T the sampled frames. Its times count
     frames. LAV (Haresh et al. 2021) adds 0.5 C-IDM over T^2 pairs to soft-DTW, and divides times by
-    the length of the video.
-
-    Parameters
-    ----------
-    loss
-        The loss to train with.
-    settings
-        Other settings of the embedder.
-    rate
-        Feature rows per second.
-
-    Returns
-    -------
-    tuple
-        Settings of the embedder, and settings of the segmenter.
-
-    Examples
-    --------
-    >>> embedder, segmenter = as_published("tc3i", {}, rate=2)
-    >>> embedder["weight"], segmenter["m"]
-    (32.0, 2.0)
+    the length of the video. Other `settings` of the embedder take precedence. `rate` is in feature
+    rows per second.
     """
     frames = int(settings.get("frames", Training.frames))
     dim = int(settings.get("dim", Network.dim))
@@ -204,10 +185,6 @@ def group_settings(
     cut: dict[str, Any] = {}
     for key, value in settings.items():
         group, dot, name = key.rpartition(".")
-        if name == "steps" and group in ("", "train"):
-            raise OptionError(
-                f"{key}={value!r} is now called iterations; use train.iterations={value!r}."
-            )
         if (key not in known) if dot else (name not in HOME):
             raise unknown("setting", key, known if dot else [*HOME, *known])
         (cut if group == "cut" else train)[name] = value
