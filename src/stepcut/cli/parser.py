@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
     return number
 
 
-TYPES = {"N": whole, "S": seconds, "SHARE": float}
+TYPES = {"N": whole, "S": seconds, "SHARE": float, "HZ": float}
 FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 
