@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stepcut.paper.datasets import DataSet, Task, TaskInfo, TaskVideo
+from stepcut.paper.datasets import DataSet, Task, TaskVideo
+from stepcut.paper.datasets.dataset import TaskInfo
 from stepcut.paper.datasets.statistics import COLUMNS, count, covered, plot_statistics, statistics
 from stepcut.timeline import Segment, Timeline
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stepcut.paper.datasets.dataset import DATASETS, DataSet, Loaded, Task, TaskInfo, TaskVideo
+from stepcut.paper.datasets.dataset import DATASETS, DataSet, Loaded, Task, TaskVideo
 from stepcut.plugins import find, registered
 
 EGOPROCEL = DATASETS["egoprocel"]
@@ -67,15 +67,4 @@ def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) 
     return find_dataset(name).examine(root, **options)
 
 
-__all__ = [
-    "DATASETS",
-    "DataSet",
-    "Loaded",
-    "Task",
-    "TaskInfo",
-    "TaskVideo",
-    "all_datasets",
-    "examine",
-    "find_dataset",
-    "load",
-]
+__all__ = ["DATASETS", "DataSet", "Task", "TaskVideo", "load"]
