@@ -35,20 +35,10 @@ Cell = str | int | float | Spread | None
 
 @dataclass(repr=False)
 class Table:
-    """Rows of results with a caption.
+    """Rows of results with a caption above and notes below.
 
-    Parameters
-    ----------
-    columns
-        The names of the columns.
-    rows
-        The cells of each row; a `Spread` is a mean with its standard deviation.
-    caption
-        Printed above the table.
-    notes
-        Sentences printed below the table.
-    digits
-        Decimals of floats in text and LaTeX; CSV and JSON keep all.
+    A `Spread` in a cell is a mean with its standard deviation. `digits` are the decimals of floats
+    in text and LaTeX; CSV and JSON keep all.
 
     Examples
     --------

@@ -259,7 +259,8 @@ def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Feat
         rows, metadata = _read(copy)
     except FeatureError as error:  # it names the copy
         raise FeatureError(str(error).replace(str(copy), str(file))) from error
-    except (OSError, EOFError) as error:  # the last, if a server closes the connection
+    except (FileNotFoundError, PermissionError, EOFError) as error:
+        # The last, if a server closes the connection.
         why = getattr(error, "strerror", None) or type(error).__name__
         raise FeatureError(
             f"{file}: cannot be read ({why}). Check the address and its permissions."

@@ -92,38 +92,15 @@ def write_script(
     shuffle: float = 0.7,
     flaw: str | None = None,
 ) -> Script:
-    """Draw what happens in one video.
+    """Draw what happens in one video of the kitchen with this `seed`.
 
-    Parameters
-    ----------
-    seed
-        Seed of the kitchen.
-    video
-        Number of the video.
-    duration
-        Seconds of a video without a mistake, varied by up to 15 %.
-    background
-        Share of the time without a step.
-    skip, repeat
-        Probability that a step is skipped, or done again later.
-    shuffle
-        Variation of the order, from 0 (always the same) to 1 (any valid order).
-    flaw
-        One mistake: "skip:add jam", "swap:add jam" (done before its preconditions) or
-        "repeat:add jam" (done three times). Other steps are then neither skipped nor repeated.
+    `duration` counts the seconds of a video without a mistake, varied by up to 15 %; `background`
+    is the share of the time without a step. `skip` and `repeat` are the probabilities that a step
+    is skipped, or done again later. `shuffle` varies the order, from 0 (always the same) to 1 (any
+    valid order). `flaw` is one mistake: "skip:add jam", "swap:add jam" (done before its
+    preconditions) or "repeat:add jam" (done three times). Other steps are then neither skipped nor
+    repeated.
 
-    Returns
-    -------
-    Script
-        The shots, with the true timeline.
-
-    Raises
-    ------
-    OptionError
-        If an argument is out of range, or the flaw is unknown.
-
-    Examples
-    --------
     >>> write_script(0, shuffle=0, skip=0, repeat=0).timeline.sequence()
     ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
@@ -150,6 +127,7 @@ DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
 
 
 def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
+    """Return the transitive closure of the task graph."""
     closure = set(edges)
     while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
         closure |= more

@@ -22,25 +22,6 @@ SMOOTHNESS = 2.0
 class ProCut(CentreMethod):
     """Fuzzy c-means over the frames of all videos, then one graph cut per video.
 
-    Parameters
-    ----------
-    smoothness
-        Cost of a change of step, in seconds spent in a step that is certainly wrong.
-    window
-        Largest distance of linked frames, in seconds. 0 links neighbours only.
-    m
-        Fuzzifier of the memberships, above 1.
-    restarts
-        Number of starts of fuzzy c-means.
-    solver
-        "exact" solves the chain exactly; "expansion" is the alpha-expansion of the paper.
-    normalise
-        Scale frames to length 1 first.
-    prior
-        Weight of the temporal prior; 0 is off.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> rows = np.repeat(np.eye(3), 20, axis=0)
     >>> ProCut(steps=3).fit([rows]).labels_[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
@@ -48,10 +29,15 @@ class ProCut(CentreMethod):
     """
 
     smoothness: float = limited(SMOOTHNESS, 0)
+    """Cost of a change of step, in seconds spent in a step that is certainly wrong."""
     window: float = limited(0.0, 0, 3600)
+    """Largest distance of linked frames, in seconds. 0 links neighbours only."""
     m: float = limited(FUZZIFIER, 1, above=True)
+    """Fuzzifier of the memberships."""
     restarts: int = limited(5, 1, 10_000, whole=True)
+    """Number of starts of fuzzy c-means."""
     solver: str = "exact"
+    """"exact" solves the chain exactly; "expansion" is the alpha-expansion of the paper."""
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
         super().check_settings(constraints)

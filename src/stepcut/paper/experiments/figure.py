@@ -18,7 +18,7 @@ from stepcut.progress import Hook, silent
 from stepcut.rate import Rate
 from stepcut.show import plots
 from stepcut.show.canvas import save
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Timeline
 
 ROWS = {
     "k-means (HC)": "tc3i + kmeans",
@@ -112,18 +112,10 @@ def draw_figure(
         matched = {
             names[cluster]: pair.steps[step - 1] for cluster, step in result.matching.items()
         }
-        drawn[title] = _renamed(segmented[name], matched)
+        drawn[title] = segmented[name].rename(matched)
         scores.append(f"{title} {result.f1:.1f}")
     save(plots.timelines(drawn), path)
     return (
         f"{name} of {material.task.name}, K = {count}, seed {seed}, features {material.described}; "
         f"strict F1 over {len(material.features)} videos: {', '.join(scores)}"
     )
-
-
-def _renamed(timeline: Timeline, names: Mapping[str, str]) -> Timeline:
-    segments: Sequence[Segment] = [
-        Segment(each.start, each.end, names.get(each.step, each.step)) for each in timeline
-    ]
-    steps = dict.fromkeys(names.get(step, step) for step in timeline.steps)
-    return Timeline(segments, timeline.duration, list(steps))
