@@ -374,6 +374,7 @@ class StepCut(Method):
         old = "model.weights" not in state  # of version 0.2.0: only its labels are of use
         names = ("steps", "rate", "seed", "seconds", "restarts") if old else tuple(settings)
         method = cls(**{name: settings[name] for name in names if name in settings})
+        method.steps = as_step_count(method.steps)
 
         def labels(prefix: str) -> list[Labels]:
             return [one.astype(np.int64) for _, one in sorted(part(state, prefix).items())]

@@ -129,7 +129,7 @@ def run(em: EM, start: Floats, prior: float, iterations: int) -> Labels:
     em = replace(em, posterior=start, prior=prior * PRIOR)
     for _ in range(iterations):
         em.expect(em.maximise())
-    return em.posterior.argmax(axis=1)
+    return np.asarray(em.posterior.argmax(axis=1))
 
 
 def draw_starts(
