@@ -56,7 +56,7 @@ class Views:
     shortest: float
     """Rows, of those used, that a step must last to count as present."""
     stay: float
-    """Probability that a step goes on in the next of these rows."""
+    """Probability that a step continues in the next of these rows."""
     observation: float
     """How many of these rows count as one independent observation."""
 
