@@ -42,7 +42,7 @@ class Chain:
     def run(self, evidence: Floats, stay: float) -> tuple[Floats, float]:
         """Forward-backward: the posterior (T, S) and the log-likelihood of the video.
 
-        `evidence` (T, S) is the log-likelihood of each row; `stay` the probability that a state goes on.
+        `evidence` (T, S) is the log-likelihood of each row; `stay` the probability that a state continues.
         """
         jump = 0.0 if len(self.edges) else (1 - stay) / len(self.states)
         leave = np.bincount(self.edges[:, 0], minlength=len(self.states))

@@ -163,14 +163,14 @@ def precision(videos: Sequence[Floats]) -> Any:
 
 
 def _usual_stay(usual: float) -> float:
-    """Probability that a step of usual length goes on in the next row."""
+    """Probability that a step of usual length continues in the next row."""
     return 1 - 1 / max(usual, 2.0)
 
 
 def _durations(
     begin: Sequence[Floats], counts: Sequence[float], lasts: float, usual: float
 ) -> tuple[float, float]:
-    """Rows that a step lasts, and the probability that a state goes on in the next row.
+    """Rows that a step lasts, and the probability that a state continues in the next row.
 
     From the likeliest states of all videos, each of which counts so much, and one step of usual length.
     """
@@ -273,7 +273,7 @@ def _translate(
     rng = np.random.default_rng(0)
 
     def shaken(place: int) -> Floats:
-        """A random start: evidence by chance, a quarter of a step at a time."""
+        """A start from random evidence, constant for a quarter of a step."""
         rows = len(symbols[place])
         noise = 0.1 * rng.normal(size=(-(-rows // block), states))
         return chains[place].posterior(np.repeat(noise, block, axis=0)[:rows], stay)

@@ -48,7 +48,7 @@ class Model(Kept):
     lag: float
     """Rows before and after between which motion is measured."""
     stay: float
-    """Probability that a state goes on in the next row."""
+    """Probability that a state continues in the next row."""
     observation: float
     """Rows that count as one independent observation."""
     temperature: float
