@@ -56,8 +56,11 @@ class Evidence:
     halves: float
     """Agreement of all steps with those learned from half of the videos, mean of both halves."""
     beyond: float
-    """(h - c) / (1 - c): h is the agreement of the two halves with each other, c the same for
-    features with random phases, which keep their spectrum but share nothing with other videos."""
+    """(h - c) / (1 - c): agreement of the two halves with each other, beyond chance.
+
+    h is measured on the features, c on features with random phases: they keep their spectrum, but
+    share nothing with other videos.
+    """
     stable: float
     """Share of rows that keep their step when their video is held out."""
     uniform: float

@@ -47,7 +47,7 @@ class Chain:
         evidence
             (T, S): log-likelihood of each row under each state.
         stay
-            Probability that a state goes on in the next row.
+            Probability that a state continues in the next row.
         """
         jump = 0.0 if len(self.edges) else (1 - stay) / len(self.states)
         leave = np.bincount(self.edges[:, 0], minlength=len(self.states))

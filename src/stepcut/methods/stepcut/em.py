@@ -95,7 +95,7 @@ class EM:
     trust: Floats
     """(R,): what each row counts"""
     stay: float
-    """Probability that a state goes on in the next row."""
+    """Probability that a state continues in the next row."""
     observation: float
     """Rows that count as one independent observation."""
     shortest: float
@@ -107,7 +107,7 @@ class EM:
     isotropic: bool = False
     """Whether C is a multiple of the identity, for rows that were whitened."""
     origin: float = 0.0
-    """Videos' worth of background at the origin, the mean of a video, where nothing particular goes on."""
+    """Weight, in videos, of background at the origin: the mean of a video, where no step stands out."""
 
     def __post_init__(self) -> None:
         rows = self.videos.rows

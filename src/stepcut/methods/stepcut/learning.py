@@ -36,7 +36,7 @@ class Learned:
     emission: Emission
     scales: Scales
     stay: float
-    """Probability that a state goes on in the next row of features."""
+    """Probability that a state continues in the next row of features."""
     observation: float
     """Rows of features that count as one independent observation."""
 
@@ -67,7 +67,7 @@ def learn_model(
     prior: float = 1.0,
     numbered: bool = False,
 ) -> Learned:
-    """EM over all videos, which keeps to the constraints.
+    """EM over all videos that respects the constraints.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def precision(videos: Sequence[Floats]) -> Any:
 def _durations(
     begin: Sequence[Floats], counts: Sequence[float], lasts: float, usual: float
 ) -> tuple[float, float]:
-    """Rows that a step lasts, and the probability that a state goes on in the next row.
+    """Rows that a step lasts, and the probability that a state continues in the next row.
 
     From the likeliest states of all videos, each of which counts so much, and one step of usual length.
     """
@@ -295,7 +295,7 @@ def _translate(
 def _shaken(
     chain: Chain, labels: Labels, states: int, stay: float, usual: float, rng: np.random.Generator
 ) -> Floats:
-    """A random start that keeps to the constraints: evidence by chance, a quarter of a step at a time."""
+    """A start from random evidence, constant for a quarter of a step, that respects the constraints."""
     block = max(1, int(usual / PER_STEP))
     noise = 0.1 * rng.normal(size=(-(-len(labels) // block), states))
     return chain.posterior(np.repeat(noise, block, axis=0)[: len(labels)], stay)

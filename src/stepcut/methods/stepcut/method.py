@@ -131,7 +131,7 @@ class StepCut(Method):
         rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
         lengths = [len(video) for video in rows]
         annotations = check_constraints(constraints or [None] * len(rows), lengths)
-        # In an order of their own, so that the order in which they come cannot matter.
+        # Sorted by content, so that the order of the input does not matter.
         order = sorted(range(len(rows)), key=lambda place: fingerprint(rows[place]))
         centred = Computed(centre, [rows[place] for place in order])
         ordered = [annotations[place] for place in order]

@@ -57,7 +57,7 @@ class Model:
     lag: float
     """See `Scales`."""
     stay: float
-    """Probability that a state goes on in the next row."""
+    """Probability that a state continues in the next row."""
     observation: float
     """Rows that count as one independent observation."""
     temperature: float

@@ -30,7 +30,7 @@ class Causal:
     lag: int
     """Rows before and after between which motion is measured; 0 where the model knows none."""
     stay: float
-    """Probability that a step goes on in the next row."""
+    """Probability that a step continues in the next row."""
     evidence: Callable[[Floats, Floats], Floats]
     """From smoothed rows (scales, d), with the motion as one more, and the time (1,) to the log-likelihood (S,)."""
     probabilities: Callable[[Floats], Floats]

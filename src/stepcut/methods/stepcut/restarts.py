@@ -56,7 +56,7 @@ class Views:
     shortest: float
     """Rows, of those used, that a step must last to count as present."""
     stay: float
-    """Probability that a step goes on in the next of these rows."""
+    """Probability that a step continues in the next of these rows."""
     observation: float
     """How many of these rows count as one independent observation."""
 
@@ -89,8 +89,10 @@ def discover(
 
 
 def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats:
-    """When each step usually comes, (K,): the mean over videos of its normalised time, or where most steps repeat, the
-    median of when it first comes, since all of them have the same mean then."""
+    """Return the usual time of each step, (K,): the mean over videos of its normalised time.
+
+    If most steps repeat, it is the median of their first times, because the means are alike.
+    """
     if come_again([labels], count, shortest):
         return first_times(labels, count)
     times = np.full((len(labels), count), np.nan)

@@ -76,7 +76,7 @@ def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floa
 def refined_axes(
     slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int, count: int = AXES
 ) -> Floats:
-    """(d, count): as `slow_axes`, with N the scatter within the `steps` that `labels` (T,) say of the `slow`
+    """(d, count): as `slow_axes`, with N the scatter within the `steps` of `labels` (T,) in the `slow`
     (smoothed and centred) videos: linear discriminant analysis.
 
     That scatter also holds what differs between videos in the same step, which the noise does not show.
