@@ -51,12 +51,13 @@ def check_number(
 ) -> None:
     """Refuse a value that is not a number from `low` to `high`; `above` excludes `low`."""
     kinds: Any = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
+    plain = value.item() if isinstance(value, np.generic) else value  # float32 overflows below
     numeric = (
         isinstance(value, kinds)
         and not isinstance(value, bool)
-        and abs(value) <= sys.float_info.max
+        and abs(plain) <= sys.float_info.max
     )
-    if numeric and low <= value <= high and not (above and value == low):
+    if numeric and low <= plain <= high and not (above and plain == low):
         return
     kind = "whole number" if whole else "number"
     least = f"above {low:g}" if above else f"of at least {low:g}"
