@@ -233,7 +233,7 @@ def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(tmp_path, caplo
         (("n", 3, 32, 32), {"mean": 124}, "255"),
         (("n", 3, 32, 32), {"mean": "a,b,c"}, "three numbers"),
         (("n", 3, 32, 32), {"scale": 0}, "contains 0"),
-        (("n", 3, 32, 32), {"size": 0}, "integer from 1"),
+        (("n", 3, 32, 32), {"size": 0}, "whole number of at least 1"),
         (("n", 3, 32, 32), {"colour": "rbg"}, "'rgb'"),
     ],
 )
