@@ -214,7 +214,10 @@ def test_worker_processes_open_videos_too(tmp_path):
     assert answers == [probe(film) for film in films]
 
 
-@pytest.mark.parametrize("way", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    "way",
+    ["SIGTERM", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SIGINT", "SIGKILL"))],
+)
 def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path, way):
     """Each ends it, while FFmpeg hangs: Ctrl-C, a scheduler, and a kill that no program sees."""
     (tmp_path / "films").mkdir()
@@ -299,6 +302,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_a_decoder_that_hangs_does_not_keep_the_program_alive(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=20)
     running = subprocess.Popen(
