@@ -76,7 +76,7 @@ def learn_model(
     rate
         Rows per second.
     start
-        The steps (T,) of every video as discovered without annotations, or as shown by now.
+        The steps (T,) of every video as discovered without annotations, or as shown now.
     count
         The number of steps, K.
     constraints
