@@ -112,7 +112,6 @@ class EM:
     def __post_init__(self) -> None:
         rows = self.videos.rows
         self.bonus = np.zeros((len(self.videos.starts), self.posterior.shape[1]))
-        self.bins = time_bins(self.videos.times)
         self.scatter = rows.T @ (rows * self.trust[:, None].astype(rows.dtype))
 
     def run(self, iterations: int) -> Emission:
@@ -157,7 +156,7 @@ class EM:
         if self.origin:
             bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
         timing = np.zeros((BINS, len(bias)))
-        np.add.at(timing, self.bins, once)
+        np.add.at(timing, time_bins(self.videos.times), once)
         density = log_time_density(timing)
         if self.origin:
             density[:, -1] = 0.0  # background comes at any time
