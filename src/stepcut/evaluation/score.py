@@ -19,7 +19,9 @@ from stepcut.evaluation.protocols import (
     Matching,
     Protocol,
     each_step,
+    find_matching,
     find_protocol,
+    find_rates,
 )
 from stepcut.order import video_order
 
@@ -88,8 +90,8 @@ class Score:
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
-        self._matched = [(counts, protocol.find_matching(counts, rows)) for counts in groups]
-        each = [protocol.find_rates(counts, matching) for counts, matching in self._matched]
+        self._matched = [(counts, find_matching(protocol, counts, rows)) for counts in groups]
+        each = [find_rates(protocol, counts, matching) for counts, matching in self._matched]
         figures = metrics.harmonic(metrics.mean_rates(each)) if protocol.per_video else each[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
@@ -264,7 +266,7 @@ class Score:
             mapped = self.mapped(i)
             mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
             p, r, f1, iou = (
-                100 * value for value in self._protocol.find_rates(counts, self._matching(i))
+                100 * value for value in find_rates(self._protocol, counts, self._matching(i))
             )
             # 0 is background and less a cluster without a step; `video_order` ignores -1.
             found, actual = (
@@ -277,18 +279,17 @@ class Score:
     @property
     def figures(self) -> dict[str, float]:
         """All figures by their names in tables."""
-        named = {
+        return {
             "F1": self.f1,
             "IoU": self.iou,
             "precision": self.precision,
             "recall": self.recall,
             "MoF": self.mof,
-        }
-        named |= {
             "edit": self.edit,
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
+            "tau": self.tau,
+            "lengths": self.length_distance,
         }
-        return {**named, "tau": self.tau, "lengths": self.length_distance}
 
     def _matching(self, video: int) -> Matching:
         return self._matched[video if self._protocol.per_video else 0][1]

@@ -21,7 +21,6 @@ from stepcut.order.likelihood import (
 )
 from stepcut.order.orders import Labels, Orders, grouped, rank_orders, video_order
 from stepcut.order.relations import END, START, Duration, Support
-from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
@@ -242,7 +241,6 @@ def find_occurrences(
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
-    as_rate(rate, "rate", 1_000_000)
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
     lengths = grouped((step, b - a) for step, a, b in found)
     least = {step: sliver * sum(own) / times_done(own) for step, own in lengths.items()}

@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +16,7 @@ from stepcut.files.addresses import AnyPath, is_address
 from stepcut.files.cache import cache_dir
 
 
-class Digest(NamedTuple):
+class Digest(msgspec.Struct, frozen=True):
     """Digests of the content of one video; None if unknown."""
 
     rows: str | None = None

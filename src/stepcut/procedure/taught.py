@@ -14,7 +14,6 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import read_bytes, write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.collect import LabelSource
 from stepcut.procedure.folder import (
     OURS,
     check_output,
@@ -24,8 +23,8 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
+from stepcut.procedure.lesson import LabelSource, shared_rows
 from stepcut.procedure.loading import load
-from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
