@@ -93,6 +93,11 @@ def lives(process: int) -> bool:
     return state != "Z"
 
 
+def heed_interrupts() -> None:
+    """For a child process; jobs in the background of a shell ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def holder(film: Path) -> int:
     return int(Path(f"{film}.process").read_text())
 
@@ -235,7 +240,10 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way
     )
     words = ["features", str(hang.parent), "-o", str(tmp_path / "out")]
     running = subprocess.Popen(
-        [sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     until = time.monotonic() + 120
     place = Path(f"{hang}.process")
@@ -286,7 +294,7 @@ def test_a_decoder_that_hangs_does_not_keep_the_program_alive(tmp_path: Path) ->
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed_interrupts,
     )
     try:
         assert running.stdout is not None
