@@ -211,7 +211,7 @@ class Expectations:
             saved = msgspec.convert(record, _Saved)
             usual = Usual(
                 graph=ProcedureGraph.from_json(saved.graph),
-                paces={step: Scale(*pace) for step, *pace in saved.paces},
+                paces={step: Scale(mean, spread, n) for step, mean, spread, n in saved.paces},
                 length=saved.length,
                 never=saved.never,
                 times=dict(saved.times),

@@ -45,7 +45,7 @@ LARGEST = 1e6
 """Larger numbers mean a damaged file: amounts are logarithms and shares."""
 Amount = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
 Spread = Annotated[float, msgspec.Meta(ge=0, lt=LARGEST)]
-Count = Annotated[int, msgspec.Meta(ge=0, lt=LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=int(LARGEST))]
 
 
 class Scale(NamedTuple):
