@@ -50,7 +50,9 @@ def check_false_alarms(share: float) -> None:
     if not 0 < share < 1:
         raise OptionError(
             f"false_alarms={share!r} is not a share of normal videos; "
-            "give a number between 0 and 1, such as 0.05."
+            "give a number between 0 and 1, such as 0.05.",
+            setting="false_alarms",
+            value=share,
         )
 
 
@@ -77,7 +79,9 @@ def learn_expectations(
     """
     check_false_alarms(false_alarms)
     if not len(labels):
-        raise OptionError("labels is empty; give the labels of one training video or more.")
+        raise OptionError(
+            "labels is empty; give the labels of one training video or more.", setting="labels"
+        )
     nothing: list[Any] = [None] * len(labels)
     in_training: Any = (labels, probabilities or nothing, novelty or nothing)
     as_new = left_out or LeftOut(*in_training)

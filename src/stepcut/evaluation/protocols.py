@@ -71,11 +71,13 @@ def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
         k not in clusters or s not in steps for k, s in matching.items()
     ):
         what = f"match returned {matching!r}, not a dict from column to row."
-        raise OptionError(f"protocol {protocol.name!r}: {what}")
+        raise OptionError(f"protocol {protocol.name!r}: {what}", setting="match", value=matching)
     if len(set(matching.values())) < len(matching):
         what = f"match returned two columns for one row, {matching!r}"
         raise OptionError(
-            f"protocol {protocol.name!r}: {what}. Keep one of them, or merge the clusters before."
+            f"protocol {protocol.name!r}: {what}. Keep one of them, or merge the clusters before.",
+            setting="match",
+            value=matching,
         )
     return matching
 
@@ -87,7 +89,10 @@ def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
     if not numbers or len(figures) != len(Rates._fields):
         wanted = ", ".join(Rates._fields)
         raise OptionError(
-            f"protocol {protocol.name!r}: rate returned {figures!r}, not Rates({wanted})."
+            f"protocol {protocol.name!r}: rate returned {figures!r}, not Rates({wanted}).",
+            setting="rate",
+            value=figures,
+            allowed=Rates._fields,
         )
     return figures
 
@@ -97,13 +102,17 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     if protocol == "legacy":
         raise OptionError(
             "protocol='legacy' has been split: use 'framewise' (background is a class and is "
-            "matched) or 'framewise-steps' (steps only, precision over all frames in clusters)."
+            "matched) or 'framewise-steps' (steps only, precision over all frames in clusters).",
+            setting="protocol",
+            value=protocol,
         )
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
         raise OptionError(
             f"protocol={protocol!r} is a {type(found).__name__}, not a "
-            "`stepcut.evaluation.Protocol`."
+            "`stepcut.evaluation.Protocol`.",
+            setting="protocol",
+            value=protocol,
         )
     return found
 

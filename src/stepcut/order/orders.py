@@ -30,7 +30,8 @@ def video_order(labels: Labels) -> list[int]:
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
         raise OptionError(
-            f"labels has shape {numbers.shape}; give one row, a step number per frame."
+            f"labels has shape {numbers.shape}; give one row, a step number per frame.",
+            setting="labels",
         )
     times = np.arange(len(numbers))  # n, not n / p: division would round equal means apart
     steps = np.unique(numbers[numbers != BACKGROUND])

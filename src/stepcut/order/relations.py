@@ -149,7 +149,9 @@ class Relations:
         """
         if step not in self.steps:
             raise OptionError(
-                f"step={step!r} is not in this graph. Choose from {list(self.steps)}."
+                f"step={step!r} is not in this graph. Choose from {list(self.steps)}.",
+                setting="step",
+                value=step,
             )
         return set(self.all_before[step])
 

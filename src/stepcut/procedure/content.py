@@ -77,7 +77,9 @@ def find_learned(
     hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
     raise OptionError(
         f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
-        "feature files as source=... (--source)."
+        "feature files as source=... (--source).",
+        setting="source",
+        video=lost[0],
     )
 
 

@@ -358,7 +358,9 @@ def check_amount(
         more = f" (and {len(failures) - 1} more)" * (len(failures) > 1)
         raise OptionError(
             f"only {len(features)} video ({features[0].name}); stepcut compares videos of the "
-            f"same task. Give at least two.{skipped}{more}"
+            f"same task. Give at least two.{skipped}{more}",
+            setting="source",
+            value=len(features),
         )
     rows = sum(len(one.rows) for one in features)
     if steps == "auto" and rows < FEWEST_ROWS:

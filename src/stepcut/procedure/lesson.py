@@ -369,14 +369,18 @@ def lesson(
         if not (together.annotated or together.recipe):
             raise OptionError(
                 "there is nothing to learn from: all labels are open (-2), or no part of a video "
-                "is corrected or confirmed. Correct some in stepcut view, or give labels."
+                "is corrected or confirmed. Correct some in stepcut view, or give labels.",
+                setting="labels",
             )
         return _whole(together, steps, videos, count, quiet=new is None)
     labelled_now = set(new.steps)
     if taught and labelled_now and not labelled_now & set(old):
         raise AnnotationError(
             f"the labelled steps ({', '.join(sorted(labelled_now)[:5])}) are not steps of this "
-            f"procedure ({', '.join(old[:5])}). Do the labels belong to another task?"
+            f"procedure ({', '.join(old[:5])}). Do the labels belong to another task?",
+            setting="labels",
+            value=sorted(labelled_now),
+            allowed=old,
         )
     names = usual_order(together)
     room = None if count is None else max(count - len(names), 0)
@@ -445,7 +449,9 @@ def _whole(
         ]
         raise AnnotationError(
             f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ only "
-            "by spaces, underscores or capitals. Use one spelling for one step."
+            "by spaces, underscores or capitals. Use one spelling for one step.",
+            setting="labels",
+            value=alike,
         )
     if not annotations.annotated and not annotations.recipe:
         raise OptionError(

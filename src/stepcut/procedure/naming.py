@@ -51,9 +51,13 @@ def read_recipe(recipe: Recipe) -> list[RecipeStep]:
         )
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not steps:
-        raise AnnotationError("the recipe is empty; write one step per line.")
+        raise AnnotationError("the recipe is empty; write one step per line.", setting="recipe")
     if alike := find_alike([step.name for step in steps]):
-        raise AnnotationError(f"the recipe lists {alike[0]!r} twice; list each step once.")
+        raise AnnotationError(
+            f"the recipe lists {alike[0]!r} twice; list each step once.",
+            setting="recipe",
+            value=alike[0],
+        )
     return steps
 
 

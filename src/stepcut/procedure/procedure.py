@@ -246,18 +246,26 @@ class Procedure(ProcedureState):
         if not places:
             raise OptionError(
                 "this procedure was learned from arrays, which are not stored; "
-                "pass them as source=..."
+                "pass them as source=...",
+                setting="source",
             )
         remote = any(is_address(str(one)) for one in as_list(places))
         if source is None and not self.trusted and remote:
             raise OptionError(
                 "this procedure was learned from network addresses. Pass them as source=... "
-                "(--source), or trust the procedure with trust=True (--trust)."
+                "(--source), or trust the procedure with trust=True (--trust).",
+                setting="source",
+                value=places,
             )
         try:
             read = read_source(places, self.rate, self.spec, progress=progress)[0]
         except VideoError as error:
-            raise OptionError(f"{error} Pass the new place as source=... (--source).") from error
+            raise OptionError(
+                f"{error} Pass the new place as source=... (--source).",
+                setting="source",
+                value=places,
+                video=error.video,
+            ) from error
         found = find_learned(read, self.samples, self.digests)
         features = [self.features(one) for one in found]
         check_unchanged(features, self.samples, self.digests)

@@ -130,7 +130,7 @@ def _keep_corrections(record: ProcedureState, target: Path | Address, fresh: Pat
         try:
             kept = settle(read_corrections(target), kept, record.config.get("absorbed"))
         except OutputError as error:
-            raise OutputError(f"{target}: {error}") from error
+            raise OutputError(f"{target}: {error}", path=target) from error
     if kept.history:
         write_json(fresh / EDITS, kept.to_json())
     return kept.on_disk()
@@ -288,7 +288,7 @@ def read_corrections(folder: Path | Address) -> Corrections:
     try:
         corrections = Corrections.from_json(read_json(path))
     except ProcedureError as error:
-        raise ProcedureError(f"{path}: {error}") from error
+        raise ProcedureError(f"{path}: {error}", path=path) from error
     except Exception as error:
         raise ProcedureError(
             f"{path}: the corrections cannot be read ({error}). "

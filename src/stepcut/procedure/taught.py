@@ -76,7 +76,7 @@ def take_back(path: AnyPath) -> None:
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
         raise OptionError(
-            f"{folder}: nothing to undo; the procedure was not taught on this machine."
+            f"{folder}: nothing to undo; the procedure was not taught on this machine.", path=folder
         )
     with new_folder(folder) as fresh:
         _copy(_backup(folder, fingerprint), fresh)

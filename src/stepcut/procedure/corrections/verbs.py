@@ -66,7 +66,9 @@ def learned_step_in(document: Document, edit: Edit, key: str) -> int | None:
     if value is None or is_place(value, document.fresh):
         return value
     raise OptionError(
-        f"step={value!r} is not a step; give a number from 0 to {document.fresh - 1}."
+        f"step={value!r} is not a step; give a number from 0 to {document.fresh - 1}.",
+        setting="step",
+        value=value,
     )
 
 
@@ -122,7 +124,9 @@ def part_in(document: Document, edit: Edit, key: str) -> int:
     if is_place(place, count := len(document.parts[video])):
         return place
     raise OptionError(
-        f"part={place!r} is not a segment of {video}; it has {count}, counted from 0."
+        f"part={place!r} is not a segment of {video}; it has {count}, counted from 0.",
+        setting="part",
+        value=place,
     )
 
 
@@ -131,7 +135,11 @@ def click_in(document: Document, edit: Edit, key: str) -> int:
     place, video = edit.get(key), video_in(document, edit)
     if is_place(place, count := len(document.clicks.get(video, ()))):
         return place
-    raise OptionError(f"click={place!r} is not a click of {video}; it has {count}, from 0.")
+    raise OptionError(
+        f"click={place!r} is not a click of {video}; it has {count}, from 0.",
+        setting="click",
+        value=place,
+    )
 
 
 def flag_in(_: Document, edit: Edit, key: str) -> bool:
@@ -165,7 +173,11 @@ def colour(document: Document, step: int, colour: Any) -> Document:
 
 def merge(document: Document, step: int, into: int | None) -> Document:
     if step == into:
-        raise OptionError(f"step={step} cannot be merged into itself; choose another one.")
+        raise OptionError(
+            f"step={step} cannot be merged into itself; choose another one.",
+            setting="step",
+            value=step,
+        )
     parts, covered = {}, dict(document.annotated)
     for video, mine in document.parts.items():
         touched = [(part.start, part.end) for part in mine if part.step == step]
@@ -284,7 +296,9 @@ def mark(document: Document, video: str, start: float, end: float, step: int | N
     """Label the interval from `start` to `end` as a step, or as background if the step is null."""
     if end - start < LEAST:
         raise OptionError(
-            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more."
+            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more.",
+            setting="end",
+            value=end,
         )
     kept: list[Part] = []
     for part in document.parts[video]:
@@ -339,7 +353,9 @@ def remove_click(document: Document, video: str, click: int) -> Document:
 def complete_clicks(document: Document, video: str, complete: bool) -> Document:
     """Mark the clicks of a video as complete; with `complete` false, as incomplete."""
     if complete and not document.clicks.get(video):
-        raise OptionError(f"video={video!r} has no clicks. Click its steps first.")
+        raise OptionError(
+            f"video={video!r} has no clicks. Click its steps first.", setting="video", value=video
+        )
     changed = document.complete | {video} if complete else document.complete - {video}
     return replace(document, complete=changed)
 
@@ -450,7 +466,9 @@ VERBS = {
 def apply(document: Document, edit: Edit) -> Document:
     """Return the document after one edit; refuse an edit that does not fit."""
     if not isinstance(edit, Mapping):
-        raise OptionError(f"an edit must be an object with a verb under 'do', not {edit!r}.")
+        raise OptionError(
+            f"an edit must be an object with a verb under 'do', not {edit!r}.", value=edit
+        )
     verb = choose("do", str(edit.get("do")), VERBS)
     values = {key: read(document, edit, key) for key, read in verb.reads.items()}
     after = verb.run(document, **values)
