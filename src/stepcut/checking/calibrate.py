@@ -28,7 +28,6 @@ from stepcut.checking.score import (
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
-from stepcut.methods.inputs import MANY
 from stepcut.methods.learned import LeftOut
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
@@ -40,6 +39,8 @@ MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchang
 """The deviations that are made in training videos to estimate detection rates."""
 SOME = 3
 """Altered steps, and altered pairs, per video."""
+MANY = 64
+"""At most this many videos, evenly spaced, are altered."""
 GROUPS = 8
 """Number of folds, if the method does not define them."""
 

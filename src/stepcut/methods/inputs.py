@@ -25,7 +25,7 @@ SLACK = 1e-3
 BLOCK = 65_536
 """Frames per block, to limit memory."""
 MANY = 64
-"""Of more videos than this, so many stand for all: in restarts, refits and altered copies."""
+"""Of more videos than this, so many stand for all: in restarts and refits."""
 
 
 def as_step_count(steps: Any) -> StepCount:
