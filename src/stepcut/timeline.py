@@ -375,7 +375,7 @@ class Timeline:
         Returns
         -------
         Timeline
-            Segments are cut at both ends; steps and duration stay.
+            Segments are clipped at both ends; steps and duration stay.
 
         Raises
         ------

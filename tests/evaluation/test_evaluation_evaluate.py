@@ -287,6 +287,8 @@ def test_labels_a_little_beyond_the_end_are_warned_of():
         one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None)
     )
     assert not notes(one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None))
+    with raises(AnnotationError, video="a"):  # above 10 %
+        notes(one((0, 30, "x"), duration=30), one((0, 34.5, "y"), duration=None))
 
 
 def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored():

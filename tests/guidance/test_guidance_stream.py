@@ -392,7 +392,9 @@ def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch):
     outage = samples._outage()
     assert outage is not None
     assert outage.waited == 8.0
-    assert samples._outage() is None  # until the next heartbeat
+    for wait, waited in ((1.5, None), (0.5, 10.0)):  # a heartbeat every two seconds
+        clock.now += wait
+        assert getattr(samples._outage(), "waited", None) == waited
     ended.set()
     samples.close()
 

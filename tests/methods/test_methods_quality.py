@@ -34,6 +34,11 @@ def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise():
     assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
+def test_the_estimate_and_its_interval_are_those_of_the_report():
+    found = estimate(evidence(runs=0.6, irregularity=0.5, sharpness=0.3))
+    assert found.now == pytest.approx((0.491, 0.341, 0.696), abs=0.001)
+
+
 def test_slices_of_time_are_called_so():
     rows = [
         np.column_stack([np.linspace(0, 1, n), np.linspace(0, 1, n) ** 2])

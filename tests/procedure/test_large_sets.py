@@ -40,6 +40,7 @@ def every():
         return learn(patch, 1000)
 
 
+@pytest.mark.slow
 def test_up_to_that_many_videos_nothing_changes(monkeypatch, every):
     whole, _ = every
     same, fitted = learn(monkeypatch, VIDEOS)

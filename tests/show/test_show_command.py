@@ -19,9 +19,8 @@ from stepcut.errors import ProcedureError
 from stepcut.show.viewer.server import RunningViewer
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_view_prints_one_line_and_ends_cleanly(place, number):
     command = [sys.executable, "-m", "stepcut.cli.main", "view", str(place), "--port", "0"]
     command += ["--no-browser"]
@@ -82,6 +81,7 @@ def test_view_from_python_goes_on_beside_a_notebook(learned):
     again.close()
 
 
+@pytest.mark.slow
 def test_looking_loads_what_reads_videos_and_no_model(place):
     """Threads that answer requests find PyAV and Pillow already loaded."""
     code = f"""

@@ -225,7 +225,8 @@ def test_posters_and_frame_rates(page):
 # ---------------------------------------------------------------------- slow work
 
 
-@pytest.mark.parametrize("kind", ["mp4", pytest.param("webm", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(page, kind, tmp_path):
     from stepcut.features.video.probe import probe
     from stepcut.show.video import proxy_of

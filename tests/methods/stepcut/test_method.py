@@ -242,6 +242,7 @@ def test_videos_left_out_together_are_never_seen_by_a_model_learned_from_them():
         )
 
 
+@pytest.mark.slow
 def test_the_share_of_background_is_a_setting():
     gains = []
     for seed in range(3, 7):
