@@ -378,6 +378,23 @@ def test_a_name_that_is_typed_while_another_is_saved_stays(page: Any, place: Pat
     assert [edit["name"] for edit in Edits(place).corrections.done] == ["cut", "butter it well"]
 
 
+def test_two_people_see_each_others_edits(page: Any, browser: Any, served: Served) -> None:
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(served.running.address)
+    other.wait_for_selector("body.ready")
+    for editor, reader, place in ((page, other, 0), (other, page, 1)):
+        name = editor.locator("#steps .name").nth(place)
+        name.fill(f"named {place}")
+        name.press("Enter")
+        until(
+            reader, f"document.querySelectorAll('#steps .name')[{place}].value === 'named {place}'"
+        )
+    steps = served.viewer.edits.document.steps
+    assert [step.name for step in steps[:2]] == ["named 0", "named 1"]
+    context.close()
+
+
 def test_a_lost_server_is_reported(browser: Any, place: Path) -> None:
     tab = browser.new_page()
     with Served(place) as served:
@@ -387,6 +404,7 @@ def test_a_lost_server_is_reported(browser: Any, place: Path) -> None:
     name_of(tab, 0).press("Enter")
     wait_saved(tab, "stepcut does not answer.")
     tab.keyboard.press("e")
+    tab.locator("#export-view [name=csv]").check()
     until(tab, "document.querySelector('.preview').textContent.includes('does not answer')")
     port = int(served.host.rpartition(":")[2])
     again = RunningViewer(served.viewer, port).start()  # at the same place, and with another token
