@@ -79,7 +79,7 @@ def shown(figures: Sequence[float]) -> list[str]:
 
 
 def taught(rows: Sequence[Floats], true: Sequence[Labels]) -> list[float]:
-    """Strict F1 without labels, then of the unlabelled videos with some labelled."""
+    """Strict F1 without labels, then of the unlabelled videos once some are labelled."""
     plain = [StepCut(steps=6, rate=RATE, seed=seed).fit(rows) for seed in SEEDS]
     found = [float(np.mean([score(one.labels_, true, "strict").f1 for one in plain]))]
     for count in LABELLED:

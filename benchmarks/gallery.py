@@ -186,7 +186,7 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         "```",
         "Each function returns a matplotlib figure; `plots.save` writes PNG, SVG or PDF.",
         "",
-        f"The pictures show a toy kitchen (8 videos, 6 steps; {what}), so they do not show the quality on real videos.",
+        f"The pictures show a toy kitchen (8 videos, 6 steps; {what}). They do not show the quality on real videos.",
     ]
     for title, file, code in pictures:
         if (args.out / "images" / file).exists():

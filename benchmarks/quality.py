@@ -138,7 +138,7 @@ def is_uniform(one: dict[str, Any]) -> bool:
 
 
 def main() -> None:
-    """Measure what is not kept yet, fit, print the constants and write the report."""
+    """Run the missing measurements, fit, print the constants and write the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -99,7 +99,7 @@ def use(rounds: int, noise: float, seed: int, learned: int = 16, new: int = 8) -
 
 
 def match(found: NDArray[np.int64], true: NDArray[np.int64]) -> dict[int, int]:
-    """Which true step each step that was found is, one of one."""
+    """Match discovered steps to true steps, one to one."""
     rows, columns = pair_steps(overlap(found, true, STEPS))
     return dict(zip(rows.tolist(), columns.tolist(), strict=True))
 
@@ -120,7 +120,9 @@ def main() -> None:
         "default",
         f"{FEW} videos",
     ]
-    title = f"strict F1, K = {STEPS}, made features, seeds 0 to {seeds[-1]}, stepcut {__version__}"
+    title = (
+        f"strict F1, K = {STEPS}, synthetic features, seeds 0 to {seeds[-1]}, stepcut {__version__}"
+    )
     table = Table(columns, [], title)
     for rounds in (1, 2, 4, 8):
         for noise in (0.5, 1.0, 2.0):

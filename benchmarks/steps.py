@@ -2,8 +2,8 @@
 
 DATA and MORE are folders of CaptainCook4D. A fifth of the recordings is held out at a time; a procedure is learned from
 the normal ones among the others, all or three of them labelled. In every normal held-out recording each step is judged
-as it is and after its rows were removed. FILE keeps the probabilities, a JSON line per fold, so that the script goes on
-where it was ended; benchmarks/reports/steps.md is written from it.
+as it is and after its rows were removed. FILE keeps the probabilities, a JSON line per fold, so that the script continues
+where it stopped; benchmarks/reports/steps.md is written from it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 DATA is a folder that `stepcut data info captaincook4d` describes, with features. FEATURES is what
 `stepcut features --fps 4 -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels.
-Every column is kept in the `--keep` file as soon as it is known, so a second call goes on where the first was stopped.
+Every column is kept in the `--keep` file as soon as it is known, so a second call continues where the first stopped.
 
 Annotations are made from the true labels: a click lies anywhere in the middle half of a segment. Scores are of the
 recordings without annotations; transcripts are given for all recordings, which have no labels to learn from.
@@ -196,7 +196,9 @@ def main() -> None:
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
     parser.add_argument("--keep", type=Path, help="a file for what is known")
-    parser.add_argument("--time", metavar="COLUMN", help="only how long teaching takes, here")
+    parser.add_argument(
+        "--time", metavar="COLUMN", help="measure only the time that teaching takes on this machine"
+    )
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()

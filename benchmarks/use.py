@@ -236,13 +236,13 @@ def other_table(results: Sequence[dict[str, Any]]) -> Table:
         rows.append([how, name, mean, *called])
     columns = ["learned from", "recipe", "area", "own called other", "others called other"]
     return Table(columns, rows, "Another task, percent", [
-        "area: how often a recording of another recipe lies farther from the task than one of its own, both judged by",
+        "area: how often a recording of another recipe is farther from the task than one of this recipe, both judged by",
         "one procedure; the limit varies from fold to fold, so distances by several are not compared.",
     ])  # fmt: skip
 
 
 def guide_table(results: Sequence[dict[str, Any]]) -> Table:
-    """The guide on held-out recordings, beside the cut that sees the whole."""
+    """The guide on held-out recordings, beside the segmentation of the whole recording."""
     rows: list[list[Cell]] = []
     for name in dict.fromkeys(r["trial"].task for r in results if r["trial"].source):
         known, calm = _records(results, "all", name), _records(results, "normal", name)
@@ -258,7 +258,7 @@ def guide_table(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def sure_table(results: Sequence[dict[str, Any]]) -> Table:
-    """How often the guide is right where it is so sure."""
+    """How often the guide is right, by its confidence."""
     sure, right = np.concatenate(
         [np.empty((0, 2)), *(r["seconds"] for r in _records(results, "all"))]
     ).T

@@ -186,7 +186,7 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
                 )
         comparable = not trial.source.rstrip("/").endswith(
             "_more"
-        )  # there, each recipe has features of its own
+        )  # there, each recipe has separate features
         if comparable and how in ("all", "normal"):
             others = [
                 video

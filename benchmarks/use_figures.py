@@ -45,7 +45,7 @@ def is_wrong(video: TaskVideo) -> bool:
 
 
 def true_edges(task: Task) -> Edges:
-    """The edges of the true graph between steps, transitively reduced; START and END are left out."""
+    """The edges of the true graph between steps, transitively reduced; START and END are excluded."""
     return {
         (task.steps.index(before), task.steps.index(after))
         for before, after in reduce_edges(task.graph or ())

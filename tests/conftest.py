@@ -1,22 +1,15 @@
 """What all tests share: the place of the real data, and a cache folder of their own."""
 
-from __future__ import annotations
-
 import functools
-from collections.abc import Callable, Iterator
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
-from kitchen_kit import Kitchen, make_kitchen
-from numpy.typing import NDArray
+from kitchen_kit import make_kitchen
 
 from stepcut.features.backbones import BACKBONES
-from stepcut.features.backbones.backbone import Network, Place
-from stepcut.features.spec import FeatureSpec
 from stepcut.parallel.engine import count_cores
 from stepcut.timeline import Segment, Timeline
 
@@ -31,7 +24,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+def pytest_xdist_make_scheduler(config, log):
     """Give every process consecutive tests, so that few files set up their fixtures twice."""
     from xdist.scheduler import WorkStealingScheduling
 
@@ -39,14 +32,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def caches(tmp_path_factory):
     """Folders without end; `mktemp` would look through all earlier ones for each test."""
     base = tmp_path_factory.mktemp("caches")
     return (base / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(caches, monkeypatch):
     """No test reads or fills the user's cache or state."""
     folder = next(caches)
     folder.mkdir(mode=0o700)
@@ -56,15 +49,15 @@ def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def default_network() -> Iterator[None]:
+def default_network():
     """Compile the default backbone once, instead of in every command."""
     load = BACKBONES["efficientnet-lite0"]
 
     @functools.cache
-    def keep(spec: FeatureSpec, place: Place, _cores: int) -> Network:
+    def keep(spec, place, _cores):
         return load(spec, place)
 
-    def load_once(spec: FeatureSpec, place: Place) -> Network:
+    def load_once(spec, place):
         return load(spec, place) if spec.weights else keep(spec, place, count_cores())
 
     with pytest.MonkeyPatch.context() as patched:
@@ -73,7 +66,7 @@ def default_network() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The folder of real data beside the project; tests that need it say so where it is absent."""
     if not SHARED.is_dir():
         pytest.skip(f"needs the real data in {SHARED}, which is not there")
@@ -81,13 +74,11 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def labelled_video() -> Callable[..., tuple[Timeline, NDArray[np.float64]]]:
+def labelled_video():
     """A function that makes up the timeline of one video, steps of `least` to 19 seconds, and features of six numbers
     a second that tell the step."""
 
-    def make(
-        random: np.random.Generator, steps: tuple[str, ...], least: int
-    ) -> tuple[Timeline, NDArray[np.float64]]:
+    def make(random, steps, least):
         cuts = np.cumsum([0, *random.integers(least, 20, size=len(steps))])
         segments = [
             Segment(float(a), float(b), s) for (a, b), s in zip(pairwise(cuts), steps, strict=True)
@@ -100,13 +91,13 @@ def labelled_video() -> Callable[..., tuple[Timeline, NDArray[np.float64]]]:
 
 
 @pytest.fixture(scope="session")
-def tiny_task() -> Kitchen:
+def tiny_task():
     """The tiny task of `kitchen_kit`, learned once for all tests."""
     return make_kitchen()
 
 
 @pytest.fixture(scope="session")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def films(tmp_path_factory):
     """Three short films and a long one with a key frame every half second, with frames out of order."""
     from features_films import make_film
 

@@ -1,7 +1,5 @@
 """The house: imports point down only, and there is no circle between files."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from pathlib import Path
@@ -34,7 +32,7 @@ from every layer below, and from none above."""
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
-def modules() -> dict[str, Path]:
+def modules():
     found = {}
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
@@ -46,11 +44,11 @@ MODULES = modules()
 
 
 @functools.cache
-def imports(path: Path) -> list[tuple[str, bool]]:
+def imports(path):
     """The modules of ours that a file imports, each with whether a type checker alone does."""
     found = []
 
-    def visit(node: ast.AST, typing_only: bool) -> None:
+    def visit(node, typing_only):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for child in node.body:
                 visit(child, True)
@@ -76,7 +74,7 @@ HEAVY = {
 """Libraries that load slowly, or may be absent: what needs them may be imported late, inside a function."""
 
 
-def imported_by(body: list[ast.stmt]) -> list[str]:
+def imported_by(body):
     """The names that statements import, of ours and of others."""
     names = []
     for node in body:
@@ -88,13 +86,13 @@ def imported_by(body: list[ast.stmt]) -> list[str]:
     return names
 
 
-def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
+def test_a_late_import_keeps_a_heavy_library_from_loading():
     trees = {module: tree_of(path) for module, path in MODULES.items()}
 
     first = {module: imported_by(tree.body) for module, tree in trees.items()}
 
     @functools.cache
-    def loaded(module: str) -> set[str]:
+    def loaded(module):
         """All that is imported along with a module."""
         seen, waiting = set(), [module]
         while waiting:
@@ -115,17 +113,17 @@ def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
     assert not needless, "\n".join(sorted(needless))
 
 
-def room(module: str) -> str:
+def room(module):
     """The top folder or file that a module lies in."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
-def test_every_room_has_a_layer() -> None:
+def test_every_room_has_a_layer():
     assert {room(module) for module in MODULES} - {""} <= LEVEL.keys()
 
 
-def test_imports_point_down() -> None:
+def test_imports_point_down():
     upward = [
         f"{module} -> {name}"
         for module, path in MODULES.items()
@@ -135,7 +133,7 @@ def test_imports_point_down() -> None:
     assert upward == []
 
 
-def test_no_circle_of_files() -> None:
+def test_no_circle_of_files():
     graph = {
         module: {name for name, _ in imports(path) if name != module}
         for module, path in MODULES.items()
@@ -143,7 +141,7 @@ def test_no_circle_of_files() -> None:
     done: set[str] = set()
     trail: list[str] = []
 
-    def follow(module: str) -> None:
+    def follow(module):
         if module in done:
             return
         assert module not in trail, " -> ".join([*trail[trail.index(module) :], module])

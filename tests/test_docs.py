@@ -1,7 +1,5 @@
 """The docs: code runs, commands are understood, links lead somewhere, and the pages stay short and complete."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import contextlib
@@ -32,17 +30,17 @@ WITH_CODE = ["start", "learn", "teach", "check", "guide", "evaluate", "method", 
 """Pages whose Python blocks run on toy features; tests of their own run those of the others."""
 
 
-def read(page: Path) -> str:
+def read(page):
     return page.read_text(encoding="utf-8")
 
 
-def blocks(text: str, language: str = "") -> list[str]:
+def blocks(text, language=""):
     """The code blocks of a page in one language, or all of them."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     return [code for kind, code in found if language in ("", kind)]
 
 
-def name_of(page: Path) -> str:
+def name_of(page):
     return page.name
 
 
@@ -50,7 +48,7 @@ def name_of(page: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kitchen(tmp_path_factory):
     """What the examples speak of, as feature files: sandwich/, new.npy, labels, and a procedure."""
     folder = tmp_path_factory.mktemp("docs")
     rows, timelines = toy_features(videos=5, seed=3, dim=8)
@@ -71,7 +69,7 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", WITH_CODE)
-def test_the_examples_of_a_page_run(kitchen: Path, name: str, tmp_path: Path) -> None:
+def test_the_examples_of_a_page_run(kitchen, name, tmp_path):
     code = blocks(read(ROOT / "docs" / f"{name}.md"), "python")
     assert code
     shared: dict[str, Any] = {"__name__": name}
@@ -81,7 +79,7 @@ def test_the_examples_of_a_page_run(kitchen: Path, name: str, tmp_path: Path) ->
             exec(compile(block.replace("new.mp4", "new.npy"), f"docs/{name}.md", "exec"), shared)
 
 
-def test_the_page_on_extending_runs() -> None:
+def test_the_page_on_extending_runs():
     shared: dict[str, Any] = {"__name__": "extend"}
     code = blocks(read(ROOT / "docs" / "extend.md"), "python")
     assert len(code) >= 5
@@ -91,7 +89,7 @@ def test_the_page_on_extending_runs() -> None:
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
-def test_code_uses_no_name_that_its_page_does_not_make(page: Path) -> None:
+def test_code_uses_no_name_that_its_page_does_not_make(page):
     tree = ast.parse("\n".join(blocks(read(page), "python")))
     known = set(dir(builtins))
     for node in ast.walk(tree):
@@ -107,7 +105,7 @@ def test_code_uses_no_name_that_its_page_does_not_make(page: Path) -> None:
     assert used <= known, used - known
 
 
-def commands(page: Path) -> list[list[str]]:
+def commands(page):
     """The words of every `stepcut` command that stands in code, in blocks or within a line."""
     text = read(page)
     lines = [line.strip() for block in blocks(text) for line in block.splitlines()]
@@ -118,14 +116,14 @@ def commands(page: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
-def test_commands_are_understood(page: Path) -> None:
+def test_commands_are_understood(page):
     for words in commands(page):
         assert words[0] in {*COMMANDS, "help"}, words
         if words[0] != "help" and not {"...", "NAME", "DIR"} & set(words) and len(words) > 1:
             make_parser(words[0]).parse_args(words[1:])
 
 
-def test_the_commands_of_the_first_page_work(kitchen: Path) -> None:
+def test_the_commands_of_the_first_page_work(kitchen):
     with contextlib.chdir(kitchen):
         assert main(["teach", "sandwich.proc", "corrected/", "-o", "taught.proc", "--quiet"]) == 0
         assert main(["check", "taught.proc", "new.npy", "--quiet"]) in (0, 1)
@@ -136,14 +134,14 @@ def test_the_commands_of_the_first_page_work(kitchen: Path) -> None:
 # ---------------------------------------------------------------------- links
 
 
-def slug(heading: str) -> str:
+def slug(heading):
     """The anchor that a heading gets in the site."""
     text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text.lower()).strip())
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES, *REPORTS], ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```|`[^`]*`", "", read(page), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if target.startswith(("http://", "https://")):
@@ -156,14 +154,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in map(slug, heads), target
 
 
-def test_pages_that_the_code_names_exist() -> None:
+def test_pages_that_the_code_names_exist():
     package = Path(stepcut.__file__).parent
     for file in (*package.rglob("*.py"), *package.rglob("*.txt")):
         for page in re.findall(r"(?:docs|benchmarks/reports)/[\w-]+\.md", read(file)):
             assert (ROOT / page).exists(), f"{file}: {page}"
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation():
     nav = read(ROOT / "mkdocs.yml").split("nav:")[1]
     listed = set(re.findall(r"[\w/-]+\.md", nav))
     pages = {page.name for page in PAGES}
@@ -173,14 +171,14 @@ def test_every_page_is_in_the_navigation() -> None:
 # ---------------------------------------------------------------------- length and completeness
 
 
-def test_docs_for_users_are_short() -> None:
+def test_docs_for_users_are_short():
     words = {page.name: len(read(page).split()) for page in PAGES}
     assert sum(words.values()) <= 16_000, words
     assert max(words.values()) <= 1_500, words
     assert len(read(ROOT / "README.md").splitlines()) <= 90
 
 
-def test_every_report_names_how_it_was_made() -> None:
+def test_every_report_names_how_it_was_made():
     for report in REPORTS:
         top = read(report)[:1500]
         for what in (
@@ -212,7 +210,7 @@ MODULES_OF_THE_REFERENCE = {
 """Modules whose `__all__` is public, with the names that only stepcut itself uses."""
 
 
-def test_the_reference_is_complete() -> None:
+def test_the_reference_is_complete():
     listed = reference.entries()
     shown = {name.rpartition(".")[2] for name in reference.public()}
     for module, internal in MODULES_OF_THE_REFERENCE.items():
@@ -235,7 +233,7 @@ RESULTS = {
 """Results of public functions that the reference describes where they are returned."""
 
 
-def test_every_result_of_a_public_function_is_in_the_reference() -> None:
+def test_every_result_of_a_public_function_is_in_the_reference():
     shown = {name.rpartition(".")[2] for name in reference.public()}
     lost = {}
     for name, thing in reference.public().items():
@@ -251,7 +249,7 @@ def test_every_result_of_a_public_function_is_in_the_reference() -> None:
     assert not lost
 
 
-def test_public_docstrings_have_their_sections() -> None:
+def test_public_docstrings_have_their_sections():
     public = reference.public()
     assert len(public) > 150
     names = {name.rpartition(".")[2] for name in public}
@@ -268,7 +266,7 @@ def test_public_docstrings_have_their_sections() -> None:
 @pytest.mark.parametrize(
     "name", ["learn", "load", "read", "write", "evaluate", "view", "Segment", "Timeline"]
 )
-def test_the_first_names_have_every_section(name: str) -> None:
+def test_the_first_names_have_every_section(name):
     wanted = {"Parameters", "Returns", "Raises", "Examples"}
     thing = getattr(stepcut, name)
     without = {"Returns"} if inspect.isclass(thing) or name == "write" else set()
@@ -276,12 +274,12 @@ def test_the_first_names_have_every_section(name: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["teach", "check", "segment", "suggest", "features"])
-def test_the_verbs_of_a_procedure_have_every_section(verb: str) -> None:
+def test_the_verbs_of_a_procedure_have_every_section(verb):
     wanted = {"Parameters", "Returns", "Raises", "Examples"}
     assert wanted <= reference.sections(getattr(stepcut.Procedure, verb))
 
 
-def test_the_command_line_page_lists_every_command() -> None:
+def test_the_command_line_page_lists_every_command():
     page = read(ROOT / "docs" / "cli.md")
     assert set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)) == set(COMMANDS)
 
@@ -289,19 +287,19 @@ def test_the_command_line_page_lists_every_command() -> None:
 # ---------------------------------------------------------------------- architecture
 
 
-def test_the_diagram_shows_the_imports() -> None:
+def test_the_diagram_shows_the_imports():
     diagram = blocks(read(ROOT / "docs" / "architecture.md"), "text")[0]
     drawn = set(re.findall(r"(\w+) → (?=(\w+))", diagram))
     assert drawn == import_graph.reduced(import_graph.imports())
 
 
-def test_every_folder_is_explained() -> None:
+def test_every_folder_is_explained():
     page = read(ROOT / "docs" / "architecture.md")
     for name in import_graph.folders() - {"annotations"}:
         assert re.search(rf"^\|.*`{name}/`", page, flags=re.MULTILINE), name
 
 
-def test_constants_are_listed_with_where_they_were_set() -> None:
+def test_constants_are_listed_with_where_they_were_set():
     page = read(ROOT / "benchmarks" / "reports" / "recipes.md")
     table = page.split("## Constants, and where they were set")[1].split("\n## ")[0]
     methods = ROOT / "src" / "stepcut" / "methods"

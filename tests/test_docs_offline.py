@@ -1,7 +1,5 @@
 """The site loads nothing from elsewhere, and its 404 page works from a folder."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 
@@ -20,12 +18,12 @@ HOOKS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "hooks" / "offli
         '<script type="module">import "https://cdn.example.org/a.mjs"</script>',
     ],
 )
-def test_scripts_from_elsewhere_are_dropped(script: str) -> None:
+def test_scripts_from_elsewhere_are_dropped(script):
     own = '<script src="assets/own.js"></script><script>const a = "https://example.org";</script>'
     assert HOOKS["on_post_page"](f"{own}{script}<p>kept</p>") == f"{own}<p>kept</p>"
 
 
-def test_links_of_the_404_page_start_where_it_lies() -> None:
+def test_links_of_the_404_page_start_where_it_lies():
     page = '<a href="/start.html"><img src=/images/a.svg></a><a href="//example.org/">'
     made = HOOKS["on_post_template"](page, template_name="404.html")
     assert made == '<a href="start.html"><img src=images/a.svg></a><a href="//example.org/">'

@@ -1,7 +1,5 @@
 """The error tree, the attributes of errors, and the message for an unknown name."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 
@@ -15,27 +13,25 @@ KINDS = [
 ]
 
 
-def test_every_error_is_in_the_tree_and_drawn_at_the_top() -> None:
+def test_every_error_is_in_the_tree_and_drawn_at_the_top():
     for kind in KINDS:
         assert issubclass(kind, errors.StepcutError)
         assert kind.__name__ in str(errors.__doc__)
 
 
-def test_errors_carry_the_data_they_speak_of() -> None:
+def test_errors_carry_the_data_they_speak_of():
     error = errors.AnnotationError("a.csv, line 3: no number", path=Path("a.csv"), line=3)
     assert (error.path, error.line) == ("a.csv", 3)
     assert (error.setting, error.value, error.allowed, error.video) == (None,) * 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_data_of_an_error_survive_the_way_from_a_worker(
-    kind: type[errors.StepcutError],
-) -> None:
+def test_the_data_of_an_error_survive_the_way_from_a_worker(kind):
     error = pickle.loads(pickle.dumps(kind("wrong", path="a.mp4", video="a", value=[1])))
     assert (str(error), error.path, error.video, error.value) == ("wrong", "a.mp4", "a", [1])
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_and_the_list() -> None:
+def test_an_unknown_name_is_answered_with_the_nearest_and_the_list():
     with pytest.raises(errors.OptionError) as caught:
         errors.choose("segmenter", "procutt", {"procut": 1, "kmeans": 2})
     assert (
@@ -47,21 +43,21 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list() -> None:
     assert caught.value.allowed == ["procut", "kmeans"]
 
 
-def test_nothing_near_gives_the_list_alone_between_place_and_hint() -> None:
+def test_nothing_near_gives_the_list_alone_between_place_and_hint():
     assert (
         str(errors.unknown("loss", "zzz", ["tcc"], "a.json", "See docs."))
         == "a.json: loss='zzz' is unknown. Choose from tcc. See docs."
     )
 
 
-def test_of_many_names_some_are_listed() -> None:
+def test_of_many_names_some_are_listed():
     error = errors.unknown("video", "v7", [f"video {number}" for number in range(900)])
     assert "video 39 ... (900 in all)." in str(error)
     assert len(str(error)) < 600
     assert len(error.allowed) == 900
 
 
-def test_numbers_out_of_range_carry_their_setting() -> None:
+def test_numbers_out_of_range_carry_their_setting():
     with pytest.raises(errors.OptionError) as caught:
         check_number("rate", -1, 0, above=True)
     assert (caught.value.setting, caught.value.value) == ("rate", -1)

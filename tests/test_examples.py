@@ -1,7 +1,5 @@
 """The examples in docstrings give what they show."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import doctest
@@ -20,7 +18,7 @@ SHOWN = sorted(path for path in ROOT.rglob("*.py") if ">>> " in path.read_text(e
 
 
 @pytest.fixture(scope="module")
-def sandwich() -> dict[str, Any]:
+def sandwich():
     """The names that the reference defines once for all of its examples."""
     section = API.read_text(encoding="utf-8").split("## Data of the examples")[1]
     found = re.search(r"^```python\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
@@ -31,7 +29,7 @@ def sandwich() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_examples(path: Path, sandwich: dict[str, Any], tmp_path: Path) -> None:
+def test_examples(path, sandwich, tmp_path):
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
     module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     tests = [test for test in doctest.DocTestFinder().find(module) if test.examples]

@@ -1,7 +1,5 @@
 """The notebooks of examples/ run from their first cell to their last."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -16,7 +14,7 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.ip
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(path, tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat", reason="needs stepcut[docs]")
     nbclient = pytest.importorskip("nbclient", reason="needs stepcut[docs]")
     source = str(Path(__file__).resolve().parents[1] / "src")

@@ -1,7 +1,5 @@
 """Plugins are found by name, by entry point and by package.module:Class."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -14,14 +12,12 @@ from stepcut.errors import OptionError
 OURS: dict[str, object] = {"stepcut": int, "cnc": float}
 
 
-def test_by_name_and_by_class() -> None:
+def test_by_name_and_by_class():
     assert plugins.find("method", "cnc", OURS) is float
     assert plugins.find("method", "pathlib:Path", OURS) is Path
 
 
-def test_a_module_in_the_current_folder_is_found_and_hides_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_in_the_current_folder_is_found_and_hides_nothing(tmp_path, monkeypatch):
     (tmp_path / "parts_of_mine.py").write_text("class Thing: pass")
     (tmp_path / "pathlib.py").write_text("class Path: pass")
     monkeypatch.chdir(tmp_path)
@@ -30,7 +26,7 @@ def test_a_module_in_the_current_folder_is_found_and_hides_nothing(
     assert plugins.find("method", "pathlib:Path", OURS) is Path
 
 
-def test_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_entry_point(monkeypatch):
     point = EntryPoint("mine", "pathlib:PurePosixPath", "stepcut.methods")
     monkeypatch.setattr(
         "importlib.metadata.entry_points",
@@ -45,20 +41,18 @@ def test_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "name", ["nowhere.at.all:Thing", "pathlib:Nothing", "stepcat", "a b:c", ""]
 )
-def test_what_is_not_there(name: str) -> None:
+def test_what_is_not_there(name):
     with pytest.raises(OptionError, match="package.module:Class"):
         plugins.find("method", name, OURS)
 
 
-def test_the_name_of_a_part_finds_it_again() -> None:
+def test_the_name_of_a_part_finds_it_again():
     assert plugins.name_of("method", 3, OURS) == "stepcut"
     mine = Path("x")
     assert plugins.find("method", plugins.name_of("method", mine, OURS), OURS) is type(mine)
 
 
-def test_an_extra_is_installed_from_where_stepcut_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_extra_is_installed_from_where_stepcut_came(tmp_path, monkeypatch):
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
     monkeypatch.setattr(plugins, "__file__", str(checkout / "src" / "stepcut" / "plugins.py"))

@@ -1,13 +1,10 @@
 """The public names: exact, documented, and quick to import."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ from stepcut.show.bars import draw_bar
 from stepcut.toy import make_kitchen, toy_features, write_script
 
 
-def test_the_public_names_are_exactly_these() -> None:
+def test_the_public_names_are_exactly_these():
     assert sorted(stepcut.__all__) == sorted(
         [
             "Annotations",
@@ -41,13 +38,13 @@ def test_the_public_names_are_exactly_these() -> None:
     )
 
 
-def test_every_public_name_is_there_and_says_what_it_is_for() -> None:
+def test_every_public_name_is_there_and_says_what_it_is_for():
     for name in stepcut.__all__:
         thing = getattr(stepcut, name)
         assert name == "__version__" or thing.__doc__
 
 
-def test_every_parameter_of_a_public_name_is_documented() -> None:
+def test_every_parameter_of_a_public_name_is_documented():
     for name in stepcut.__all__:
         thing = getattr(stepcut, name)
         for verb, part in inspect.getmembers(thing) if inspect.isclass(thing) else [(name, thing)]:
@@ -60,13 +57,13 @@ def test_every_parameter_of_a_public_name_is_documented() -> None:
                 assert set(lost) <= {"self"}, f"{name}, {verb}: {lost}"
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_a_name_that_is_not_there():
     with pytest.raises(AttributeError, match="no attribute 'lern'"):
         _ = stepcut.lern
 
 
 @pytest.mark.parametrize("words", [["-c", "import stepcut"], ["-m", "stepcut.cli.main", "-h"]])
-def test_neither_import_nor_help_loads_torch(words: list[str]) -> None:
+def test_neither_import_nor_help_loads_torch(words):
     run = subprocess.run(
         [sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True
     )
@@ -78,7 +75,7 @@ def test_neither_import_nor_help_loads_torch(words: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def procedure() -> stepcut.Procedure:
+def procedure():
     return stepcut.learn(toy_features(videos=3, seed=1, dim=8)[0], steps=3, restarts=2)
 
 
@@ -95,9 +92,7 @@ OLD: dict[str, Callable[[stepcut.Procedure], tuple[object, object]]] = {
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_an_old_name_works_for_one_version_with_a_warning(
-    procedure: stepcut.Procedure, name: str
-) -> None:
+def test_an_old_name_works_for_one_version_with_a_warning(procedure, name):
     with pytest.warns(DeprecationWarning, match=f"{name}.* before stepcut 0.4"):
         old, new = OLD[name](procedure)
     assert old == new
@@ -111,7 +106,7 @@ ROW = np.zeros(8)
 ROWS = np.zeros((20, 8))
 
 
-def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
+def calls(proc):
     """By the word that an error must name: a call with a value that may be of a wrong kind."""
     return {
         "path: load": lambda odd: stepcut.load(odd),
@@ -163,9 +158,7 @@ def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
 
 
 @pytest.mark.parametrize("odd", [None, 2.5j, [None], b"x"], ids=repr)
-def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(
-    procedure: stepcut.Procedure, odd: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(procedure, odd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.csv").write_text("step,start,end\npour,0,1\n")
     for what, call in calls(procedure).items():
@@ -173,7 +166,7 @@ def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(
             call(odd)
 
 
-def test_a_row_of_another_shape_is_told_and_forgotten() -> None:
+def test_a_row_of_another_shape_is_told_and_forgotten():
     rows = toy_features(videos=3, seed=1, dim=8)[0]
     for settings in ({"restarts": 2}, {"method": "cnc", "train": {"iterations": 3}}):
         online = stepcut.learn(rows, steps=3, **settings).method.online()
@@ -183,7 +176,7 @@ def test_a_row_of_another_shape_is_told_and_forgotten() -> None:
             assert online.push(rows[0][0]).shape == (3,)
 
 
-def test_numbers_of_numpy_are_numbers(procedure: stepcut.Procedure, tmp_path: Path) -> None:
+def test_numbers_of_numpy_are_numbers(procedure, tmp_path):
     assert len(procedure.suggest(np.int64(2))) == 2
     assert procedure.graph.next(np.array([0])) == procedure.graph.next([0])
     assert procedure.guide().push(np.float32(0), ROW.astype(np.float16)).time == 0

@@ -1,7 +1,5 @@
 """Table in all its formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -19,7 +17,7 @@ TABLE = Table(
 )
 
 
-def test_text_aligns_words_left_and_figures_right() -> None:
+def test_text_aligns_words_left_and_figures_right():
     assert TABLE.text().splitlines() == [
         "strict, K_7",
         "row               F1  steps",
@@ -30,18 +28,18 @@ def test_text_aligns_words_left_and_figures_right() -> None:
     ]
 
 
-def test_csv_keeps_every_digit() -> None:
+def test_csv_keeps_every_digit():
     assert list(csv.reader(io.StringIO(TABLE.csv())))[1] == ["uniform & more", "26.44", "7"]
 
 
-def test_csv_holds_no_formula() -> None:
+def test_csv_holds_no_formula():
     lines = list(
         csv.reader(io.StringIO(Table(["@a", "F1"], [["=HYPERLINK(1)", -1.5], ["'=1", None]]).csv()))
     )
     assert lines == [["'@a", "F1"], ["'=HYPERLINK(1)", "-1.5"], ["''=1", ""]]
 
 
-def test_latex_escapes_and_uses_booktabs() -> None:
+def test_latex_escapes_and_uses_booktabs():
     text = TABLE.latex()
     assert r"uniform \& more & 26.4 & 7 \\" in text
     assert r"50 \% <b> & -- & 12 \\" in text
@@ -49,21 +47,21 @@ def test_latex_escapes_and_uses_booktabs() -> None:
     assert r"\caption{strict, K\_7}" in text
 
 
-def test_json_holds_caption_and_rows_and_no_nan() -> None:
+def test_json_holds_caption_and_rows_and_no_nan():
     record = json.loads(Table(["F1"], [[float("nan")]], "c").json())
     assert record == {"caption": "c", "columns": ["F1"], "rows": [{"F1": None}], "notes": []}
 
 
-def test_html_is_text_never_markup() -> None:
+def test_html_is_text_never_markup():
     assert "&lt;b&gt;" in TABLE._repr_html_()
 
 
-def test_an_unknown_form_names_the_known_ones() -> None:
+def test_an_unknown_form_names_the_known_ones():
     with raises(OptionError, "'latex'?", "text, csv, latex, json"):
         TABLE.format("latx")
 
 
-def test_a_spread_is_one_cell_for_people_and_two_for_machines() -> None:
+def test_a_spread_is_one_cell_for_people_and_two_for_machines():
     table = Table(["row", "F1"], [["a", Spread(41.12, 0.31)], ["b", 2.0]])
     assert "41.1 ± 0.3" in table.text()
     assert r"41.1 $\pm$ 0.3" in table.latex()
@@ -71,7 +69,7 @@ def test_a_spread_is_one_cell_for_people_and_two_for_machines() -> None:
     assert json.loads(table.json())["rows"][1] == {"row": "b", "F1": 2.0, "F1 sd": None}
 
 
-def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret() -> None:
+def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret():
     table = Table(["row", "F1"], [["a|b_c", Spread(41.12, 0.31)]], "K = 7", ["note *1*"])
     assert table.format("markdown").splitlines() == [
         "K = 7",

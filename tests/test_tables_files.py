@@ -1,9 +1,6 @@
 """Tables as files: the suffix selects the format, Excel reads names and numbers correctly."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 
 import openpyxl
 import pytest
@@ -16,13 +13,13 @@ TABLE = Table(["row", "F1"], [["=1+1", Spread(41.5, 0.25)], ["Öl", None]], "str
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_every_suffix_is_written(tmp_path: Path, suffix: str) -> None:
+def test_every_suffix_is_written(tmp_path, suffix):
     path = tmp_path / f"t{suffix.upper()}"
     TABLE.save(path)
     assert path.stat().st_size > 10
 
 
-def test_excel_gets_numbers_and_no_formula(tmp_path: Path) -> None:
+def test_excel_gets_numbers_and_no_formula(tmp_path):
     TABLE.save(tmp_path / "t.xlsx")
     book = openpyxl.load_workbook(tmp_path / "t.xlsx")
     rows = [[cell.value for cell in row] for row in book["table"].rows]
@@ -31,21 +28,19 @@ def test_excel_gets_numbers_and_no_formula(tmp_path: Path) -> None:
     assert [row[0].value for row in book["about"].rows] == ["strict", "a note"]
 
 
-def test_csv_has_the_mark_of_utf_8(tmp_path: Path) -> None:
+def test_csv_has_the_mark_of_utf_8(tmp_path):
     TABLE.save(tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_bytes() == b"\xef\xbb\xbf" + TABLE.csv().encode()
 
 
-def test_another_suffix_is_refused(tmp_path: Path) -> None:
+def test_another_suffix_is_refused(tmp_path):
     with pytest.raises(OptionError) as caught:
         TABLE.save(tmp_path / "t.ods")
     assert caught.value.value == ".ods"
     assert caught.value.allowed == list(SUFFIXES)
 
 
-def test_without_openpyxl_the_pip_line_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_openpyxl_the_pip_line_is_given(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with raises(ExtraNeeded, "pip install", "xlsx"):
         TABLE.save(tmp_path / "t.xlsx")

@@ -1,8 +1,5 @@
 """check_method: accepts methods that follow the contract, and names the violated rule of others."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +19,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", list(METHODS))
-def test_our_methods_keep_the_contract(name: str) -> None:
+def test_our_methods_keep_the_contract(name):
     kept = check_method(METHODS[name](steps=3, **SMALL.get(name, {})))
     assert any("restore" in line for line in kept)
     assert any("annotated labels" in line for line in kept) == (name == "stepcut")
@@ -31,34 +28,34 @@ def test_our_methods_keep_the_contract(name: str) -> None:
 class Old:
     """A method for stepcut 0.2: it has no base class, and its probabilities have the old name."""
 
-    def __init__(self, steps: int = 3, rate: float = 1.0) -> None:
+    def __init__(self, steps=3, rate=1.0):
         self.steps, self.rate = steps, rate
 
-    def fit(self, features: Any, progress: Any = None, checkpoint: Any = None) -> Any:
+    def fit(self, features, progress=None, checkpoint=None):
         del progress, checkpoint
         self.steps_, self.labels_ = self.steps, self.predict(features)
         return self
 
-    def memberships(self, features: Any) -> Any:
+    def memberships(self, features):
         return [
             np.eye(self.steps)[np.arange(len(rows)) * self.steps // len(rows)] for rows in features
         ]
 
-    def predict(self, features: Any) -> Any:
+    def predict(self, features):
         return [shares.argmax(axis=1) for shares in self.memberships(features)]
 
-    def settings(self) -> Any:
+    def settings(self):
         return {"steps": self.steps, "rate": self.rate}
 
-    def state(self) -> Any:
+    def state(self):
         return {"nothing": np.zeros(1)}
 
     @classmethod
-    def restore(cls, settings: Any, _: Any) -> Any:
+    def restore(cls, settings, _):
         return cls(**settings)
 
 
-def test_the_old_name_of_probabilities_works_for_one_version() -> None:
+def test_the_old_name_of_probabilities_works_for_one_version():
     with pytest.warns(DeprecationWarning, match="Old.memberships is now called probabilities"):
         check_method(Old())  # type: ignore[arg-type]
     with pytest.warns(DeprecationWarning, match="rename it"):
@@ -68,17 +65,17 @@ def test_the_old_name_of_probabilities_works_for_one_version() -> None:
     with pytest.warns(DeprecationWarning, match="Older.memberships"):
 
         class Older(Method):
-            def memberships(self, features: Any) -> Any:
+            def memberships(self, features):
                 return [np.eye(3)[np.zeros(len(rows), dtype=int)] for rows in features]
 
-            def segment(self, rows: Any) -> Any:
+            def segment(self, rows):
                 return np.zeros(len(rows), dtype=np.int64)
 
     fitted = Older(steps=3).fit(made_up_videos())
     assert fitted.probabilities(made_up_videos())[0][:, 0].min() == 1
 
 
-def test_a_method_with_neither_shares_nor_segment_is_told() -> None:
+def test_a_method_with_neither_shares_nor_segment_is_told():
     class Empty(Method):
         pass
 
@@ -89,25 +86,25 @@ def test_a_method_with_neither_shares_nor_segment_is_told() -> None:
 class Wrong:
     """The default method with one broken function."""
 
-    def __init__(self, spoil: str) -> None:
+    def __init__(self, spoil):
         self._spoil, self._inner = spoil, METHODS["stepcut"](steps=3, restarts=2)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    def fit(self, features: Any, **options: Any) -> Any:
+    def fit(self, features, **options):
         self._inner.fit(features, **options)
         return None if self._spoil == "fit" else self
 
-    def probabilities(self, features: Any) -> Any:
+    def probabilities(self, features):
         shares = self._inner.probabilities(features)
         return [2 * share for share in shares] if self._spoil == "probabilities" else shares
 
-    def novelty(self, features: Any) -> Any:
+    def novelty(self, features):
         far = self._inner.novelty(features)
         return [-1 - one for one in far] if self._spoil == "novelty" else far
 
-    def state(self) -> Any:
+    def state(self):
         return {"all": np.array([object()])} if self._spoil == "state" else self._inner.state()
 
 
@@ -120,7 +117,7 @@ class Wrong:
         ("state", "arrays"),
     ],
 )
-def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
+def test_what_is_not_kept_is_named(spoil, said):
     method: Any = Wrong(spoil)
     with raises(OptionError, said):
         check_method(method)
@@ -129,16 +126,14 @@ def test_what_is_not_kept_is_named(spoil: str, said: str) -> None:
 class Given(Method):
     """A custom method with configurable probabilities."""
 
-    def __init__(
-        self, steps: int = 3, rate: float = 1.0, seed: int = 0, what: str = "right"
-    ) -> None:
+    def __init__(self, steps=3, rate=1.0, seed=0, what="right"):
         super().__init__(steps, rate, seed)
         self.what = what
 
-    def learn(self, videos: Any) -> None:
+    def learn(self, videos):
         """Nothing is learned."""
 
-    def shares(self, rows: Any) -> Any:
+    def shares(self, rows):
         right = np.full((len(rows), self.steps), 1 / self.steps)
         wrong = {
             "list": right.tolist(),
@@ -152,16 +147,16 @@ class Given(Method):
 class Repeated(Given):
     """A custom method with restarts and without a seed."""
 
-    def __init__(self, steps: int = 3, rate: float = 1.0, restarts: int = 2) -> None:
+    def __init__(self, steps=3, rate=1.0, restarts=2):
         super().__init__(steps, rate)
         self.restarts = restarts
 
 
-def test_quality_is_not_measured_of_a_method_that_cannot_start_elsewhere() -> None:
+def test_quality_is_not_measured_of_a_method_that_cannot_start_elsewhere():
     assert sc.learn(made_up_videos(), steps=3, method=Repeated()).quality.kind == "unknown"
 
 
-def test_a_method_that_chooses_no_number_is_given_one() -> None:
+def test_a_method_that_chooses_no_number_is_given_one():
     with raises(OptionError, "steps=(2, 5)", "'Given'"):
         sc.learn(made_up_videos(), steps=(2, 5), method=Given())
 
@@ -176,23 +171,21 @@ def test_a_method_that_chooses_no_number_is_given_one() -> None:
         ("double", "row 0 sum to 2"),
     ],
 )
-def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(
-    what: str, said: str
-) -> None:
+def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(what, said):
     with raises(OptionError, said):
         check_method(Given(what=what))
     with raises(OptionError, said):
         sc.learn(made_up_videos(), method=Given(what=what))
 
 
-def test_probabilities_may_be_a_list() -> None:
+def test_probabilities_may_be_a_list():
     assert check_method(Given(what="list")) == check_method(Given())
 
 
 class Forgetful(Given):
     """A method that does not store one of its settings."""
 
-    def __init__(self, steps: int = 3, rate: float = 1.0, seed: int = 0, width: int = 2) -> None:
+    def __init__(self, steps=3, rate=1.0, seed=0, width=2):
         super().__init__(steps, rate, seed)
         self.wide = width
 
@@ -200,11 +193,11 @@ class Forgetful(Given):
 class Careless(Given):
     """A method whose learned attributes do not end in `_`."""
 
-    def learn(self, videos: Any) -> None:
+    def learn(self, videos):
         """Keep it where nobody looks."""
         self.kept = len(videos)
 
-    def shares(self, rows: Any) -> Any:
+    def shares(self, rows):
         return super().shares(rows) * (self.kept / self.kept)
 
 
@@ -217,18 +210,18 @@ class Careless(Given):
         (Careless(), "'kept'"),
     ],
 )
-def test_what_a_method_lacks_is_told(method: Any, said: str) -> None:
+def test_what_a_method_lacks_is_told(method, said):
     with raises(OptionError, said):
         check_method(method)
 
 
-def test_a_setting_that_cannot_be_written_down_is_told_before_the_work(tmp_path: Path) -> None:
+def test_a_setting_that_cannot_be_written_down_is_told_before_the_work(tmp_path):
     odd = Given()
     vars(odd)["what"] = print
     with raises(OutputError, "own.proc", "Given"):
         sc.learn(made_up_videos(), method=odd, output=tmp_path / "own.proc")
 
 
-def test_one_video_to_learn_and_one_to_try_are_needed() -> None:
+def test_one_video_to_learn_and_one_to_try_are_needed():
     with raises(OptionError, "1 videos"):
         check_method(Given(), made_up_videos(1))

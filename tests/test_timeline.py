@@ -1,10 +1,7 @@
 """Segment and Timeline: seconds, half-open, immutable."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,18 +16,18 @@ from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.timeline import Segment, Timeline, clock
 
 
-def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
+def test_a_segment_that_ends_before_it_starts_is_refused():
     with raises(AnnotationError, "2 s", "3 s"):
         Segment(3, 2, "stir")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 10**400])
-def test_a_segment_needs_finite_seconds(bad: float) -> None:
+def test_a_segment_needs_finite_seconds(bad):
     with pytest.raises(AnnotationError, match="finite"):
         Segment(0, bad, "stir")
 
 
-def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path: Path) -> None:
+def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path):
     sure: Any = np.float32(0.5)
     found = Timeline([Segment(np.float32(0.25), np.int64(2), "a", sure)])
     assert type(found.segments[0].start) is float
@@ -44,18 +41,18 @@ def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path: Pat
             Segment(*three)
 
 
-def test_segments_are_sorted_and_the_vocabulary_follows_time() -> None:
+def test_segments_are_sorted_and_the_vocabulary_follows_time():
     timeline = Timeline([Segment(5, 6, "b"), Segment(1, 2, "a")])
     assert [s.step for s in timeline] == ["a", "b"]
     assert timeline.steps == ("a", "b")
     assert timeline.end == 6
 
 
-def test_a_given_vocabulary_keeps_its_order_and_may_hold_more() -> None:
+def test_a_given_vocabulary_keeps_its_order_and_may_hold_more():
     assert Timeline([Segment(1, 2, "a")], steps=["z", "a"]).steps == ("z", "a")
 
 
-def test_names_in_the_vocabulary_must_differ() -> None:
+def test_names_in_the_vocabulary_must_differ():
     with pytest.raises(AnnotationError, match="differ"):
         Timeline([], steps=["a", "a"])
 
@@ -63,13 +60,13 @@ def test_names_in_the_vocabulary_must_differ() -> None:
 @given(
     st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.sampled_from([1.0, 2.0, 29.97, 0.5])
 )
-def test_labels_survive_the_way_through_segments(labels: list[int], rate: float) -> None:
+def test_labels_survive_the_way_through_segments(labels, rate):
     timeline = Timeline.from_labels(labels, rate, ["a", "b", "c", "d"])
     again = timeline.labels(np.arange(len(labels)) / rate)
     assert again.tolist() == labels
 
 
-def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path: Path) -> None:
+def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path):
     """A fraction, and -2 for open labels."""
     timeline = Timeline.from_labels([-2, 0, 0, 1], Fraction(2), ["a", "b", "c"])
     assert timeline.segments == (Segment(0.5, 1.5, "a"), Segment(1.5, 2.0, "b"))
@@ -80,34 +77,34 @@ def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path: Path)
         Timeline.from_labels([3], 1, ["a", "b", "c"])
 
 
-def test_the_end_of_a_segment_is_no_longer_part_of_it() -> None:
+def test_the_end_of_a_segment_is_no_longer_part_of_it():
     assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).labels([1.999, 2.0]).tolist() == [
         0,
         1,
     ]
 
 
-def test_where_segments_overlap_the_later_start_wins_and_it_is_reported() -> None:
+def test_where_segments_overlap_the_later_start_wins_and_it_is_reported():
     timeline = Timeline([Segment(0, 10, "a"), Segment(4, 5, "b")])
     assert timeline.labels([3.0, 4.5, 6.0]).tolist() == [0, 1, 0]
     assert timeline.overlapping() == [(Segment(0, 10, "a"), Segment(4, 5, "b"))]
 
 
-def test_touching_segments_do_not_overlap() -> None:
+def test_touching_segments_do_not_overlap():
     assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).overlapping() == []
 
 
-def test_gaps_are_what_no_segment_covers() -> None:
+def test_gaps_are_what_no_segment_covers():
     timeline = Timeline([Segment(1, 5, "a"), Segment(2, 3, "b"), Segment(6, 7, "a")], duration=9)
     assert timeline.gaps() == [(0.0, 1), (5, 6), (7, 9)]
 
 
-def test_crop_cuts_segments_at_both_ends() -> None:
+def test_crop_cuts_segments_at_both_ends():
     timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
     assert timeline.crop(2, 6).segments == (Segment(2, 4, "a"), Segment(4, 6, "b"))
 
 
-def test_clicks_are_instants_and_label_no_time() -> None:
+def test_clicks_are_instants_and_label_no_time():
     timeline = Timeline([Segment(0, 2, "a"), Segment(3, 3, "b"), Segment(1, 1, "c")], duration=5)
     assert timeline.clicks == (Segment(1, 1, "c"), Segment(3, 3, "b"))
     assert timeline.intervals == (Segment(0, 2, "a"),)
@@ -121,7 +118,7 @@ def test_clicks_are_instants_and_label_no_time() -> None:
     assert draw_bar(timeline).count("<polygon") == 2
 
 
-def test_crop_keeps_clicks_and_makes_none() -> None:
+def test_crop_keeps_clicks_and_makes_none():
     timeline = Timeline([Segment(0, 0, "a"), Segment(0, 4, "x"), Segment(2, 2, "b")])
     assert timeline.crop(0, 2).sequence() == ["a", "x"]
     assert timeline.crop(2, 3).segments == (Segment(2, 2, "b"), Segment(2, 3, "x"))
@@ -129,24 +126,24 @@ def test_crop_keeps_clicks_and_makes_none() -> None:
 
 
 @pytest.mark.parametrize("odd", [[0, math.nan, 1], [0.9], [0, math.inf], ["a"], [None], [[0]]])
-def test_labels_that_are_not_whole_numbers_are_refused(odd: Any) -> None:
+def test_labels_that_are_not_whole_numbers_are_refused(odd):
     with pytest.raises(OptionError):
         Timeline.from_labels(odd, 1, ["a", "b"])
     assert Timeline.from_labels([0.0, 1.0], 1, ["a", "b"]).sequence() == ["a", "b"]
 
 
-def test_labels_after_the_end_of_the_video_make_no_click() -> None:
+def test_labels_after_the_end_of_the_video_make_no_click():
     timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], duration=2.0)
     assert timeline.segments == (Segment(0, 2, "a"),)
 
 
-def test_two_steps_given_one_name_become_one() -> None:
+def test_two_steps_given_one_name_become_one():
     timeline = Timeline([Segment(0, 1, "a"), Segment(1, 2, "b")]).rename({"b": "a"})
     assert timeline.steps == ("a",)
     assert timeline.sequence() == ["a", "a"]
 
 
-def test_a_timeline_draws_itself_and_a_name_is_text_never_markup() -> None:
+def test_a_timeline_draws_itself_and_a_name_is_text_never_markup():
     drawing = Timeline([Segment(0, 1, "<script>alert(1)</script>")])._repr_html_()
     assert "<svg" in drawing
     assert "<script>" not in drawing
@@ -155,11 +152,11 @@ def test_a_timeline_draws_itself_and_a_name_is_text_never_markup() -> None:
 @pytest.mark.parametrize(
     "end", [9, 600, 36_000, 90_000, 1.7e12]
 )  # the last: milliseconds since 1970
-def test_an_axis_has_ten_marks_at_most(end: float) -> None:
+def test_an_axis_has_ten_marks_at_most(end):
     assert 5 < draw_axis(end).count("<text") <= 11
 
 
-def test_confidence_is_the_mean_over_the_frames_of_a_segment() -> None:
+def test_confidence_is_the_mean_over_the_frames_of_a_segment():
     timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], confidence=[0.5, 1.0, 0.25])
     assert [s.confidence for s in timeline] == [0.75, 0.25]
 
@@ -168,11 +165,11 @@ def test_confidence_is_the_mean_over_the_frames_of_a_segment() -> None:
     ("seconds", "text"),
     [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5"), (-1, "-00:00:01.0")],
 )
-def test_clock(seconds: float, text: str) -> None:
+def test_clock(seconds, text):
     assert clock(seconds) == text
 
 
-def test_an_empty_timeline_is_all_background() -> None:
+def test_an_empty_timeline_is_all_background():
     timeline = Timeline(duration=3)
     assert timeline.gaps() == [(0.0, 3)]
     assert timeline.labels([1.0]).tolist() == [-1]
@@ -198,16 +195,16 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("ask", "told"), WRONG)
-def test_values_of_a_wrong_kind_are_told(ask: Any, told: str) -> None:
+def test_values_of_a_wrong_kind_are_told(ask, told):
     with raises(OptionError, told):
         ask(Timeline([Segment(0, 1, "a")], duration=2))
 
 
 @pytest.mark.parametrize("duration", [math.nan, math.inf, -1.0, 10**400, "long"])
-def test_a_length_that_is_none_is_refused(duration: Any) -> None:
+def test_a_length_that_is_none_is_refused(duration):
     with raises(OptionError, "duration="):
         Timeline(duration=duration)
 
 
-def test_steps_may_come_one_by_one() -> None:
+def test_steps_may_come_one_by_one():
     assert Timeline(steps=(name for name in "ab")).steps == ("a", "b")

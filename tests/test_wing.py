@@ -1,7 +1,5 @@
 """The paper's wing: the core never imports it, and it registers itself as any other package would."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess
@@ -20,7 +18,7 @@ from stepcut.cli.main import main
 ROOT = Path(stepcut.__file__).parent
 
 
-def test_the_core_never_imports_the_wing() -> None:
+def test_the_core_never_imports_the_wing():
     found = []
     for path in ROOT.rglob("*.py"):
         if "paper" in path.relative_to(ROOT).parts:
@@ -59,7 +57,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("stepcut.paper
 
 
 @pytest.mark.slow
-def test_everyday_commands_load_nothing_of_the_wing(tmp_path: Path) -> None:
+def test_everyday_commands_load_nothing_of_the_wing(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", EVERYDAY, str(tmp_path)], capture_output=True, text=True, check=False
     )
@@ -67,7 +65,7 @@ def test_everyday_commands_load_nothing_of_the_wing(tmp_path: Path) -> None:
     assert json.loads(ran.stdout.splitlines()[-1]) == []
 
 
-def test_what_the_wing_registers_is_what_a_checkout_finds() -> None:
+def test_what_the_wing_registers_is_what_a_checkout_finds():
     declared = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     groups = declared["project"]["entry-points"]
     assert groups == {f"stepcut.{kind}s": parts for kind, parts in plugins.WING.items()}
@@ -76,9 +74,7 @@ def test_what_the_wing_registers_is_what_a_checkout_finds() -> None:
             assert resolve_name(place) is not None
 
 
-def test_a_command_of_another_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_of_another_package(tmp_path, monkeypatch, capsys):
     package = tmp_path / "mypackage"
     package.mkdir()
     (package / "__init__.py").write_text("")

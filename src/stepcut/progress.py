@@ -137,7 +137,7 @@ class Bar:
     """
 
     _drawn: ClassVar["Bar | None"] = None
-    """The bar whose line is on the terminal."""
+    """The bar that is on the terminal now."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream

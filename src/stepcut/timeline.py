@@ -366,7 +366,7 @@ class Timeline:
         Returns
         -------
         Timeline
-            Segments are cut at both ends; steps and duration stay.
+            Segments are clipped at both ends; steps and duration stay.
 
         Raises
         ------

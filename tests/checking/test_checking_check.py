@@ -693,7 +693,13 @@ def test_probabilities_are_calibrated() -> None:
 def test_evidence_is_how_long_a_step_shows_clearly() -> None:
     rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
     np.testing.assert_allclose(step_evidence(rows, 2.0), np.log([1.5, 1.5]))
+    np.testing.assert_allclose(step_evidence(np.array([[0.8, 0.2]]), 1.0), np.log([1.36, 1.0]))
     assert observe(np.array([0, 0, -1, 1]), 1.0).evidence.tolist() == np.log([3.0, 2.0]).tolist()
+
+
+def test_the_odds_of_a_step_are_scaled_by_the_fitted_slope_and_bias() -> None:
+    model = Presence((2.0,), (1.0,), spread=1.0, slope=2.0, bias=0.5)
+    assert model.probabilities(np.array([2.0])) == pytest.approx([1 / (1 + np.exp(-1.5))])
 
 
 def test_the_words_for_probabilities_change_at_a_quarter_and_three_quarters() -> None:

@@ -1,17 +1,13 @@
 """stepcut check and stepcut guide: exit codes, JSON, JSON lines, the live view."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
 import pytest
-from kitchen_kit import Eye, Kitchen, film
+from kitchen_kit import Eye, film
 
 from stepcut.cli.main import main
 from stepcut.guidance.sources import follow_pictures
@@ -21,21 +17,19 @@ from stepcut.procedure.many import ask
 
 
 @pytest.fixture(autouse=True)
-def loaded(tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
+def loaded(tiny_task, monkeypatch):
     """Use the tiny task as the procedure; other tests cover reading folders."""
     for reader in ("procedure.many.load", "cli.guide.load", "cli.check.read_outline"):
         monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 
 
-def feature_file(folder: Path, order: list[int]) -> str:
+def feature_file(folder, order):
     path = folder / "new.npy"
     np.save(path, np.eye(4)[np.maximum(film(order, np.random.default_rng(5)), 0)])
     return str(path)
 
 
-def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(tmp_path, capsys):
     assert main(["check", "any.proc", str(tmp_path / "absent.mp4")]) == 2
     assert "absent.mp4" in capsys.readouterr().err
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
@@ -49,11 +43,8 @@ def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(
 
 
 def test_check_exits_with_4_where_too_little_would_be_found(
-    tiny_task: Kitchen,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    tiny_task, tmp_path, capsys, monkeypatch
+):
     power = {"missing step": 0.4, "missing half": 0.9}
     blind = replace(tiny_task.procedure.learned_expectations, detects=power)
     monkeypatch.setattr(tiny_task.procedure, "learned_expectations", blind)
@@ -71,22 +62,17 @@ def test_check_exits_with_4_where_too_little_would_be_found(
 @pytest.mark.parametrize(
     "words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]]
 )
-def test_results_appear_at_once_and_a_broken_file_loses_none(
-    words: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_results_appear_at_once_and_a_broken_file_loses_none(words, tmp_path, capsys, monkeypatch):
     good = feature_file(tmp_path, [0, 1, 2, 3])
     videos = [good, str(tmp_path / "absent.mp4"), str(shutil.copy(good, tmp_path / "last.npy"))]
     outputs: list[tuple[bool, bool]] = []
 
-    def look(*given: Any, **more: Any) -> Any:
+    def look(*given, **more):
         shown = capsys.readouterr()
         outputs.append((bool(shown.out), "absent.mp4" in shown.err))
         return ask(*given, **more)
 
-    def map_here(_: Local, work: Any, items: list[str], done: Any) -> None:
+    def map_here(_, work, items, done):
         for place in (1, 0, 2):  # workers finish in any order
             done(place, attempt(work, items[place]))
 
@@ -100,9 +86,7 @@ def test_results_appear_at_once_and_a_broken_file_loses_none(
     assert capsys.readouterr().out
 
 
-def test_json_reports_a_failed_video_in_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_reports_a_failed_video_in_its_place(tmp_path, capsys):
     good = feature_file(tmp_path, [0, 1, 2, 3])
     assert main(["check", "any.proc", str(tmp_path / "absent.mp4"), good, "--json", "--quiet"]) == 2
     output = capsys.readouterr()
@@ -113,7 +97,7 @@ def test_json_reports_a_failed_video_in_its_place(
     assert fine["ok"]
 
 
-def test_guide_prints_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_guide_prints_json_lines(tmp_path, capsys):
     assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["time"] for line in lines[:3]] == [0, 1, 2]
@@ -121,7 +105,7 @@ def test_guide_prints_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert lines[-1]["done"][0]["name"] == "open jar"
 
 
-def test_guide_draws_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_guide_draws_itself(tmp_path, capsys):
     assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1]), "--view"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b[H" in shown
@@ -129,14 +113,12 @@ def test_guide_draws_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "spread jam" in shown
 
 
-def test_guide_needs_features_where_there_is_no_network_to_see_with(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_guide_needs_features_where_there_is_no_network_to_see_with(tmp_path, capsys):
     assert main(["guide", "any.proc", str(tmp_path / "new.mp4")]) == 2
     assert "learned from feature files" in capsys.readouterr().err
 
 
-def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: Path) -> None:
+def test_a_video_file_is_followed_frame_by_frame(tiny_task, tmp_path):
     path = tmp_path / "film.mp4"
     with av.open(str(path), "w") as container:
         track = container.add_stream("mpeg4", rate=2)
@@ -156,9 +138,7 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
     assert states[-1].done == (0, 2, 1, 3)
 
 
-def test_files_that_differ_in_suffix_are_distinct(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_differ_in_suffix_are_distinct(tmp_path, capsys):
     one = feature_file(tmp_path, [0, 1, 2, 3])
     np.savez(tmp_path / "new.npz", np.load(one))
     videos = [one, str(tmp_path / "new.npz")]

@@ -1,13 +1,10 @@
 """Videos with mistakes set the limit until they are excluded from the reference set."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 from kitchen_kit import film
-from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
@@ -30,19 +27,19 @@ NAMES = [f"video{n}" for n in range(13)]
 
 
 @pytest.fixture(scope="module")
-def mixed() -> Expectations:
+def mixed():
     """Twelve videos that do all steps, and one that stops after the first two."""
     rng = np.random.default_rng(0)
     videos = [*(film(ORDER, rng) for _ in range(12)), film(ORDER[:2], rng, 5.0)]
     return learn_expectations(videos, 1.0, videos=NAMES)
 
 
-def half(seed: int) -> NDArray[np.int64]:
+def half(seed):
     labels = film(ORDER, np.random.default_rng(seed))
     return labels[: len(labels) // 2]
 
 
-def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed: Expectations) -> None:
+def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed):
     assert mixed.most_unusual[0] == "video12"
     with pytest.warns(DeprecationWarning, match="now called most_unusual"):
         assert mixed.oddest == mixed.most_unusual
@@ -57,7 +54,7 @@ def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed: Expect
     assert check_labels(half(1), 1.0, checked).learned == 12
 
 
-def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectations) -> None:
+def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed):
     first, second, third = mixed.most_unusual[:3]
     share = mixed.without([first]).detects["missing half"]
     assert all(name in mixed.advice for name in (first, second, third))
@@ -67,7 +64,7 @@ def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectati
     assert two.advice == ""
 
 
-def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations) -> None:
+def test_the_forecast_has_an_interval_and_the_videos_needed(mixed):
     checked = mixed.without(["video12"])
     # The interval contains all shares that the count does not refute.
     for kind, (low, high) in checked.ranges.items():
@@ -96,9 +93,7 @@ def test_the_forecast_has_an_interval_and_the_videos_needed(mixed: Expectations)
     "new",
     [half(5), film(ORDER, np.random.default_rng(6)), film(ORDER[1:], np.random.default_rng(7))],
 )
-def test_what_is_left_is_what_counting_the_others_gives(
-    mixed: Expectations, new: NDArray[np.int64]
-) -> None:
+def test_what_is_left_is_what_counting_the_others_gives(mixed, new):
     """Compute the limit beside a new video by hand."""
     checked = mixed.without(["video12", "video3"])
     kept = [place for place, name in enumerate(NAMES) if name not in ("video12", "video3")]
@@ -120,7 +115,7 @@ def test_what_is_left_is_what_counting_the_others_gives(
     assert mixed.without(["a video that is not there"]) is mixed
 
 
-def test_altered_videos_are_found_as_one_by_one(mixed: Expectations) -> None:
+def test_altered_videos_are_found_as_one_by_one(mixed):
     kinds = list(mixed.altered.values())
     for altered in (*kinds, kinds[0].among([4, 2, 7])):
         amounts = {way: np.array(values) for way, values in mixed.amounts.items()}
@@ -134,14 +129,14 @@ def test_altered_videos_are_found_as_one_by_one(mixed: Expectations) -> None:
     assert is_found(Altered.gather([]), amounts, 0.05).shape == (0,)
 
 
-def test_changed_videos_keep_the_number_of_theirs() -> None:
+def test_changed_videos_keep_the_number_of_theirs():
     changed = [(place, dict.fromkeys(PRIOR_SPREADS, float(place))) for place in (0, 0, 2, 3)]
     kept = Altered.gather(changed).among([3, 0])
     assert kept.of == (1, 1, 0)
     assert kept.amounts["length"] == (0.0, 0.0, 3.0)
 
 
-def test_the_file_keeps_the_videos_and_the_altered_ones(mixed: Expectations) -> None:
+def test_the_file_keeps_the_videos_and_the_altered_ones(mixed):
     record = json.loads(json.dumps(mixed.to_json(), allow_nan=False))
     again = Expectations.from_json(record)
     assert again == mixed
@@ -168,7 +163,7 @@ def test_the_file_keeps_the_videos_and_the_altered_ones(mixed: Expectations) -> 
             Expectations.from_json(record | damaged)
 
 
-def test_a_file_of_version_0_2_0_checks_without_knowing_its_power(mixed: Expectations) -> None:
+def test_a_file_of_version_0_2_0_checks_without_knowing_its_power(mixed):
     record = json.loads(json.dumps(mixed.to_json()))
     del record["presence"]
     old = Expectations.from_json(record | {"clarity": [], "peaks": [], "unlike": []})

@@ -1,14 +1,11 @@
 """Warping: the distance is that of the best path, and highest where a video deviates."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
@@ -18,21 +15,20 @@ from stepcut.checking.warping import FINE, SLICES, Slices, align_slices, slice_v
 from stepcut.errors import ProcedureError
 from stepcut.methods.learned import LeftOut
 
-Floats = NDArray[np.float64]
 LOOKS = np.eye(8)
 """Embedding of each step."""
 
 
-def sliced(steps: list[int]) -> Slices:
+def sliced(steps):
     """One slice per step."""
     return Slices(LOOKS[steps] * FINE, np.array(steps))
 
 
-def slowly_apart(cost: Floats) -> float:
+def slowly_apart(cost):
     """Mean cost of the best path, by exhaustive search."""
 
     @cache
-    def paths(i: int, j: int) -> list[tuple[float, int]]:
+    def paths(i, j):
         if i < 0 or j < 0:
             return []
         if i == j == 0:
@@ -45,7 +41,7 @@ def slowly_apart(cost: Floats) -> float:
     return total / length
 
 
-def test_the_distance_is_that_of_the_best_path() -> None:
+def test_the_distance_is_that_of_the_best_path():
     rng = np.random.default_rng(0)
     for n, m in [(1, 1), (1, 4), (5, 2), (5, 5), (6, 4)]:
         made = [rng.normal(size=(size, 3)) for size in (n, m)]
@@ -63,7 +59,7 @@ def test_the_distance_is_that_of_the_best_path() -> None:
         assert laid.along.shape == (n,)
 
 
-def test_the_nearer_half_of_the_others_counts() -> None:
+def test_the_nearer_half_of_the_others_counts():
     video = sliced([0, 1, 2, 3])
     near, off, far = sliced([0, 1, 2, 4]), sliced([0, 5, 6, 4]), sliced([4, 5, 6, 7])
     both = np.log(np.mean([np.exp(align_slices(video, [one]).apart) for one in (near, off)]))
@@ -71,12 +67,12 @@ def test_the_nearer_half_of_the_others_counts() -> None:
     assert align_slices(video, []).apart == 0.0
 
 
-def test_where_it_goes_otherwise_it_is_least_like_the_others() -> None:
+def test_where_it_goes_otherwise_it_is_least_like_the_others():
     laid = align_slices(sliced([0, 1, 6, 2, 3]), [sliced([0, 1, 2, 3, 3])] * 3)
     assert laid.along.tolist() == [0, 0, 1, 0, 0]
 
 
-def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() -> None:
+def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart():
     whole, short, moved = sliced([0, 1, 2, 3]), sliced([0, 1, 3]), sliced([2, 0, 1, 3])
     same = align_slices(whole, [whole]).apart
     assert align_slices(short, [whole]).apart > same
@@ -90,7 +86,7 @@ def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() ->
     assert align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
 
 
-def test_slices_have_the_means_of_equal_slices() -> None:
+def test_slices_have_the_means_of_equal_slices():
     rng = np.random.default_rng(1)
     for rows in (1, 7, SLICES, SLICES + 1, 333):
         embedding, labels = rng.normal(size=(rows, 4)), rng.integers(-1, 3, rows)
@@ -105,20 +101,20 @@ def test_slices_have_the_means_of_equal_slices() -> None:
 
 
 @pytest.fixture(scope="module")
-def learned() -> Expectations:
+def learned():
     """Ten videos of four steps in a fixed order."""
     made = [_video([0, 1, 2, 3], seed) for seed in range(10)]
     labels, embeddings = [one for one, _ in made], [one for _, one in made]
     return learn_expectations(labels, 1.0, embeddings=embeddings)
 
 
-def _video(steps: list[int], seed: int) -> tuple[NDArray[np.int64], Floats]:
+def _video(steps, seed):
     rng = np.random.default_rng(seed)
     labels = np.repeat(steps, rng.integers(28, 33, len(steps)))
     return labels, LOOKS[labels] + rng.normal(scale=0.1, size=(len(labels), 8))
 
 
-def test_a_deviation_outside_the_segmentation_is_located(learned: Expectations) -> None:
+def test_a_deviation_outside_the_segmentation_is_located(learned):
     labels, embedding = _video([0, 1, 2, 3], 99)
     assert check_labels(labels, 1.0, learned, embedding=embedding).ok
     embedding[labels == 2] -= LOOKS[2] - LOOKS[0]  # looks like the first step
@@ -134,9 +130,7 @@ def test_a_deviation_outside_the_segmentation_is_located(learned: Expectations) 
 
 
 @pytest.mark.parametrize("odd", [1, 4])
-def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwise(
-    odd: int,
-) -> None:
+def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwise(odd):
     made = [_video([0, 1, 2, 3, 4, 5], seed) for seed in range(10)]
     expectations = learn_expectations(
         [one for one, _ in made], 1.0, embeddings=[one for _, one in made]
@@ -149,7 +143,7 @@ def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwi
     assert [finding.step for finding in report.missed] == ([1, 4] if odd == 1 else [4, 1])
 
 
-def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
+def test_where_only_the_whole_is_unusual_a_time_is_named_too():
     # Every video ends with a pause.
     made = [_video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)]
     cuts = [np.where(labels < 4, labels, -1) for labels, _ in made]
@@ -166,13 +160,11 @@ def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
 
 
 @pytest.mark.parametrize("videos", [6, pytest.param(45, marks=pytest.mark.slow)])
-def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_see_it(
-    videos: int,
-) -> None:
+def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_see_it(videos):
     made = [_video([0, 1, 2, 3], seed) for seed in range(videos)]
     labels, embeddings = [one for one, _ in made], [one for _, one in made]
 
-    def embed(without: int, place: int, kept: NDArray[np.int64] | None) -> Floats:
+    def embed(without, place, kept):
         rows = embeddings[place] if kept is None else embeddings[place][kept]
         turned, _ = np.linalg.qr(np.random.default_rng(without).normal(size=(8, 5)))
         return np.asarray(rows @ turned)
@@ -198,7 +190,7 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
     assert checked.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
 
 
-def test_slices_round_trip_and_damage_is_refused(learned: Expectations) -> None:
+def test_slices_round_trip_and_damage_is_refused(learned):
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned
     assert Expectations.from_json(record).usual.slices[3] == learned.usual.slices[3]
@@ -220,11 +212,11 @@ def test_slices_round_trip_and_damage_is_refused(learned: Expectations) -> None:
             Expectations.from_json(record | {"outlines": [damaged, *others]})
 
 
-def test_two_tasks_in_one_folder_are_noticed() -> None:
+def test_two_tasks_in_one_folder_are_noticed():
     looks = np.random.default_rng(8).normal(size=(8, 12))
     names = [f"v{place}" for place in range(11)]
 
-    def learn_from(second: list[int], kitchen: float = 0.0) -> Expectations:
+    def learn_from(second, kitchen=0.0):
         """Videos at `second` show four other steps; `kitchen` shifts three videos."""
         rng = np.random.default_rng(9)
         offsets = kitchen * rng.normal(size=(2, 12))

@@ -1,7 +1,5 @@
 """Completion: each shell is asked what it would offer, where that shell is installed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 
@@ -10,12 +8,12 @@ import pytest
 from stepcut.cli.main import main
 
 
-def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+def script(shell, capsys):
     assert main(["completion", shell]) == 0
     return capsys.readouterr().out
 
 
-def ask(shell: str, *words: str) -> str:
+def ask(shell, *words):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     return subprocess.run([shell, *words], capture_output=True, text=True, check=True).stdout
@@ -30,9 +28,7 @@ def ask(shell: str, *words: str) -> str:
         ("stepcut data ", {"list", "stats"}, {"learn"}),
     ],
 )
-def test_bash(
-    words: str, offered: set[str], not_offered: set[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bash(words, offered, not_offered, capsys):
     given = words.split(" ")
     asked = (
         f"COMP_WORDS=({' '.join(repr(word) for word in given)}); COMP_CWORD={len(given) - 1}; "
@@ -44,7 +40,7 @@ def test_bash(
     assert not found & not_offered
 
 
-def test_zsh_reads_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh_reads_the_script(capsys):
     begin = "autoload -U +X compinit && compinit -u -D"
     found = ask(
         "zsh", "-f", "-c", f"{begin}\n{script('zsh', capsys)}\nprint -l -- ${{_comps[stepcut]}}"
@@ -52,7 +48,7 @@ def test_zsh_reads_the_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stepcut" in found
 
 
-def test_fish_offers_options_of_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fish_offers_options_of_the_command_alone(capsys):
     found = ask(
         "fish", "--no-config", "-c", f"{script('fish', capsys)}\ncomplete -C 'stepcut check --'"
     )
@@ -60,6 +56,6 @@ def test_fish_offers_options_of_the_command_alone(capsys: pytest.CaptureFixture[
     assert "--names" not in found
 
 
-def test_an_unknown_shell_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_shell_is_told(capsys):
     assert main(["completion", "csh"]) == 2
     assert "bash" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """The demo: a short story, and commands that run as printed."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
@@ -19,19 +17,19 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_each_kind_of_mistake_is_drawn_once(seed: int) -> None:
+def test_each_kind_of_mistake_is_drawn_once(seed):
     flaws = [write_script(seed, flaw=flaw).flaws[0] for flaw in draw_flaws(seed)]
     assert [flaw.kind for flaw in flaws] == ["skip", "swap", "repeat"]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_repeated_step_moves_no_other(seed: int) -> None:
+def test_the_repeated_step_moves_no_other(seed):
     repeat = draw_flaws(seed)[-1]
     done = write_script(seed, shuffle=0, flaw=repeat).timeline.sequence()
     assert tuple(dict.fromkeys(done)) == STEPS
 
 
-def test_offered_commands_keep_odd_file_names_whole() -> None:
+def test_offered_commands_keep_odd_file_names_whole():
     place, video = Path("my kitchen/k.proc"), Path("my kitchen/it's.mp4")
     view, check, segment = (shlex.split(line, comments=True) for line in offers(place, video))
     assert view[-2:] == ["view", str(place)]
@@ -39,9 +37,7 @@ def test_offered_commands_keep_odd_file_names_whole() -> None:
     assert segment[-2:] == ["-o", "my kitchen/new.eaf"]
 
 
-def test_stepcut_is_called_as_it_was_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stepcut_is_called_as_it_was_started(tmp_path, monkeypatch):
     program = tmp_path / "my venv" / "bin" / "stepcut"
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
@@ -57,7 +53,7 @@ def test_stepcut_is_called_as_it_was_started(
 
 
 @pytest.mark.slow
-def test_the_story_is_short_and_every_printed_command_runs(tmp_path: Path) -> None:
+def test_the_story_is_short_and_every_printed_command_runs(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "STEPCUT_CACHE": str(tmp_path / "cache")}
     words = [sys.executable, "-m", "stepcut", "demo", "--quiet"]
     told = subprocess.run(

@@ -1,10 +1,6 @@
 """The options by which features are made: the same for every command, and all of them arrive at the backbone."""
 
-from __future__ import annotations
-
-import argparse
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,12 +28,12 @@ ALL = [
 ]
 
 
-def parse(command: str, *words: str) -> argparse.Namespace:
+def parse(command, *words):
     return make_parser(command).parse_args(["films/", "-o", "out", *words])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_both_commands_take_all_of_them(command: str) -> None:
+def test_both_commands_take_all_of_them(command):
     assert spec_of(parse(command, *ALL)) == FeatureSpec(
         "resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1"
     )
@@ -45,9 +41,7 @@ def test_both_commands_take_all_of_them(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_they_arrive_at_the_backbone(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_arrive_at_the_backbone(command, tmp_path, capsys):
     videos = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
     for video in videos:
         video.touch()
@@ -63,7 +57,7 @@ def test_they_arrive_at_the_backbone(
         assert f"fps='{fps}' is not a rate" in capsys.readouterr().err
 
 
-def test_the_device_is_the_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_device_is_the_machines(tmp_path, capsys):
     rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
     sc.learn(rows, steps=2, output=tmp_path / "p.proc", restarts=2)
     config = read_json(tmp_path / "p.proc" / "config.json")
@@ -81,7 +75,7 @@ def test_the_device_is_the_machines(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert "a.mp4" in capsys.readouterr().err
 
 
-def test_learn_like_takes_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learn_like_takes_the_spec(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = FeatureSpec("resnet50", Fraction(3), "w.pth", "conv3a", "v1")
     rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2

@@ -1,11 +1,8 @@
 """stepcut learn and stepcut segment as a user calls them, on small real videos."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -21,7 +18,7 @@ QUICK = ["--method", "kmeans", "-k", "3", "--fps", "1", "--quiet"]
 
 
 @pytest.fixture(scope="module")
-def learned(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def learned(kitchen, tmp_path_factory):
     """A procedure learned from the two videos, and what was said of it."""
     folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
     words = ["learn", str(kitchen / "videos"), "-o", str(folder / "a.proc"), *QUICK]
@@ -32,19 +29,17 @@ def learned(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 @pytest.fixture
-def place(learned: tuple[Path, str]) -> Path:
+def place(learned):
     return learned[0]
 
 
-def test_learning_says_what_was_found_and_what_to_do_next(learned: tuple[Path, str]) -> None:
+def test_learning_says_what_was_found_and_what_to_do_next(learned):
     place, out = learned
     assert "3 steps from 2 videos" in out
     assert f"stepcut view {place}" in out
 
 
-def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
-    kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, tmp_path, capsys):
     (tmp_path / "broken.mp4").write_bytes(b"not a video")
     films = [str(kitchen / "videos"), str(tmp_path / "broken.mp4")]
     words = ["learn", *films, "-o", str(tmp_path / "a.proc"), *QUICK]
@@ -54,7 +49,7 @@ def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
     assert "broken.mp4" in capsys.readouterr().err
 
 
-def test_segment_writes_what_the_suffix_says(kitchen: Path, place: Path, tmp_path: Path) -> None:
+def test_segment_writes_what_the_suffix_says(kitchen, place, tmp_path):
     video = next((kitchen / "videos").iterdir())
     assert (
         main(["segment", str(place), str(video), "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
@@ -62,17 +57,13 @@ def test_segment_writes_what_the_suffix_says(kitchen: Path, place: Path, tmp_pat
     assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
 
 
-def test_segment_without_a_file_prints(
-    kitchen: Path, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_segment_without_a_file_prints(kitchen, place, capsys):
     assert main(["segment", str(place), str(next((kitchen / "videos").iterdir()))]) == 0
     assert "00:00:00.0" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_like_takes_the_settings_of_an_earlier_procedure(
-    kitchen: Path, place: Path, tmp_path: Path
-) -> None:
+def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_path):
     words = ["learn", str(kitchen / "videos"), "--like", str(place), "--quiet", "-o"]
     assert main([*words, str(tmp_path / "b.proc")]) == 0
     one, other = (
@@ -86,21 +77,19 @@ def test_like_takes_the_settings_of_an_earlier_procedure(
 @pytest.mark.parametrize(
     ("setting", "says"), [("restarts", "NAME=VALUE"), ("restart=2", "did you mean")]
 )
-def test_wrong_settings(
-    setting: str, says: str, kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_settings(setting, says, kitchen, tmp_path, capsys):
     words = ["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK]
     assert main([*words, "--set", setting]) == 2
     assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["many", "9-3", "0", "-3", "3-", "2.5"])
-def test_a_number_of_steps_that_is_none(text: str) -> None:
+def test_a_number_of_steps_that_is_none(text):
     with raises(OptionError, "-k 8-14", setting="steps", value=text):
         read_steps(text)
 
 
-def test_settings_of_the_papers_method_by_group() -> None:
+def test_settings_of_the_papers_method_by_group():
     parser = make_parser("learn")
     words = ["v", "--method", "cnc", "--as-published", "--set", "loss.weight=2", "--set"]
     words += ["cut.smoothness=5"]

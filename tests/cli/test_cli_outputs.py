@@ -1,7 +1,5 @@
 """Where a command is to write: what cannot be written is told before any work, and whatever else is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -35,7 +33,7 @@ WORDS = {
 """A command with an output, and nothing that could be worked on."""
 
 
-def test_every_command_that_writes_is_tried() -> None:
+def test_every_command_that_writes_is_tried():
     writing = {
         name for name in COMMANDS for action in make_parser(name)._actions if action.dest in OUTPUTS
     }
@@ -43,9 +41,7 @@ def test_every_command_that_writes_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_an_output_in_an_impossible_place_is_told_first(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_in_an_impossible_place_is_told_first(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("taken").write_text("a file stands here", encoding="utf-8")
     assert main([name.strip(), *WORDS[name].format("taken/x").split()]) == 2
@@ -56,9 +52,7 @@ def test_an_output_in_an_impossible_place_is_told_first(
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_a_name_that_is_too_long_is_told_first(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_is_too_long_is_told_first(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([name.strip(), *WORDS[name].format("x" * 300).split()]) == 2
     assert "Choose a shorter one" in capsys.readouterr().err
@@ -67,9 +61,7 @@ def test_a_name_that_is_too_long_is_told_first(
 @pytest.mark.parametrize(
     "name", ["agree", "compare", "compare ", "convert", "data", "experiment ", "report", "segment"]
 )
-def test_a_folder_or_a_device_is_no_file_to_write(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_or_a_device_is_no_file_to_write(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = WORDS[name].format("there").split()
     place = Path(next(word for word in words if word.startswith("there")))
@@ -83,9 +75,7 @@ def test_a_folder_or_a_device_is_no_file_to_write(
 
 
 @pytest.mark.parametrize("name", ["clips", "demo", "experiment", "features"])
-def test_a_file_is_no_folder_to_write_into(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_no_folder_to_write_into(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("there").touch()
     assert main([name, *WORDS[name].format("there").split()]) == 2
@@ -95,9 +85,7 @@ def test_a_file_is_no_folder_to_write_into(
 @pytest.mark.parametrize(
     "words", ["agree a/ b/ -o x.pdf", "segment p.proc v.mp4 -o x.pdf", "convert nope.json x.pdf"]
 )
-def test_a_suffix_that_is_no_format_is_told_first(
-    words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suffix_that_is_no_format_is_told_first(words, capsys):
     assert main(words.split()) == 2
     assert "the suffix '.pdf' is unknown" in capsys.readouterr().err
 
@@ -105,17 +93,13 @@ def test_a_suffix_that_is_no_format_is_told_first(
 @pytest.mark.parametrize(
     "words", ["data stats folder --root a/", "compare a/ b/ -p p.proc", "experiment main --data a/"]
 )
-def test_a_picture_of_an_unknown_kind_is_told_first(
-    words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_of_an_unknown_kind_is_told_first(words, capsys):
     assert main([*words.split(), "--plot", "x.docx"]) == 2
     assert "'.docx'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["x.pdf", "x", "-", "x.html.zip"])
-def test_a_report_is_html_and_its_name_says_so(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_html_and_its_name_says_so(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["report", "nope.proc", "-o", name]) == 2
     told = capsys.readouterr().err
@@ -125,9 +109,7 @@ def test_a_report_is_html_and_its_name_says_so(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_experiment_is_told_before_what_it_lacks(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_unknown_experiment_is_told_before_what_it_lacks(capsys):
     assert main(["experiment", "nope"]) == 2
     told = capsys.readouterr().err
     assert "'nope'" in told

@@ -1,20 +1,13 @@
 """What would disappoint at the end is told before any work."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from stepcut.cli import say
 from stepcut.cli.learn import warn
 from stepcut.cli.main import main
 
 
-def test_one_video_two_videos_and_very_many_steps(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_video_two_videos_and_very_many_steps(tmp_path, capsys):
     np.save(tmp_path / "a.npy", np.ones((60, 4)))
     assert main(["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc")]) == 2
     assert "is a single video" in capsys.readouterr().err
@@ -27,9 +20,7 @@ def test_one_video_two_videos_and_very_many_steps(
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_said_is_one_line_and_names_keep_their_spaces(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_is_said_is_one_line_and_names_keep_their_spaces(capsys):
     say("the names 'cut bread' and 'cut  bread' differ.\n  Write them alike.")
     assert (
         capsys.readouterr().err
@@ -37,9 +28,7 @@ def test_what_is_said_is_one_line_and_names_keep_their_spaces(
     )
 
 
-def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(tmp_path, capsys):
     random = np.random.default_rng(0)
     for number in range(4):
         np.save(tmp_path / f"v{number}.npy", random.normal(size=(30, 4)))

@@ -1,7 +1,5 @@
 """Watching a folder: growing files wait, broken ones are told, nothing is checked twice."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -14,7 +12,6 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -39,14 +36,14 @@ from stepcut.procedure.learning import learn
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned(tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "p.proc"
     rows = [np.random.default_rng(n).normal(size=(30, 6)) for n in range(3)]
     learn(rows, steps=2, output=place, restarts=2)
     return place
 
 
-def check(path: Path) -> dict[str, Any]:
+def check(path):
     if path.stem == "broken":
         raise VideoError(f"{path}: no film")
     verdict = {"flawed": "deviations", "other": "another task"}.get(path.stem, "fine")
@@ -57,24 +54,24 @@ opened: list[Journal] = []
 
 
 @pytest.fixture(autouse=True)
-def closed_journals() -> Iterator[None]:
+def closed_journals():
     yield
     while opened:
         opened.pop().close()
 
 
-def Watch(folder: Path, check: Any, settle: float = 60) -> watching.Watch:
+def Watch(folder, check, settle=60):
     """As the command makes it."""
     opened.append(Journal(journal_of(folder), make_folder=True))
     return watching.Watch(folder, check, opened[-1], settle)
 
 
-def old(path: Path) -> None:
+def old(path):
     path.write_bytes(b"film")
     os.utime(path, (1, 1))
 
 
-def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
+def test_what_has_stopped_growing_is_checked_once(tmp_path):
     for name in ("good.mp4", "broken.mp4", "flawed.MP4", "notes.txt", ".hidden.mp4"):
         old(tmp_path / name)
     (tmp_path / "growing.mp4").write_bytes(b"fi")
@@ -98,15 +95,13 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     assert not again.seen  # a watch of years keeps nothing of what is done
 
 
-def replace_contents(path: Path) -> None:
+def replace_contents(path):
     path.write_bytes(b"FILM")
     os.utime(path, (1, 1))  # of the same length and date, as a copy may be
 
 
 @pytest.mark.parametrize("change", [lambda path: path.chmod(0o640), replace_contents])
-def test_a_failure_is_tried_again_when_rights_or_contents_change(
-    change: Any, tmp_path: Path
-) -> None:
+def test_a_failure_is_tried_again_when_rights_or_contents_change(change, tmp_path):
     for name in ("good.mp4", "broken.mp4"):
         old(tmp_path / name)
     watch = Watch(tmp_path, check, settle=60)
@@ -121,8 +116,8 @@ def test_a_failure_is_tried_again_when_rights_or_contents_change(
 
 @pytest.mark.slow
 def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    learned, tmp_path, capsys
+):
     place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
     latest = reopen(str(place), trust=False)
     assert next(latest) is next(latest)
@@ -145,9 +140,7 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     assert len(next(latest).steps) == 3
 
 
-def test_a_clock_that_is_ahead_keeps_no_video_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path, monkeypatch):
     old(tmp_path / "good.mp4")
     os.utime(tmp_path / "good.mp4", (4e9, 4e9))  # the year 2096, as a camera says
     watch, now = Watch(tmp_path, check, settle=60), time.monotonic()
@@ -156,11 +149,11 @@ def test_a_clock_that_is_ahead_keeps_no_video_waiting(
     assert [record["video"] for record in watch.poll()] == ["good"]
 
 
-def test_a_journal_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_without_room_is_named(tmp_path, monkeypatch):
     old(tmp_path / "good.mp4")
     watch = Watch(tmp_path, check, settle=60)
 
-    def full(_: int) -> None:
+    def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -168,9 +161,7 @@ def test_a_journal_without_room_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         list(watch.poll())
 
 
-def test_a_journal_holds_wherever_the_watch_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_holds_wherever_the_watch_is_started(tmp_path, monkeypatch):
     old(tmp_path / "good.mp4")
     monkeypatch.chdir(tmp_path)
     assert len(list(Watch(Path(), check, settle=60).poll())) == 1
@@ -186,14 +177,12 @@ def test_a_journal_holds_wherever_the_watch_is_started(
         (["good", "other", "flawed"], 3),
     ],
 )
-def test_exit_codes_are_those_of_check(
-    found: list[str], code: int, learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exit_codes_are_those_of_check(found, code, learned, tmp_path, monkeypatch):
     class Seen:
-        def __init__(self, path: Path) -> None:
+        def __init__(self, path):
             self.path = path
 
-        def to_json(self) -> dict[str, Any]:
+        def to_json(self):
             return check(self.path)
 
     monkeypatch.setattr(
@@ -211,26 +200,24 @@ def test_exit_codes_are_those_of_check(
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--once"], 130)])
 def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
-    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
-) -> None:
-    def stop(_: object) -> None:
+    learned, tmp_path, monkeypatch, words, code
+):
+    def stop(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(watching.Watch, "poll", stop)
     assert main(["watch", str(tmp_path), "-p", str(learned), *words]) == code
 
 
-def test_a_folder_that_is_not_there(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_not_there(learned, tmp_path, capsys):
     assert main(["watch", str(tmp_path / "gone"), "-p", str(learned), "--once"]) == 2
     assert "does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["a_folder", "gone/done.jsonl"])
 def test_a_journal_that_cannot_be_written_is_reported_before_the_first_video(
-    place: str, learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    place, learned, tmp_path, capsys
+):
     (tmp_path / "a_folder").mkdir()
     old(tmp_path / "good.mp4")
     words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
@@ -240,9 +227,7 @@ def test_a_journal_that_cannot_be_written_is_reported_before_the_first_video(
     assert "--journal" in error
 
 
-def test_the_journal_lies_in_the_state_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_journal_lies_in_the_state_folder(tmp_path, monkeypatch):
     arriving = tmp_path / "arriving"
     arriving.mkdir()
     old(arriving / "good.mp4")
@@ -256,9 +241,7 @@ def test_the_journal_lies_in_the_state_folder(
     assert journal_of(arriving).parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_a_stranger_puts_into_the_folder_hides_no_video(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_stranger_puts_into_the_folder_hides_no_video(learned, tmp_path, capsys):
     arriving, bashrc = tmp_path / "arriving", tmp_path / ".bashrc"
     arriving.mkdir()
     old(arriving / "broken.mp4")
@@ -281,9 +264,7 @@ def test_what_a_stranger_puts_into_the_folder_hides_no_video(
     assert bashrc.read_text() == "# mine\n"
 
 
-def test_a_journal_that_others_can_write_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_others_can_write_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "done.jsonl"
     Journal(path).close()
     path.chmod(0o662)
@@ -300,7 +281,7 @@ def test_a_journal_that_others_can_write_is_refused(
         Journal(path)
 
 
-def test_the_unit_starts_again_after_a_failure_of_the_machine_alone() -> None:
+def test_the_unit_starts_again_after_a_failure_of_the_machine_alone():
     unit = Path(__file__).parents[2] / "examples" / "watch" / "stepcut-watch.service"
     lines = [line.partition("=") for line in unit.read_text().splitlines() if "=" in line]
     rules = {name: value for name, _, value in lines if not name.startswith("#")}
@@ -311,9 +292,7 @@ def test_the_unit_starts_again_after_a_failure_of_the_machine_alone() -> None:
     assert "STEPCUT_STATE=/var/lib/stepcut" in rules["Environment"].split()
 
 
-def test_the_command_and_its_exit_code(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_and_its_exit_code(learned, tmp_path, capsys):
     arriving = tmp_path / "arriving"
     arriving.mkdir()
     words = ["watch", str(arriving), "-p", str(learned), "--once", "--settle", "0", "--every", "0"]
@@ -328,16 +307,16 @@ def test_the_command_and_its_exit_code(
     assert "is not a web address" in capsys.readouterr().err
 
 
-def test_a_webhook_gets_the_record_or_its_trouble_is_told() -> None:
+def test_a_webhook_gets_the_record_or_its_trouble_is_told():
     got: list[bytes] = []
 
     class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             got.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None: ...
+        def log_message(self, *_): ...
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
     thread = threading.Thread(target=server.handle_request)
@@ -353,21 +332,21 @@ def test_a_webhook_gets_the_record_or_its_trouble_is_told() -> None:
 class Answering(BaseHTTPRequestHandler):
     """Answers with the codes of its server, one after the other, then with the last."""
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         server: Any = self.server
         server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(server.codes.pop(0) if len(server.codes) > 1 else server.codes[0])
         self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
         self.end_headers()
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         raise AssertionError("a redirect was followed")
 
-    def log_message(self, *_: object) -> None: ...
+    def log_message(self, *_): ...
 
 
 @pytest.fixture
-def hook() -> Iterator[Any]:
+def hook():
     server: Any = HTTPServer(("127.0.0.1", 0), Answering)
     server.got, server.codes = [], [204]
     server.address = f"http://127.0.0.1:{server.server_port}/hook/TOKEN?key=SECRET"
@@ -383,15 +362,8 @@ def hook() -> Iterator[Any]:
     ("codes", "code", "posts"), [([503, 204], 2, 2), ([500], 5, 4), ([302], 5, 4)]
 )
 def test_failed_deliveries_are_tried_again_and_finally_reported(
-    codes: list[int],
-    code: int,
-    posts: int,
-    hook: Any,
-    learned: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    codes, code, posts, hook, learned, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(webhook, "RETRY_AFTER", (0.0, 0.0, 0.0))
     old(tmp_path / "broken.mp4")
     hook.codes = codes
@@ -408,10 +380,10 @@ def test_failed_deliveries_are_tried_again_and_finally_reported(
     assert lost == ([str(tmp_path / "broken.mp4")] if code == 5 else [])
 
 
-def test_an_answer_that_makes_no_sense_is_told() -> None:
+def test_an_answer_that_makes_no_sense_is_told():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def answer() -> None:
+        def answer():
             caller, _ = server.accept()
             with caller:
                 caller.recv(65536)
@@ -436,9 +408,7 @@ def test_an_answer_that_makes_no_sense_is_told() -> None:
         "http://me:secret@h/",
     ],
 )
-def test_a_webhook_that_cannot_be_is_refused_before_any_video(
-    url: str, learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_webhook_that_cannot_be_is_refused_before_any_video(url, learned, tmp_path, capsys):
     old(tmp_path / "a.mp4")
     words = ["watch", str(tmp_path), "-p", str(learned), "--once", "--settle", "0"]
     assert main([*words, "--webhook", url]) == 2
@@ -447,10 +417,10 @@ def test_a_webhook_that_cannot_be_is_refused_before_any_video(
     assert not journal_of(tmp_path).exists()
 
 
-def test_a_webhook_that_answers_byte_by_byte_is_given_up() -> None:
+def test_a_webhook_that_answers_byte_by_byte_is_given_up():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def drip() -> None:
+        def drip():
             with server.accept()[0] as connection, suppress(OSError):
                 connection.sendall(b"HTTP/1.1 200 OK\r\n")
                 for _ in range(60):
@@ -463,7 +433,7 @@ def test_a_webhook_that_answers_byte_by_byte_is_given_up() -> None:
 
 
 @pytest.mark.slow
-def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:
+def test_a_service_that_is_stopped_ends_quietly(learned, tmp_path):
     words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned)]
     words += ["--every", "0.1"]
     old(tmp_path / "broken.mp4")
@@ -475,12 +445,12 @@ def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -
     assert (run.returncode, error) == (0, "")  # whatever the videos showed
 
 
-def test_what_grows_or_goes_while_others_are_checked_is_left_for_later(tmp_path: Path) -> None:
+def test_what_grows_or_goes_while_others_are_checked_is_left_for_later(tmp_path):
     for number, name in enumerate("abcd"):
         old(tmp_path / f"{name}.mp4")
         os.utime(tmp_path / f"{name}.mp4", (number, number))
 
-    def busy(path: Path) -> dict[str, Any]:
+    def busy(path):
         if path.stem == "a":  # which takes long
             (tmp_path / "b.mp4").write_bytes(b"film, and more of it")
             (tmp_path / "c.mp4").unlink()
@@ -494,12 +464,12 @@ def test_what_grows_or_goes_while_others_are_checked_is_left_for_later(tmp_path:
     assert sorted(path.name for path, _ in watch.waiting()) == ["b.mp4", "d.mp4"]
 
 
-def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path: Path) -> None:
+def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path):
     for number, name in enumerate("ab"):
         old(tmp_path / f"{name}.mp4")
         os.utime(tmp_path / f"{name}.mp4", (number, number))
 
-    def odd(path: Path) -> dict[str, Any]:
+    def odd(path):
         raise (
             ZeroDivisionError("odd")
             if path.stem == "a"
@@ -515,12 +485,7 @@ def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path: Path) ->
     assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == ["b"]
 
 
-def test_one_watch_at_a_time_writes_a_journal(
-    learned: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeypatch):
     words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
     second: list[int] = []
     old(tmp_path / "broken.mp4")
@@ -531,7 +496,7 @@ def test_one_watch_at_a_time_writes_a_journal(
     assert main(words) == 2
 
 
-def test_example_images_and_clusters_install_pinned_versions() -> None:
+def test_example_images_and_clusters_install_pinned_versions():
     examples = Path(__file__).resolve().parents[2] / "examples"
     project = tomllib.loads((examples.parent / "pyproject.toml").read_text())["project"]
     pinned = dict(

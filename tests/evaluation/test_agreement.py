@@ -1,12 +1,8 @@
 """Agreement: kappa against scikit-learn's, boundaries by hand, and the command."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +22,7 @@ BOB = Timeline(
 )
 
 
-def test_kappa_is_that_of_scikit_learn() -> None:
+def test_kappa_is_that_of_scikit_learn():
     random = np.random.default_rng(0)
     labels = random.integers(-1, 3, size=(2, 400))
     labels[1, :250] = labels[0, :250]
@@ -36,21 +32,21 @@ def test_kappa_is_that_of_scikit_learn() -> None:
     assert agree([(one, one)]).kappa == 1
 
 
-def test_videos_are_matched_as_evaluation_does_it() -> None:
+def test_videos_are_matched_as_evaluation_does_it():
     table, apart = compare_annotations({"Tea": ANN, "soup": ANN}, {"tea.mp4": BOB, "stew": BOB})
     assert table.column("video") == ["Tea", "all"]
     assert table.notes == ["Only in one of the two: soup, stew."]
     assert list(apart) == ["Tea"]
 
 
-def test_where_they_differ_the_longest_first() -> None:
+def test_where_they_differ_the_longest_first():
     found = agree([(ANN, BOB)])
     assert found.disagreements[0] == (4.5, 9.0, "stir", "wait")
     assert found.disagreements[1] == (4.0, 4.5, "stir", "pour")
     assert found.same == pytest.approx(7 / 12)
 
 
-def test_spellings_that_differ_between_videos_are_one_step() -> None:
+def test_spellings_that_differ_between_videos_are_one_step():
     loud = ANN.rename({"pour": "Pour", "stir": "stir_it"})
     quiet = ANN.rename({"stir": "Stir  it"})
     table, apart = compare_annotations({"a": loud, "b": quiet}, {"a": quiet, "b": loud})
@@ -58,7 +54,7 @@ def test_spellings_that_differ_between_videos_are_one_step() -> None:
     assert not any(map(len, apart.values()))
 
 
-def test_a_placeholder_is_matched_by_overlap_and_never_by_its_number() -> None:
+def test_a_placeholder_is_matched_by_overlap_and_never_by_its_number():
     person = Timeline([Segment(0, 4, "Step_1"), Segment(4, 10, "Step_2")], 12.0)
     swapped = person.rename({"Step_1": "step 2", "Step_2": "step 1"})
     table, apart = compare_annotations({"tea": person}, {"tea": swapped})
@@ -67,14 +63,14 @@ def test_a_placeholder_is_matched_by_overlap_and_never_by_its_number() -> None:
     assert "Step_1 = step 2" in table.notes[0]
 
 
-def test_a_placeholder_that_shares_no_time_stays_apart() -> None:
+def test_a_placeholder_that_shares_no_time_stays_apart():
     person = Timeline([Segment(0, 4, "Step_1")], 12.0)
     proposed = Timeline([Segment(6, 10, "step 1")], 12.0)
     table, _ = compare_annotations({"tea": person}, {"tea": proposed})
     assert table.column("same %")[0] == pytest.approx(100 * 4 / 12)
 
 
-def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap() -> None:
+def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap():
     person = ANN.rename({"pour": "Pour"})
     proposed = Timeline([Segment(0, 4, "step 0"), Segment(4, 9, "stir")], 12.0)
     swapped = Timeline([Segment(0, 4, "stir"), Segment(4, 9, "step 0")], 12.0)
@@ -84,7 +80,7 @@ def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap() -> Non
         assert table.column("same %")[0] == pytest.approx(100 * seconds / 12)
 
 
-def test_an_edited_proposal_keeps_its_placeholders() -> None:
+def test_an_edited_proposal_keeps_its_placeholders():
     proposed = ANN.rename({"pour": "step 0", "stir": "step 1"})
     edited = Timeline([Segment(0, 7, "step 0"), Segment(7, 10, "stir")], 12.0)
     table, apart = compare_annotations({"a": edited}, {"a": proposed})
@@ -92,13 +88,13 @@ def test_an_edited_proposal_keeps_its_placeholders() -> None:
     assert "stir = step 1" in table.notes[0]
 
 
-def test_two_proposals_are_matched_by_overlap() -> None:
+def test_two_proposals_are_matched_by_overlap():
     one = ANN.rename({"pour": "step 0", "stir": "step 1"})
     other = ANN.rename({"pour": "step 1", "stir": "step 0"})
     assert compare_annotations({"a": one}, {"a": other})[0].column("kappa") == [1, 1]
 
 
-def test_boundaries() -> None:
+def test_boundaries():
     assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [(1, 1.5), (5, 5)]
     assert match_boundaries([1, 1.4], [1.5], 1.0) == [(1.4, 1.5)]
     assert match_boundaries([0, 1.8, 2], [2], 3.0) == [(2, 2)]
@@ -110,7 +106,7 @@ def test_boundaries() -> None:
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
 
 
-def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary() -> None:
+def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary():
     exact = Timeline([Segment(0, 4, "pour"), Segment(4, 9.9996, "stir")], 9.9996)
     rounded = Timeline([Segment(0.001, 4, "pour"), Segment(4, 9.999, "stir")], 9.9996)
     assert agree([(exact, rounded)]).boundaries == 1
@@ -118,12 +114,12 @@ def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary() -> No
     assert agree([(exact, late)]).boundaries == pytest.approx(2 / 3)  # 4 against 2 and 4
 
 
-def test_several_videos_are_added_up() -> None:
+def test_several_videos_are_added_up():
     short = Timeline([Segment(0, 1, "pour")], video="b")
     assert agree([(ANN, BOB), (short, short)]).same == pytest.approx(8 / 13)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path, capsys):
     elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     words = ["agree", str(tmp_path / "tea.eaf"), str(tmp_path / "tea.eaf"), "--annotators", "ann"]
     words += ["bob"]
@@ -152,10 +148,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no video in common" in capsys.readouterr().err
 
 
-def test_two_annotators_of_one_export_are_compared_where_both_have_worked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def work(person: int, end: int) -> dict[str, Any]:
+def test_two_annotators_of_one_export_are_compared_where_both_have_worked(tmp_path, capsys):
+    def work(person, end):
         value = {"ranges": [{"start": 1, "end": end}], "timelinelabels": ["pour"]}
         return {"completed_by": person, "result": [{"type": "timelinelabels", "value": value}]}
 
@@ -168,9 +162,7 @@ def test_two_annotators_of_one_export_are_compared_where_both_have_worked(
     assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
 
 
-def test_the_command_that_shows_both_can_be_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
     shown: list[RunningViewer] = []
     monkeypatch.setattr(
@@ -190,9 +182,7 @@ def test_the_command_that_shows_both_can_be_run(
         assert (len(video["parts"]), len(video["beside"])) == (len(BOB), len(ANN))
 
 
-def test_a_format_of_one_video_is_told_before_the_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_format_of_one_video_is_told_before_the_table(tmp_path, capsys):
     for name, timeline in (("one", ANN), ("two", BOB)):
         write(tmp_path / f"{name}.json", [replace(timeline, video=video) for video in "ab"])
     words = ["agree", str(tmp_path / "one.json"), str(tmp_path / "two.json"), "-o"]
@@ -202,6 +192,6 @@ def test_a_format_of_one_video_is_told_before_the_table(
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), None, "1"])
-def test_a_tolerance_that_is_none_is_refused(tolerance: Any) -> None:
+def test_a_tolerance_that_is_none_is_refused(tolerance):
     with raises(OptionError, setting="tolerance"):
         agree([(ANN, BOB)], tolerance)

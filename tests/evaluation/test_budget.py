@@ -1,9 +1,6 @@
 """Time budgets: figures by hand, groups and videos, files for spreadsheets, and the plot."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ TWICE = Timeline([Segment(0, 1, "pour"), Segment(2, 4, "stir"), Segment(4, 7, "p
 ONCE = Timeline([Segment(1, 3, "pour")], 5.0)
 
 
-def test_figures_of_one_video() -> None:
+def test_figures_of_one_video():
     table = time_budget({"": {"v": TWICE}}, ["wash", "pour"], per_video=True)
     assert table.columns == ["video", "step", "count", "total s", "mean s", "SD s", "share %"]
     assert table.rows[0] == ["v", "wash", 0, 0, None, None, 0]
@@ -25,7 +22,7 @@ def test_figures_of_one_video() -> None:
     assert table.rows[2] == ["v", "(no step)", None, 4, None, None, 40]
 
 
-def test_figures_of_groups() -> None:
+def test_figures_of_groups():
     table = time_budget({"a": {"v": TWICE, "w": ONCE}, "b": {"w": ONCE}})
     assert table.columns[:3] == ["group", "step", "videos"]
     assert table.rows[0][:6] == ["a", "pour", 2, 3, 6, 2]
@@ -34,7 +31,7 @@ def test_figures_of_groups() -> None:
     assert table.rows[4][:5] == ["b", "stir", 0, 0, 0]
 
 
-def test_clicks_count_and_take_no_time() -> None:
+def test_clicks_count_and_take_no_time():
     tapped = Timeline([Segment(0, 4, "pour"), Segment(5, 5, "pour"), Segment(6, 6, "tap")], 8.0)
     rows = time_budget({"": {"v": tapped}}).rows
     assert rows[0][2:5] == [2, 4, 4]
@@ -42,25 +39,25 @@ def test_clicks_count_and_take_no_time() -> None:
     assert rows[2][3] == 4
 
 
-def test_overlaps_count_once_for_the_time_without_a_step() -> None:
+def test_overlaps_count_once_for_the_time_without_a_step():
     both = Timeline([Segment(0, 6, "pour"), Segment(2, 8, "stir"), Segment(3, 4, "pour")], 10.0)
     rows = time_budget({"": {"v": both}}).rows
     assert rows[-1][3] == 2
 
 
-def test_a_video_of_unknown_length_has_no_time_without_a_step() -> None:
+def test_a_video_of_unknown_length_has_no_time_without_a_step():
     table = time_budget({"": {"v": Timeline([Segment(2, 4, "pour")])}})
     assert [row[0] for row in table.rows] == ["pour"]
     assert table.rows[0][-1] == 50
     assert len(table.notes) == 1
 
 
-def test_nothing_to_count() -> None:
+def test_nothing_to_count():
     with pytest.raises(OptionError):
         time_budget({"": {}})
 
 
-def test_the_plot_has_every_step_and_a_median_that_is_seen_in_both_groups() -> None:
+def test_the_plot_has_every_step_and_a_median_that_is_seen_in_both_groups():
     groups = {"before": {"v": TWICE, "w": ONCE}, "after": {"v": TWICE, "w": ONCE}}
     axes = draw_budget(groups, ["pour", "stir"])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["pour", "stir"]
@@ -73,7 +70,7 @@ def test_the_plot_has_every_step_and_a_median_that_is_seen_in_both_groups() -> N
     axes.figure.savefig(io.BytesIO())  # a name is no formula
 
 
-def test_the_command_reads_labels_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reads_labels_alone(tmp_path, capsys):
     for group, timeline in (("novices", TWICE), ("experts", ONCE)):
         (tmp_path / group).mkdir()
         write(tmp_path / group / "Fäden.json", timeline.rename({"pour": "Öl gießen"}))

@@ -1,13 +1,10 @@
 """evaluate() and `stepcut evaluate`: clocks, names, odd truths, rows that are always there, and the verdict."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +26,7 @@ from stepcut.timeline import Segment, Timeline
 STEPS = ("pour", "stir", "serve")
 
 
-def truth(videos: int = 4) -> dict[str, Timeline]:
+def truth(videos=4):
     """Each step takes a different time in each video, with background before and after."""
     rng = np.random.default_rng(0)
     timelines = {}
@@ -42,14 +39,14 @@ def truth(videos: int = 4) -> dict[str, Timeline]:
     return timelines
 
 
-def renamed(timelines: dict[str, Timeline]) -> dict[str, Timeline]:
+def renamed(timelines):
     return {
         name: t.rename({"pour": "step 2", "stir": "step 0", "serve": "step 1"})
         for name, t in timelines.items()
     }
 
 
-def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
+def test_a_perfect_prediction_is_perfect_whatever_its_names():
     table = evaluate(renamed(truth()), truth())
     assert table.column("row") == ["ours", "random", "uniform", "one-cluster"]
     assert table.rows[0][1:10] == pytest.approx([100.0] * 9)
@@ -64,7 +61,7 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
     assert repr(table) == f"<Evaluation of 4 rows and 12 columns: {table.caption}>"
 
 
-def test_different_rates_are_compared_in_seconds() -> None:
+def test_different_rates_are_compared_in_seconds():
     true = truth()
     slow = {
         name: Timeline.from_labels(
@@ -76,13 +73,13 @@ def test_different_rates_are_compared_in_seconds() -> None:
     assert table.score.f1 > 97
 
 
-def test_a_tick_is_what_stands_at_its_middle() -> None:
+def test_a_tick_is_what_stands_at_its_middle():
     found = one((0.0, 0.26, "x"), duration=0.4)
     pair = put_on_one_clock(found, one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
     assert pair.true[0][:4].tolist() == [1, 1, 1, 0]
 
 
-def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
+def test_uniform_scored_as_ours_is_level_with_uniform():
     true = truth()
     parts = {
         name: Timeline(
@@ -94,7 +91,7 @@ def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
     assert table.rows[0][1] == pytest.approx(table.rows[2][1], abs=0.5)
 
 
-def test_worse_than_the_uniform_baseline_is_said() -> None:
+def test_worse_than_the_uniform_baseline_is_said():
     true = truth()
     one = {
         name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c"))
@@ -103,7 +100,7 @@ def test_worse_than_the_uniform_baseline_is_said() -> None:
     assert " below the uniform baseline" in evaluate(one, true).notes[0]
 
 
-def test_several_seeds_give_mean_and_deviation() -> None:
+def test_several_seeds_give_mean_and_deviation():
     true = truth()
     worse = {
         name: Timeline([Segment(0, t.end, "pour")], t.duration, steps=STEPS)
@@ -118,7 +115,7 @@ def test_several_seeds_give_mean_and_deviation() -> None:
         evaluate([true, {"v0": Timeline([Segment(0, 1, "x")], steps=("x", *STEPS))}], true)
 
 
-def test_breakdowns_have_the_uniform_baseline_beside_every_figure() -> None:
+def test_breakdowns_have_the_uniform_baseline_beside_every_figure():
     true = truth()
     table = evaluate(renamed(true), true)
     uniform = table.scores["uniform"][0]
@@ -126,7 +123,7 @@ def test_breakdowns_have_the_uniform_baseline_beside_every_figure() -> None:
     assert table.per_step().column("uniform F1") == [each.f1 for each in uniform.per_step]
 
 
-def test_breakdowns_name_steps_and_videos() -> None:
+def test_breakdowns_name_steps_and_videos():
     table = evaluate(renamed(truth()), truth(), protocol="paper")
     assert [row[:2] for row in table.per_step().rows][1:] == [
         ["pour", "step 2"],
@@ -137,7 +134,7 @@ def test_breakdowns_name_steps_and_videos() -> None:
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
 
 
-def test_a_placeholder_is_no_name() -> None:
+def test_a_placeholder_is_no_name():
     true = one((0, 4, "Step_1"), (4, 10, "Step_2"))
     found = one((0, 4, "step 1"), (4, 10, "step 2"))
     assert evaluate(found, true, protocol="named").score.f1 == 0
@@ -146,7 +143,7 @@ def test_a_placeholder_is_no_name() -> None:
     assert evaluate(true, found, protocol="named").score.f1 == 100  # a person wrote Step_1
 
 
-def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
+def test_breakdowns_of_named_steps_call_each_by_its_own_name():
     order = ("serve", "taste", "pour")
     found = {
         name: Timeline(
@@ -168,7 +165,7 @@ def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
     assert evaluate(alone, truth(), protocol="named").per_step().column("F1") == [0, 0, 0]
 
 
-def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
+def test_graph_edges_are_scored_where_the_true_graph_is_known():
     true = truth(6)
     graph = [("pour", "stir"), ("stir", "serve")]
     for edges in (graph, [*graph, ("pour", "serve")]):  # which is compared after reduction
@@ -185,12 +182,12 @@ def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
         ([("pour", "pour")], "cycle: pour"),
     ],
 )
-def test_a_graph_that_is_none_is_refused(graph: Any, words: str) -> None:
+def test_a_graph_that_is_none_is_refused(graph, words):
     with raises(OptionError, words):
         evaluate(truth(2), truth(2), graph=graph)
 
 
-def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
+def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph():
     videos = [TaskVideo(name, timeline=timeline) for name, timeline in truth().items()]
     task = Task("tea", videos, STEPS, graph=(("pour", "stir"), ("stir", "serve")))
     table = evaluate(renamed(truth()), task)
@@ -200,7 +197,7 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     assert "data unnamed " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption
 
 
-def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other_folders() -> None:
+def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other_folders():
     one, other = list(truth(2).values())
     both = {"cam1/a": one, "cam2/a": other}
     for found, true in (({"cam1/a": one}, both), (both, {"cam1/a": one})):
@@ -212,9 +209,7 @@ def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other
         evaluate({"a": one}, both)  # which of the two cannot be told
 
 
-def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(monkeypatch):
     edges = (("Pour", "stir"), ("stir", "serve"))
     tasks = [
         Task(
@@ -235,7 +230,7 @@ def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(
     assert "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns
 
 
-def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
+def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path):
     true = truth(3)
     rng = np.random.default_rng(1)
     features = {}
@@ -254,54 +249,56 @@ def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- odd input is reported
 
 
-def one(*segments: tuple[float, float, str], duration: float | None = 10.0) -> dict[str, Timeline]:
+def one(*segments, duration=10.0):
     return {"a": Timeline([Segment(*s) for s in segments], duration=duration)}
 
 
-def two_halves(rows: int) -> np.ndarray:
+def two_halves(rows):
     """Features (rows, 8) of a video that does one step in its first half and another in its second."""
     rng = np.random.default_rng(rows)
     halves = np.arange(rows) * 2 // rows
     return np.eye(2, 8)[halves] + 0.05 * rng.normal(size=(rows, 8))
 
 
-def notes(found: dict[str, Timeline], true: dict[str, Timeline]) -> str:
+def notes(found, true):
     return "\n".join(put_on_one_clock(found, true).notes)
 
 
-def test_no_matching_names_lists_both_sides() -> None:
+def test_no_matching_names_lists_both_sides():
     true = {f"clip{i}": t for i, t in enumerate(truth().values())}
     with raises(AnnotationError, "v0, v1, v2, v3", "clip0, clip1, clip2, clip3"):
         evaluate(truth(), true)
 
 
-def test_leftovers_are_named_in_natural_order() -> None:
+def test_leftovers_are_named_in_natural_order():
     extra = {name: Timeline() for name in ("v10", "²", "v9")}
     text = notes({**one((0, 5, "x")), **extra}, {**one((0, 5, "y")), "c": Timeline()})
     assert "3 predicted videos without annotation are excluded: v9, v10, ²." in text
     assert "1 annotated videos without prediction are excluded: c." in text
 
 
-def test_labels_beyond_the_end_of_the_video_are_refused() -> None:
+def test_labels_beyond_the_end_of_the_video_are_refused():
     with raises(AnnotationError, "--ignore-lengths", video="a", setting=None):
         evaluate(one((0, 10, "x")), one((0, 12.5, "y"), duration=None))
 
 
-def test_labels_a_little_beyond_the_end_are_warned_of() -> None:
+def test_labels_a_little_beyond_the_end_are_warned_of():
     assert "a: the labels end at 31.5 s, but the video ends at 30.0 s" in notes(
         one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None)
     )
     assert not notes(one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None))
+    with raises(AnnotationError, video="a"):  # above 10 %
+        notes(one((0, 30, "x"), duration=30), one((0, 34.5, "y"), duration=None))
 
 
-def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored() -> None:
+def test_labels_beyond_the_end_count_as_missed_where_lengths_are_ignored():
     pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")), ignore_lengths=True)
     assert "a: the labels end at 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
     assert pair.pred[0].tolist() == [0] * 20 + [-1] * 20
     assert (pair.true[0] == 1).all()
 
 
-def test_a_length_that_the_labels_say_is_compared() -> None:
+def test_a_length_that_the_labels_say_is_compared():
     found, true = one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0)
     assert "the length is 20.0 s in the labels, but 21.5 s" in notes(found, true)
     with raises(AnnotationError, video="a"):
@@ -309,7 +306,7 @@ def test_a_length_that_the_labels_say_is_compared() -> None:
 
 
 @pytest.mark.parametrize("rate", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -> None:
+def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate):
     made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
     # Two rows a second.
     true = {
@@ -324,7 +321,7 @@ def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits(rate: int) -
     assert not [note for note in evaluate(right, true).notes if "lasts" in note]
 
 
-def test_labels_of_the_first_part_alone_are_no_wrong_rate() -> None:
+def test_labels_of_the_first_part_alone_are_no_wrong_rate():
     made = {f"v{number}": two_halves(40) for number in range(3)}
     true = {
         name: Timeline([Segment(0, 10, "a"), Segment(10, end, "b")])
@@ -333,19 +330,19 @@ def test_labels_of_the_first_part_alone_are_no_wrong_rate() -> None:
     assert evaluate(learn(made, steps=2, restarts=2), true).score.f1 > 0
 
 
-def test_overlaps_and_early_starts_are_reported() -> None:
+def test_overlaps_and_early_starts_are_reported():
     text = notes(one((0, 5, "x")), one((-1, 3, "y"), (2, 4, "z")))
     assert "1 true segments start before 0 s" in text
     assert "1 pairs of true segments overlap (1.0 s in all)" in text
 
 
-def test_names_that_differ_in_case_or_spaces_are_one_step_and_said() -> None:
+def test_names_that_differ_in_case_or_spaces_are_one_step_and_said():
     pair = put_on_one_clock(one((0, 5, "x")), one((0, 2, "Add  jam"), (3, 4, "add jam ")))
     assert pair.steps == ["Add  jam"]
     assert "'Add  jam', 'add jam ' differ only in case, spaces or underscores" in pair.notes[0]
 
 
-def test_an_empty_video_is_left_out_and_said() -> None:
+def test_an_empty_video_is_left_out_and_said():
     found = {**one((0, 5, "x")), "b": Timeline(steps=["x"])}
     pair = put_on_one_clock(found, {**one((0, 5, "y")), "b": Timeline(duration=0)})
     assert pair.videos == ["a"]
@@ -354,7 +351,7 @@ def test_an_empty_video_is_left_out_and_said() -> None:
         put_on_one_clock({"b": Timeline()}, {"b": Timeline()})
 
 
-def test_k_that_differs_between_videos_is_said() -> None:
+def test_k_that_differs_between_videos_is_said():
     found = {"a": one((0, 5, "x"))["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
     assert (
         "K differs between videos: the predictions have 1 to 2 steps per video and 2 in all"
@@ -362,7 +359,7 @@ def test_k_that_differs_between_videos_is_said() -> None:
     )
 
 
-def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> None:
+def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path):
     cameras = {f"cam{number}/a": timeline for number, timeline in enumerate(truth(2).values())}
     write(
         tmp_path / "truth.json",
@@ -377,7 +374,7 @@ def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> Non
     assert table.rows[0][1] == pytest.approx(100.0)
 
 
-def test_two_truths_of_one_video_are_refused() -> None:
+def test_two_truths_of_one_video_are_refused():
     two = {"a.mp4": Timeline(), "A": Timeline()}
     with pytest.raises(AnnotationError, match="match one video"):
         put_on_one_clock(one((0, 5, "x")), two)
@@ -395,7 +392,7 @@ def test_two_truths_of_one_video_are_refused() -> None:
         ("seed", 10**30),
     ],
 )
-def test_wrong_settings(setting: str, value: Any) -> None:
+def test_wrong_settings(setting, value):
     with raises(OptionError, setting=setting, value=value):
         evaluate(truth(), truth(), **{setting: value})
 
@@ -411,12 +408,12 @@ def test_wrong_settings(setting: str, value: Any) -> None:
         ({"random": [truth()]}, truth(), "'random'"),
     ],
 )
-def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> None:
+def test_what_holds_no_timelines_is_told(found, true, words):
     with raises(OptionError, words):
         evaluate(found, true)
 
 
-def test_nothing_to_evaluate() -> None:
+def test_nothing_to_evaluate():
     with pytest.raises(OptionError, match="nothing to evaluate"):
         evaluate([], truth())
     with raises(AnnotationError, "no step"):
@@ -427,15 +424,13 @@ def test_nothing_to_evaluate() -> None:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> tuple[str, str]:
+def folders(tmp_path):
     write_folder(tmp_path / "found", renamed(truth()), "json")
     write_folder(tmp_path / "true", truth(), "csv")
     return str(tmp_path / "found"), str(tmp_path / "true")
 
 
-def test_the_command_prints_every_format(
-    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_every_format(folders, capsys):
     found, true = folders
     words = ["evaluate", found, "--truth", true]
     assert main([*words, "--per-step", "--per-video", "--format", "json"]) == 0
@@ -454,9 +449,7 @@ def test_the_command_prints_every_format(
     assert "step 2 = pour, 100 % of its frames" in capsys.readouterr().out
 
 
-def test_named_rows_stand_apart_and_are_compared_over_videos(
-    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_named_rows_stand_apart_and_are_compared_over_videos(folders, capsys):
     found, true = folders
     backwards = {name: Timeline(duration=t.duration, steps=["x"]) for name, t in truth().items()}
     table = evaluate({"good": renamed(truth()), "nothing": [backwards]}, truth())
@@ -473,21 +466,21 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     assert f"data {Path(true).name} " in record["caption"]
 
 
-def test_a_difference_over_many_videos_is_never_beyond_all_chance() -> None:
+def test_a_difference_over_many_videos_is_never_beyond_all_chance():
     one, other = ({f"v{n}": 50.0 + n + better for n in range(30)} for better in (10, 0))
     assert "better on 30 of them (sign-flip test over videos: p = 5e-05)" in compare_videos(
         "ab", [one, other]
     )
 
 
-def test_the_order_of_the_videos_changes_nothing() -> None:
+def test_the_order_of_the_videos_changes_nothing():
     found, true = renamed(truth(12)), truth(12)
     one, other = (evaluate(videos, true) for videos in (found, dict(reversed(found.items()))))
     assert one.text() == other.text()
     assert one.videos == other.videos == list(true)  # v2 before v10
 
 
-def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
+def test_rows_are_compared_on_the_videos_that_all_of_them_have():
     few = {name: renamed(truth())[name] for name in ("v0", "v1")}
     table = evaluate({"all": renamed(truth()), "few": few}, truth())
     assert table.rows == evaluate({"all": few, "few": few}, truth()).rows
@@ -498,7 +491,7 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
         evaluate({"few": few, "other": other}, truth())
 
 
-def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals() -> None:
+def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals():
     placed = {f"films/{name.upper()}.mp4": timeline for name, timeline in renamed(truth()).items()}
     table = evaluate({"placed": placed, "plain": renamed(truth())}, truth())
     assert any(
@@ -506,7 +499,7 @@ def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals() -> N
     )
 
 
-def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -> None:
+def test_a_video_of_background_alone_is_left_out_where_background_is_dropped():
     true = {**truth(), "v4": Timeline(duration=9, steps=STEPS)}
     found = renamed(true)
     table = evaluate({"one": found, "other": found}, true, background="drop")
@@ -522,7 +515,7 @@ def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -
         evaluate(found, {"v4": true["v4"]}, background="drop")
 
 
-def test_rows_of_another_number_of_steps_are_named() -> None:
+def test_rows_of_another_number_of_steps_are_named():
     split = {
         name: Timeline([*t, Segment(0, 0.6, "step 3")], duration=t.duration)
         for name, t in renamed(truth()).items()
@@ -538,9 +531,7 @@ OWN = Protocol(
 )
 
 
-def test_a_protocol_of_ones_own(
-    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_protocol_of_ones_own(folders, capsys):
     found, true = folders
     table = evaluate(renamed(truth()), truth(), OWN)
     assert table.caption.startswith("protocol all or nothing, ")
@@ -553,7 +544,7 @@ def test_a_protocol_of_ones_own(
     assert "is a tuple, not a `stepcut.evaluation.Protocol`" in capsys.readouterr().err
 
 
-def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:
+def test_truth_by_the_name_of_a_data_set(tmp_path):
     write_folder(tmp_path / "tea" / "annotations", truth(), "json")
     table = evaluate(renamed(truth()), f"folder:{tmp_path / 'tea'}")
     assert table.rows[0][1] == pytest.approx(100, abs=1)
@@ -564,9 +555,7 @@ def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:
         evaluate(renamed(truth()), f"foldr:{tmp_path / 'tea'}")
 
 
-def test_the_command_answers_errors_in_one_line(
-    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_answers_errors_in_one_line(folders, capsys):
     found, true = folders
     assert main(["evaluate", found, "--truth", true, "--protocol", "strickt"]) == 2
     assert "did you mean 'strict'?" in capsys.readouterr().err

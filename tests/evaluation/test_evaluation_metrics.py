@@ -1,7 +1,5 @@
 """Metrics against scikit-learn, SciPy, loops and hand-worked examples, and on empty, constant and missing classes."""
 
-from __future__ import annotations
-
 import math
 from itertools import groupby
 
@@ -22,7 +20,7 @@ labels = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, m
 
 @given(labels)
 @settings(max_examples=30, deadline=None)
-def test_per_step_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+def test_per_step_agrees_with_scikit_learn(pairs):
     pred, true = map(list, zip(*pairs, strict=True))
     classes = sorted(set(pred) | set(true))
     p, r, f, _ = precision_recall_fscore_support(true, pred, labels=classes, zero_division=0)
@@ -34,7 +32,7 @@ def test_per_step_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None
 
 @given(labels)
 @settings(max_examples=30, deadline=None)
-def test_count_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+def test_count_agrees_with_scikit_learn(pairs):
     pred, true = map(list, zip(*pairs, strict=True))
     assert (
         metrics.count(pred, true, clusters=5, steps=5).tolist()
@@ -42,19 +40,19 @@ def test_count_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     )
 
 
-def test_rates_of_nothing_are_zero_and_not_an_error() -> None:
+def test_rates_of_nothing_are_zero_and_not_an_error():
     assert metrics.rates(0, 0, 0) == (0.0, 0.0, 0.0, 0.0)
     assert metrics.rates(0, 5, 0) == (0.0, 0.0, 0.0, 0.0)
 
 
-def test_mof_leaves_background_out() -> None:
+def test_mof_leaves_background_out():
     pred, true = [1, 1, 2, 2, 0], [0, 1, 2, 1, 0]
     assert metrics.mof(pred, true) == pytest.approx(2 / 3)
     assert math.isnan(metrics.mof([1, 1], [0, 0]))
 
 
 @given(st.lists(st.integers(0, 2), max_size=30))
-def test_runs_agree_with_groupby(labels: list[int]) -> None:
+def test_runs_agree_with_groupby(labels):
     expected, at = [], 0
     for label, group in groupby(labels):
         n = len(list(group))
@@ -63,7 +61,7 @@ def test_runs_agree_with_groupby(labels: list[int]) -> None:
     assert [tuple(run) for run in runs(labels).tolist()] == expected
 
 
-def distance(a: str, b: str) -> int:
+def distance(a, b):
     """Levenshtein's own definition: slow and obvious."""
     if not a or not b:
         return len(a) + len(b)
@@ -73,11 +71,11 @@ def distance(a: str, b: str) -> int:
 
 
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
-def test_levenshtein_agrees_with_its_definition(a: str, b: str) -> None:
+def test_levenshtein_agrees_with_its_definition(a, b):
     assert metrics.levenshtein(a, b) == distance(a, b) == metrics.levenshtein(b, a)
 
 
-def test_edit_by_hand() -> None:
+def test_edit_by_hand():
     # segments 1 2 3 against 1 3: one deletion over the longer of the two
     assert metrics.edit([1, 1, 2, 3, 3], [1, 1, 1, 0, 3]) == pytest.approx(1 - 1 / 3)
     assert metrics.edit([0, 0], [0, 0]) == 1.0
@@ -85,7 +83,7 @@ def test_edit_by_hand() -> None:
     assert metrics.edit([7, 7], [7, 7]) == 1.0
 
 
-def test_segment_f1_by_hand() -> None:
+def test_segment_f1_by_hand():
     true = [1] * 4 + [2] * 4 + [0] * 2
     pred = [1] * 2 + [2] * 6 + [1] * 2
     # 1: IoU 2/4 with its segment, 2: 4/6, the second 1 has nothing; 3 predicted, 2 true
@@ -96,7 +94,7 @@ def test_segment_f1_by_hand() -> None:
     assert metrics.segment_hits([3, 3], [0, 0], [0.1]) == ([0], 1, 0)
 
 
-def stretches(labels: list[int]) -> list[tuple[int, set[int]]]:
+def stretches(labels):
     """(step, its frames) of every segment that is not background."""
     found, at = [], 0
     for step, group in groupby(labels):
@@ -107,7 +105,7 @@ def stretches(labels: list[int]) -> list[tuple[int, set[int]]]:
     return found
 
 
-def hits_by_sets(pred: list[int], true: list[int], overlap: float) -> int:
+def hits_by_sets(pred, true, overlap):
     """The definition, segment by segment with sets of frames: slow and obvious."""
     actual, taken = stretches(true), set()
     for step, frames in stretches(pred):
@@ -121,7 +119,7 @@ def hits_by_sets(pred: list[int], true: list[int], overlap: float) -> int:
 
 
 @given(labels)
-def test_segment_hits_agree_with_sets_of_frames(pairs: list[tuple[int, int]]) -> None:
+def test_segment_hits_agree_with_sets_of_frames(pairs):
     pred, true = ([min(value, 2) for value in side] for side in zip(*pairs, strict=True))
     hits, found, actual = metrics.segment_hits(pred, true, [0.1, 0.25, 0.5])
     assert hits == [hits_by_sets(pred, true, overlap) for overlap in (0.1, 0.25, 0.5)]
@@ -132,32 +130,32 @@ def test_segment_hits_agree_with_sets_of_frames(pairs: list[tuple[int, int]]) ->
     st.lists(st.floats(0.1, 500), min_size=1, max_size=20),
     st.lists(st.floats(0.1, 500), min_size=1, max_size=20),
 )
-def test_length_distance_agrees_with_scipy(a: list[float], b: list[float]) -> None:
+def test_length_distance_agrees_with_scipy(a, b):
     edges = [0.0, *(2.0**i for i in range(23)), np.inf]
     expected = jensenshannon(np.histogram(a, edges)[0], np.histogram(b, edges)[0], base=2)
     assert metrics.length_distance(a, b) == pytest.approx(expected, abs=1e-7)
     assert metrics.length_distance(a, b) == pytest.approx(metrics.length_distance(b, a))
 
 
-def test_length_distance_at_its_ends() -> None:
+def test_length_distance_at_its_ends():
     assert metrics.length_distance([3, 5], [3, 5]) == 0.0
     assert metrics.length_distance([3], [300]) == pytest.approx(1.0)
     assert math.isnan(metrics.length_distance([], [1]))
 
 
 @given(st.permutations(range(6)), st.permutations(range(6)))
-def test_kendall_agrees_with_scipy(a: list[int], b: list[int]) -> None:
+def test_kendall_agrees_with_scipy(a, b):
     ranks_a, ranks_b = np.argsort(a), np.argsort(b)
     assert metrics.kendall(a, b) == pytest.approx(kendalltau(ranks_a, ranks_b).statistic)
     assert metrics.kendall(a, b) == metrics.kendall(b, a)
 
 
-def test_kendall_over_shared_steps_only() -> None:
+def test_kendall_over_shared_steps_only():
     assert metrics.kendall(["x", "a", "b"], ["b", "y", "a"]) == -1.0
     assert math.isnan(metrics.kendall(["a"], ["a", "b"]))
 
 
-def test_edge_rates_by_hand() -> None:
+def test_edge_rates_by_hand():
     found, true = (
         [("a", "b"), ("b", "c"), ("a", "c")],
         [("a", "b"), ("c", "b"), ("a", "c"), ("c", "d")],

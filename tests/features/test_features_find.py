@@ -1,11 +1,8 @@
 """Which files are meant, and what they are called."""
 
-from __future__ import annotations
-
 import ntpath
 import os
 from pathlib import Path, PureWindowsPath
-from typing import Any
 
 import pytest
 from errors_kit import raises
@@ -17,7 +14,7 @@ from stepcut.files.names import safe_name, same_video, short_names
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for name in (
         "v10.mp4",
         "v2.MP4",
@@ -32,25 +29,25 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(paths: list[Path], folder: Path) -> list[str]:
+def names(paths, folder):
     return [path.relative_to(folder).as_posix() for path in paths]
 
 
-def test_a_folder_gives_its_videos_in_natural_order(folder: Path) -> None:
+def test_a_folder_gives_its_videos_in_natural_order(folder):
     assert names(find_videos(folder), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
     assert find_videos(str(folder)) == find_videos([folder])
 
 
-def test_files_keep_their_order_and_come_once(folder: Path) -> None:
+def test_files_keep_their_order_and_come_once(folder):
     given = [folder / "v10.mp4", folder / "v2.MP4", folder]
     assert names(find_videos(given), folder) == ["v10.mp4", "v2.MP4", "deep/v1.mkv"]
 
 
-def test_a_named_file_is_taken_whatever_its_suffix(folder: Path) -> None:
+def test_a_named_file_is_taken_whatever_its_suffix(folder):
     assert find_videos(folder / "notes.txt") == [folder / "notes.txt"]
 
 
-def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_globs(folder, monkeypatch):
     assert names(find_videos(f"{folder}/**/v*"), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
     monkeypatch.chdir(folder)
     assert find_videos("v*.mp4") == [Path("v10.mp4")]
@@ -58,7 +55,7 @@ def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_videos("take[1].mp4") == [Path("take[1].mp4")]
 
 
-def test_what_is_not_there(folder: Path) -> None:
+def test_what_is_not_there(folder):
     for name, says in (
         ("nowhere", "relative to"),
         ("x.mp4", "no such file"),
@@ -71,7 +68,7 @@ def test_what_is_not_there(folder: Path) -> None:
         find_videos([])
 
 
-def test_a_folder_without_videos(tmp_path: Path) -> None:
+def test_a_folder_without_videos(tmp_path):
     with raises(VideoError, "empty", ".mp4"):
         find_videos(tmp_path)
     for name in ("a.txt", "b.txt", "c.csv"):
@@ -80,12 +77,10 @@ def test_a_folder_without_videos(tmp_path: Path) -> None:
         find_videos(tmp_path)
 
 
-def test_a_folder_that_cannot_be_read_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch, caplog):
     look, shut = os.scandir, {str(folder / "deep")}
 
-    def scandir(path: str) -> Any:
+    def scandir(path):
         if str(path) in shut:
             raise PermissionError(13, "Permission denied", str(path))
         return look(path)
@@ -103,7 +98,7 @@ def test_a_folder_that_cannot_be_read_is_told(
         find_videos(folder / "deep")
 
 
-def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder: Path) -> None:
+def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder):
     (folder / "deep" / "gone.mp4").symlink_to(folder / "nowhere.mp4")
     found = find_videos(folder / "deep")
     assert find_videos(found) == found
@@ -111,15 +106,15 @@ def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder: Path) -> Non
         extract(found[:1], strict=True)
 
 
-def test_a_name_is_one_line_wherever_it_comes_from() -> None:
+def test_a_name_is_one_line_wherever_it_comes_from():
     assert name_videos(["films/a\nb.mp4"]) == ["a%0Ab"] == short_names(["/x/a\nb.mp4"])
     assert same_video("a%0Ab", "/films/a\nb.mp4")
     assert str(safe_name("a%0Ab")) == str(safe_name("a\nb"))
 
 
-def test_files_on_two_drives_of_windows_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_on_two_drives_of_windows_have_names(monkeypatch):
     class WindowsPath(PureWindowsPath):
-        def absolute(self) -> WindowsPath:
+        def absolute(self):
             return self
 
     monkeypatch.setattr("stepcut.features.find.Path", WindowsPath)
@@ -130,7 +125,7 @@ def test_files_on_two_drives_of_windows_have_names(monkeypatch: pytest.MonkeyPat
     assert name_videos(["C:/x/a.mp4", "C:/y/a.mp4"]) == ["x/a", "y/a"]
 
 
-def test_names_are_short_and_different() -> None:
+def test_names_are_short_and_different():
     assert name_videos([]) == []
     assert name_videos(["x/a.mp4"]) == ["a"]
     assert name_videos(["x/a.mp4", "x/b.mp4"]) == ["a", "b"]

@@ -1,7 +1,5 @@
 """Nothing in a video file may stop the others: every exception of the decoder, every strange file, every odd name."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket
@@ -10,14 +8,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import av
-import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import hostile_texts, make_film
-from numpy.typing import NDArray
 
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
@@ -31,7 +26,7 @@ class Grey:
 
     name, dim, size, fingerprint = "grey", 1, 16, "grey"
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         return frames.mean(axis=(1, 2, 3))[:, None]
 
 
@@ -42,10 +37,10 @@ class Injected(Exception):
 class Trap:
     """Raises at one call or look into the decoder, the `place`-th."""
 
-    def __init__(self, place: int, error: Exception) -> None:
+    def __init__(self, place, error):
         self.place, self.error, self.count = place, error, 0
 
-    def pass_by(self) -> None:
+    def pass_by(self):
         self.count += 1
         if self.count == self.place:
             raise self.error
@@ -54,50 +49,50 @@ class Trap:
 class Watched:
     """An object of PyAV behind a trap: attributes, calls and iterations all count; what they give is watched too."""
 
-    def __init__(self, inside: Any, trap: Trap) -> None:
+    def __init__(self, inside, trap):
         self.__dict__.update(inside=inside, trap=trap)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         self.trap.pass_by()
         return watch(getattr(self.inside, name), self.trap)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name, value):
         self.trap.pass_by()
         setattr(self.inside, name, value)
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args, **options):
         self.trap.pass_by()
         return watch(
             self.inside(*map(bare, args), **{k: bare(v) for k, v in options.items()}), self.trap
         )
 
-    def __iter__(self) -> Any:
+    def __iter__(self):
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self):
         self.trap.pass_by()
         if not hasattr(self.inside, "__next__"):
             self.__dict__["inside"] = iter(self.inside)
         return watch(next(self.inside), self.trap)
 
-    def __enter__(self) -> Any:
+    def __enter__(self):
         return watch(self.inside.__enter__(), self.trap)
 
-    def __exit__(self, *error: Any) -> Any:
+    def __exit__(self, *error):
         return self.inside.__exit__(*error)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.inside)
 
 
-def watch(value: Any, trap: Trap) -> Any:
+def watch(value, trap):
     ours = type(value).__module__.startswith("av.") or callable(value) or hasattr(value, "__next__")
     if isinstance(value, list | tuple) and value and type(value[0]).__module__.startswith("av."):
         return [watch(one, trap) for one in value]
     return Watched(value, trap) if ours and not isinstance(value, Exception | type | int) else value
 
 
-def bare(value: Any) -> Any:
+def bare(value):
     return value.inside if isinstance(value, Watched) else value
 
 
@@ -121,8 +116,8 @@ WAYS: dict[str, Callable[[Path], object]] = {
     ids=lambda error: type(error).__name__,
 )
 def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, error: Exception
-) -> None:
+    tmp_path, monkeypatch, way, error
+):
     film = make_film(tmp_path / "film.mp4", frames=4, g="2")
     real_open, real_reformatter = av.open, av.video.reformatter.VideoReformatter
     for place in range(1, 10_000):
@@ -140,13 +135,11 @@ def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
     assert place > 30
 
 
-def test_a_video_that_fails_leaves_the_others_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_video_that_fails_leaves_the_others_alone(tmp_path, monkeypatch):
     films = [make_film(tmp_path / f"film{n}.mp4", frames=4 + n) for n in range(3)]
     real_open = av.open
 
-    def refuse(path: str, *args: Any, **options: Any) -> Any:
+    def refuse(path, *args, **options):
         if path.endswith("film1.mp4"):
             raise Injected("ouch")
         return real_open(path, *args, **options)
@@ -158,7 +151,7 @@ def test_a_video_that_fails_leaves_the_others_alone(
     assert "Injected: ouch" in str(failures[0])
 
 
-def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None:
+def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path):
     film = make_film(tmp_path / "film.mkv")
     data = film.read_bytes()
     assert data.count(b"00:00:02.000000000") == 1
@@ -176,7 +169,7 @@ def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None
                 list(sample_frames(film, 2))
 
 
-def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
+def test_an_index_that_claims_days_is_not_believed(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=100, bf="0")
     data = bytearray(film.read_bytes())
     # Version, number of entries; then (how many frames, how long each).
@@ -198,13 +191,13 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
         probe(film)
 
 
-def test_a_picture_that_stands_for_minutes_is_believed(tmp_path: Path) -> None:
+def test_a_picture_that_stands_for_minutes_is_believed(tmp_path):
     film = make_film(tmp_path / "slides.mkv", frames=4, times=[0, 20, 20 * 300, 20 * 301])
     assert len(list(sample_frames(film, 1, 16))) == 302
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
-def test_pipes_sockets_and_devices_are_refused(tmp_path: Path) -> None:
+def test_pipes_sockets_and_devices_are_refused(tmp_path):
     make_film(tmp_path / "film.mp4", frames=4)
     os.mkfifo(tmp_path / "pipe.mp4")
     (tmp_path / "zero.mp4").symlink_to("/dev/zero")
@@ -218,7 +211,7 @@ def test_pipes_sockets_and_devices_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no holes there")
-def test_a_file_that_is_one_large_hole_is_refused_unread(tmp_path: Path) -> None:
+def test_a_file_that_is_one_large_hole_is_refused_unread(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=4)
     hole = tmp_path / "hole.mp4"
     hole.write_bytes(film.read_bytes())
@@ -230,9 +223,7 @@ def test_a_file_that_is_one_large_hole_is_refused_unread(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
-def test_names_of_bytes_and_control_characters(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_bytes_and_control_characters(tmp_path, capfd):
     make_film(tmp_path / "film.mp4", frames=4)
     os.link(tmp_path / "film.mp4", os.fsencode(tmp_path) + b"/\xff.mp4")
     os.link(tmp_path / "film.mp4", tmp_path / "\x1b[2Jred.mp4")
@@ -246,7 +237,7 @@ def test_names_of_bytes_and_control_characters(
     assert sorted(one.name for one in load_features(tmp_path / "out")) == ["%1B[2Jred", "film"]
 
 
-def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path: Path) -> None:
+def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path):
     for camera in ("cam1", "cam2"):
         (tmp_path / camera).mkdir()
         film = make_film(tmp_path / "take.mp4", frames=8 if camera == "cam1" else 12)
@@ -260,7 +251,7 @@ def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path: Path
     ("name", "codec"),
     [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.webm", "libvpx")],
 )
-def test_mutated_videos_give_rows_or_a_sentence(tmp_path: Path, name: str, codec: str) -> None:
+def test_mutated_videos_give_rows_or_a_sentence(tmp_path, name, codec):
     """Bytes changed, removed, doubled and moved at random: a VideoError or frames of the right size, nothing else."""
     film = make_film(tmp_path / name, frames=30, codec=codec, g="10")
     data, chance = film.read_bytes(), random.Random(0)
@@ -276,7 +267,7 @@ def test_mutated_videos_give_rows_or_a_sentence(tmp_path: Path, name: str, codec
                 assert picture.shape == (24, 32, 3)
 
 
-def mutate(data: bytes, chance: random.Random) -> bytes:
+def mutate(data, chance):
     """Up to eight changes, most of them near the ends, where containers keep what they know."""
     made = bytearray(data)
     for _ in range(chance.randint(1, 8)):
@@ -302,7 +293,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     return bytes(made)
 
 
-def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path: Path) -> None:
+def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):
     names = hostile_texts(tmp_path / "films")
     made = [
         make_film(tmp_path / "films" / f"{name}.mp4", frames=20 + place).stem

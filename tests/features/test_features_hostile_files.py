@@ -1,13 +1,10 @@
 """Feature files from anywhere: each is read rightly or refused in a sentence, and none reaches out of its folder."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,16 +21,19 @@ from stepcut.features.features import Features
 ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
 
 
-def safetensors(header: Any, data: bytes = ROWS.tobytes()) -> bytes:
+DATA = ROWS.tobytes()
+
+
+def safetensors(header, data=DATA):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
-def entry(**change: Any) -> dict[str, Any]:
+def entry(**change):
     return {"rows": {"dtype": "F16", "shape": [20, 4], "data_offsets": [0, 160], **change}}
 
 
-def saying(**metadata: Any) -> bytes:
+def saying(**metadata):
     return safetensors({"__metadata__": {"rate": "1", **metadata}, **entry()})
 
 
@@ -87,20 +87,20 @@ HOSTILE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_safetensors_file_is_one_sentence(name: str, tmp_path: Path) -> None:
+def test_a_hostile_safetensors_file_is_one_sentence(name, tmp_path):
     (tmp_path / "a.safetensors").write_bytes(HOSTILE[name])
     with raises(StepcutError, "a.safetensors"):
         load_features(tmp_path / "a.safetensors", rate=1)
 
 
-def npz(path: Path, **members: bytes) -> Path:
+def npz(path, **members):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             archive.writestr(f"{name}.npy", data)
     return path
 
 
-def header(shape: str, kind: str = "'<f4'") -> bytes:
+def header(shape, kind="'<f4'"):
     text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
 
@@ -122,7 +122,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("suffix", ["npy", "npz"])
 @pytest.mark.parametrize("name", ARRAYS)
-def test_a_hostile_array_is_one_sentence(name: str, suffix: str, tmp_path: Path) -> None:
+def test_a_hostile_array_is_one_sentence(name, suffix, tmp_path):
     path = tmp_path / f"a.{suffix}"
     if suffix == "npy":
         path.write_bytes(ARRAYS[name])
@@ -132,7 +132,7 @@ def test_a_hostile_array_is_one_sentence(name: str, suffix: str, tmp_path: Path)
         load_features(path, rate=1)
 
 
-def test_a_bomb_is_refused_by_its_declared_size(tmp_path: Path) -> None:
+def test_a_bomb_is_refused_by_its_declared_size(tmp_path):
     bomb = npz(tmp_path / "a.npz", features=header("(20000, 1024)") + bytes(20_000 * 4096))
     assert bomb.stat().st_size < 2**20
     with raises(StepcutError, "81,920,"):
@@ -145,14 +145,14 @@ def test_a_bomb_is_refused_by_its_declared_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../../out", "/etc/out", "a/../../out", "..", "out\0", "x" * 400, "\x1b[2J"]
 )
-def test_a_name_in_a_feature_file_stays_in_its_folder(name: str, tmp_path: Path) -> None:
+def test_a_name_in_a_feature_file_stays_in_its_folder(name, tmp_path):
     folder = tmp_path / "deep" / "down"
     written = Path(str(export(Features(ROWS, Fraction(1), 20.0, name), folder)))
     assert written.resolve().is_relative_to(folder)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [written]
 
 
-def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path: Path) -> None:
+def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path):
     sc.learn([ROWS, ROWS], 2, output=tmp_path / "p.proc", restarts=2)
     save_file({"rows": ROWS}, tmp_path / "a.safetensors", {"rate": "1", "name": "../../out"})
     words = [str(tmp_path / "p.proc"), str(tmp_path / "a.safetensors"), "--quiet"]
@@ -161,9 +161,7 @@ def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_check_needs_no_cache_that_can_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_needs_no_cache_that_can_be_written(tmp_path, monkeypatch):
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=20, rate=10)
     (tmp_path / "no folder").touch()

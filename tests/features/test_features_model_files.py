@@ -1,11 +1,8 @@
 """Any network a user has: model files with single frames and clips, hubs, classes of one's own."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from fractions import Fraction
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -31,7 +28,7 @@ PLAIN: dict[str, Any] = {"mean": 0, "scale": 1}
 RUNTIMES = ["openvino", "onnxruntime"]
 
 
-def pictures(*shape: int) -> np.ndarray:
+def pictures(*shape):
     """Frames whose colours differ: red 51, green 102, blue 255."""
     return np.broadcast_to(np.array([51, 102, 255], np.uint8), (*shape, 3)).copy()
 
@@ -41,12 +38,12 @@ class Corners:
 
     name, dim, size, fingerprint = "corners", 12, 32, "corners 1"
 
-    def extract(self, frames: np.ndarray) -> np.ndarray:
+    def extract(self, frames):
         return frames[:, ::31, ::31].reshape(len(frames), 12).astype(np.float16)
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def films(tmp_path_factory):
     folder = tmp_path_factory.mktemp("films")
     for number in range(3):
         make_film(folder / f"v{number}.mp4", frames=40, rate=10)
@@ -57,7 +54,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "shape", [("n", 3, 32, 32), (2, 3, 32, 32), ("n", 32, 32, 3), ("n", 3, "h", "w")]
 )
-def test_frames_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path) -> None:
+def test_frames_arrive_in_every_layout(shape, runtime, tmp_path):
     file = mean_colour(tmp_path / "m.onnx", shape)
     backbone = load_backbone(str(file), "cpu", runtime, size=32, **PLAIN)
     assert (backbone.size, backbone.dim) == (32, 3)
@@ -67,7 +64,7 @@ def test_frames_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_what_the_file_says_is_used_and_what_is_given_wins(runtime: str, tmp_path: Path) -> None:
+def test_what_the_file_says_is_used_and_what_is_given_wins(runtime, tmp_path):
     said = {
         "stepcut.mean": "0.2,0.4,0.5",
         "stepcut.scale": "0.5",
@@ -84,7 +81,7 @@ def test_what_the_file_says_is_used_and_what_is_given_wins(runtime: str, tmp_pat
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_network_with_two_inputs_is_refused(runtime: str, tmp_path: Path) -> None:
+def test_a_network_with_two_inputs_is_refused(runtime, tmp_path):
     named = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, 32, 32])
         for name in ("x", "y", "z")
@@ -101,9 +98,7 @@ def test_a_network_with_two_inputs_is_refused(runtime: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(
-    runtime: str, tmp_path: Path
-) -> None:
+def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(runtime, tmp_path):
     """As in files that torch wrote of `x.view(x.size(0), -1)`: the shape is computed when the network runs."""
     model = onnx.load(mean_colour(tmp_path / "m.onnx"))
     model.graph.node[1].output[0] = "mean"
@@ -124,7 +119,7 @@ def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_an_output_without_rows_is_refused(runtime: str, tmp_path: Path) -> None:
+def test_an_output_without_rows_is_refused(runtime, tmp_path):
     model = onnx.load(mean_colour(tmp_path / "m.onnx"))
     model.graph.node.append(helper.make_node("ReduceSum", ["colour"], ["sum"], keepdims=0))
     model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, []))
@@ -133,7 +128,7 @@ def test_an_output_without_rows_is_refused(runtime: str, tmp_path: Path) -> None
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, output="sum", **PLAIN)
 
 
-def test_models_of_openvino_and_of_bytes(tmp_path: Path) -> None:
+def test_models_of_openvino_and_of_bytes(tmp_path):
     openvino = import_openvino()
     file = mean_colour(
         tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata={"stepcut.colour": "bgr"}
@@ -147,16 +142,14 @@ def test_models_of_openvino_and_of_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("shape", [("n", 4, 3, 32, 32), ("n", 3, 4, 32, 32), ("n", 3, "t", 32, 32)])
-def test_clips_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path) -> None:
+def test_clips_arrive_in_every_layout(shape, runtime, tmp_path):
     backbone = load_backbone(
         str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", runtime, clip_frames=4, **PLAIN
     )
     assert np.allclose(backbone.extract(pictures(3, 4, 32, 32)), [[0.2, 0.4, 1.0]] * 3, atol=1e-3)
 
 
-def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(
-    films: Path, tmp_path: Path
-) -> None:
+def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films, tmp_path):
     image = mean_colour(tmp_path / "image.onnx")
     clip = mean_colour(tmp_path / "clip.onnx", ("n", 5, 3, 32, 32))
     one, _ = extract(films, FeatureSpec(str(image), 10, **PLAIN), cache=tmp_path)
@@ -170,7 +163,7 @@ def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(
     assert (many[0].spec.clip_frames, many[0].rate) == (5, 2)
 
 
-def test_a_model_file_from_the_command_line_to_a_check(films: Path, tmp_path: Path) -> None:
+def test_a_model_file_from_the_command_line_to_a_check(films, tmp_path):
     file, cache = (
         str(mean_colour(tmp_path / "model.onnx")),
         ["--cache", str(tmp_path / "cache"), "--quiet"],
@@ -188,9 +181,7 @@ def test_a_model_file_from_the_command_line_to_a_check(films: Path, tmp_path: Pa
     assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *words]) in (0, 1)
 
 
-def test_a_procedure_finds_its_model_file_where_it_lies_now(
-    films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, monkeypatch, capsys):
     (tmp_path / "old").mkdir()
     file = mean_colour(tmp_path / "old" / "model.onnx")
     spec = FeatureSpec(str(file), **PLAIN)
@@ -219,9 +210,7 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(
     )
 
 
-def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "stepcut"):
         rows = load_backbone(str(mean_colour(tmp_path / "m.onnx")), "cpu").extract(
             pictures(1, 32, 32)
@@ -248,16 +237,12 @@ def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
         (("n", 3, 32, 32), {"colour": "rbg"}, "'rgb'"),
     ],
 )
-def test_what_does_not_fit_is_told(
-    shape: Any, given: dict[str, Any], says: str, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_is_told(shape, given, says, tmp_path):
     with raises(OptionError, says):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
-def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(tmp_path, monkeypatch):
     monkeypatch.setattr("stepcut.features.backbones.choose_device", lambda _: "cuda")
     file = str(mean_colour(tmp_path / "m.onnx"))
     assert np.allclose(
@@ -267,7 +252,7 @@ def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(
         load_backbone(file, "cuda", **PLAIN)
 
 
-def test_files_that_are_no_backbone(tmp_path: Path) -> None:
+def test_files_that_are_no_backbone(tmp_path):
     with raises(OptionError, "absent.onnx"):
         load_backbone(str(tmp_path / "absent.onnx"))
     (tmp_path / "bad.onnx").write_bytes(b"not a model")
@@ -279,7 +264,7 @@ def test_files_that_are_no_backbone(tmp_path: Path) -> None:
         load_backbone(str(two), "cpu", **PLAIN)
 
 
-def test_another_file_or_another_setting_is_another_fingerprint(tmp_path: Path) -> None:
+def test_another_file_or_another_setting_is_another_fingerprint(tmp_path):
     file = str(mean_colour(tmp_path / "m.onnx"))
     other = str(mean_colour(tmp_path / "o.onnx", ("n", 32, 32, 3)))
     marks = [
@@ -292,7 +277,7 @@ def test_another_file_or_another_setting_is_another_fingerprint(tmp_path: Path) 
 # ---------------------------------------------------------------------- classes of one's own
 
 
-def test_a_class_of_ones_own_by_its_place(films: Path, tmp_path: Path) -> None:
+def test_a_class_of_ones_own_by_its_place(films, tmp_path):
     name = f"{__name__}:Corners"
     assert load_backbone(name).name == "corners"
     sc.learn(films, 2, backbone=name, cache=tmp_path, output=tmp_path / "p.proc", restarts=2)
@@ -304,7 +289,7 @@ def test_a_class_of_ones_own_by_its_place(films: Path, tmp_path: Path) -> None:
     assert main(["check", *words, "--trust"]) in (0, 1)
 
 
-def test_a_feature_file_cannot_have_code_imported(films: Path, tmp_path: Path) -> None:
+def test_a_feature_file_cannot_have_code_imported(films, tmp_path):
     sys.modules.pop("antigravity", None)
     for number in range(2):
         rows = np.repeat(np.eye(2, 4, dtype=np.float16), 9, axis=0)
@@ -326,7 +311,7 @@ def test_a_feature_file_cannot_have_code_imported(films: Path, tmp_path: Path) -
         ("builtins:dict", "has no name, dim, size, fingerprint, extract"),
     ],
 )
-def test_what_is_no_class_of_a_backbone(name: str, says: str) -> None:
+def test_what_is_no_class_of_a_backbone(name, says):
     with raises(OptionError, says):
         load_backbone(name)
 
@@ -337,24 +322,24 @@ def test_what_is_no_class_of_a_backbone(name: str, says: str) -> None:
 class Tiny(torch.nn.Module):
     """A network of torch: the mean of each colour, times a weight."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(3))
         self.visual = SimpleNamespace(
             image_size=(32, 32), image_mean=(0, 0, 0), image_std=(1, 1, 1)
         )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return x.mean(dim=(2, 3)) * self.weight
 
     encode_image = forward
 
 
 @pytest.fixture
-def hubs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def hubs(monkeypatch):
     asked: list[Any] = []
 
-    def create(name: str, pretrained: Any, **_: Any) -> Tiny:
+    def create(name, pretrained, **_):
         asked.append((name, pretrained))
         return Tiny()
 
@@ -370,7 +355,7 @@ def hubs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("hub", ["timm", "open_clip"])
-def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path: Path) -> None:
+def test_hubs_fetch_on_the_users_word_alone(hub, hubs, tmp_path):
     with raises(OptionError, "--weights fetch"):
         load_backbone(f"{hub}:net/tag")
     with raises(OptionError, "without weights"):
@@ -394,7 +379,7 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
 
 
 @pytest.mark.usefixtures("hubs")
-def test_the_order_of_colours_is_obeyed_for_networks_of_hubs() -> None:
+def test_the_order_of_colours_is_obeyed_for_networks_of_hubs():
     settings: dict[str, Any] = {"weights": "fetch", "mean": (0, 0, 0.1), "scale": (1, 1, 2)}
     one, other = (
         load_backbone("timm:net", "cpu", colour=colour, **settings) for colour in ("rgb", "bgr")
@@ -409,10 +394,8 @@ def test_the_order_of_colours_is_obeyed_for_networks_of_hubs() -> None:
 @pytest.mark.parametrize(
     "error", [RuntimeError("Unknown model (net)"), ConnectionError("no route to the hub\nat all")]
 )
-def test_a_network_that_a_hub_has_not_is_told(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def create(*_: object, **__: object) -> None:
+def test_a_network_that_a_hub_has_not_is_told(error, monkeypatch):
+    def create(*_, **__):
         raise error
 
     monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create))
@@ -420,7 +403,7 @@ def test_a_network_that_a_hub_has_not_is_told(
         load_backbone("timm:net", "cpu", weights="fetch")
 
 
-def test_a_hub_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_is_not_installed_is_named(monkeypatch):
     for hub, package in (
         ("timm", "timm"),
         ("hf", "transformers"),

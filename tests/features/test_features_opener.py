@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,8 +19,9 @@ from features_films import hostile_texts, make_film
 from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError, VideoError
+from stepcut.features import compute
 from stepcut.features.extract import extract
-from stepcut.features.video import opener
+from stepcut.features.video import opener, sample
 from stepcut.features.video.probe import key_times, probe, read_info, read_packets
 from stepcut.features.video.sample import sample_frames
 from stepcut.parallel.local import Local, map_threads
@@ -91,6 +93,11 @@ def lives(process: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def heed_interrupts() -> None:
+    """For a child process; jobs in the background of a shell ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def holder(film: Path) -> int:
@@ -235,7 +242,10 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way
     )
     words = ["features", str(hang.parent), "-o", str(tmp_path / "out")]
     running = subprocess.Popen(
-        [sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     until = time.monotonic() + 120
     place = Path(f"{hang}.process")
@@ -259,6 +269,32 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way
     assert taken < 60
     assert "interrupted" in said
     assert "Traceback" not in said
+
+
+def test_a_video_that_hangs_the_decoder_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens, and its first frames can be decoded; then FFmpeg does not return."""
+    for frames, name in ((200, "a"), (210, "hang"), (220, "z")):
+        make_film(tmp_path / f"{name}.mp4", frames=frames)
+    decode, ended = sample._decode, threading.Event()
+
+    def hang(samples: sample.Samples, *rest: Any) -> Iterator[Any]:
+        for number, frame in enumerate(decode(samples, *rest)):
+            if number == 50 and Path(samples.path).name == "hang.mp4":
+                ended.wait()
+            yield frame
+
+    monkeypatch.setattr(sample, "_decode", hang)
+    monkeypatch.setattr(compute, "DECODE_SECONDS", 3)
+    monkeypatch.setattr(compute, "_LEAVE", 0.1)
+    try:
+        found, failures = extract(tmp_path, Grey(), 2, tmp_path / "cache")
+    finally:
+        ended.set()
+    assert [one.name for one in found] == ["a", "z"]
+    assert [one.name for one in failures] == ["hang"]
+    assert "no progress for 3 seconds" in str(failures[0])
 
 
 PROGRAM = """
@@ -286,7 +322,7 @@ def test_a_decoder_that_hangs_does_not_keep_the_program_alive(tmp_path: Path) ->
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed_interrupts,
     )
     try:
         assert running.stdout is not None

@@ -1,13 +1,9 @@
 """Extraction by workers: the very features of one process, pieces joined, deaths survived, nothing done twice."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import threading
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -23,7 +19,7 @@ from stepcut.progress import Event
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Local]:
+def workers():
     """Two processes for all tests; the dead are replaced."""
     engine = Local(2)
     yield engine
@@ -31,14 +27,12 @@ def workers() -> Iterator[Local]:
 
 
 @pytest.fixture
-def engine(workers: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
+def engine(workers, monkeypatch):
     monkeypatch.setattr("stepcut.features.extract.PIECE", 3.0)
     return workers
 
 
-def test_workers_give_the_features_of_one_process(
-    films: Path, tmp_path: Path, engine: Local
-) -> None:
+def test_workers_give_the_features_of_one_process(films, tmp_path, engine):
     here, there = Logged(tmp_path / "here"), Logged(tmp_path / "there")
     one, _ = extract(films, here, fps=5, cache=tmp_path / "one")
     events: list[Event] = []
@@ -58,7 +52,7 @@ def test_workers_give_the_features_of_one_process(
     assert seen(tmp_path / "there") == rows  # a second run computes nothing
 
 
-def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
+def test_the_longest_videos_come_first(films, tmp_path):
     engine, events = Local(1), list[Event]()
     try:
         found, _ = extract(
@@ -80,7 +74,7 @@ def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "film", [{"g": "10", "bf": "2"}, {"g": "250"}, {"g": "7", "open-gop": "1"}]
 )
-def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> None:
+def test_pieces_are_equal_to_one_pass(tmp_path, film):
     path = make_film(tmp_path / "film.mp4", frames=200, **film)
     backbone = Logged(tmp_path / "log")
     one, _ = extract(path, backbone, fps=10, cache=tmp_path / "one")
@@ -93,7 +87,7 @@ def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> N
     assert stored(cache) == stored(tmp_path / "one")
 
 
-def test_a_damaged_video_is_seen_in_one_pass(tmp_path: Path, engine: Local) -> None:
+def test_a_damaged_video_is_seen_in_one_pass(tmp_path, engine):
     good = make_film(tmp_path / "good.mkv", frames=240, g="10")
     data = bytearray(good.read_bytes())
     for at in range(len(data) // 2, len(data) // 2 + 400, 3):
@@ -109,9 +103,7 @@ def test_a_damaged_video_is_seen_in_one_pass(tmp_path: Path, engine: Local) -> N
     assert stored(tmp_path / "one") == stored(tmp_path / "many")
 
 
-def test_a_broken_video_is_named_and_strict_stops(
-    films: Path, tmp_path: Path, engine: Local
-) -> None:
+def test_a_broken_video_is_named_and_strict_stops(films, tmp_path, engine):
     (tmp_path / "empty.mp4").touch()
     short = make_film(tmp_path / "short.mp4", frames=200, muxer={"movflags": "faststart"}, g="10")
     short.write_bytes(short.read_bytes()[: short.stat().st_size // 2])
@@ -127,9 +119,7 @@ def test_a_broken_video_is_named_and_strict_stops(
 
 
 @pytest.mark.slow
-def test_a_video_that_crashes_its_worker_is_named(
-    films: Path, tmp_path: Path, engine: Local
-) -> None:
+def test_a_video_that_crashes_its_worker_is_named(films, tmp_path, engine):
     dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
     features, failures = extract(
         [films / "v0.mp4", dark, films / "v1.mp4"],
@@ -145,9 +135,7 @@ def test_a_video_that_crashes_its_worker_is_named(
 
 
 @pytest.mark.slow
-def test_a_worker_killed_in_the_middle_costs_one_piece(
-    films: Path, tmp_path: Path, engine: Local
-) -> None:
+def test_a_worker_killed_in_the_middle_costs_one_piece(films, tmp_path, engine):
     backbone = Logged(tmp_path / "log", die=tmp_path / "died")
     extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
     features, failures = extract(films, backbone, fps=5, cache=tmp_path / "cache", engine=engine)
@@ -159,16 +147,16 @@ def test_a_worker_killed_in_the_middle_costs_one_piece(
 
 
 @pytest.mark.slow
-def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
+def test_killing_the_driver(films, tmp_path):
     kill_and_run_again(films, tmp_path, "local")
 
 
 @pytest.mark.slow
-def test_a_full_disk(films: Path, tmp_path: Path) -> None:
+def test_a_full_disk(films, tmp_path):
     fill_the_disk(films, tmp_path, "local")
 
 
-def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> None:
+def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path):
     backbone = Logged(tmp_path)
     # As what holds a network of another library often does.
     vars(backbone)["session"] = threading.Lock()
@@ -176,7 +164,7 @@ def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> No
         pack(backbone)
 
 
-def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
+def test_a_worker_with_another_backbone_is_refused(tmp_path):
     with raises(FeatureError, "'logged 1'", "'logged 2'"):
         unpack("logged 2", pickle.dumps(Logged(tmp_path)))
     with raises(FeatureError, "cannot import"):

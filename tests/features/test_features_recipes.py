@@ -1,7 +1,5 @@
 """The recipes of docs/features.md, run as they stand there, on random weights of the right shapes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,7 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def made(tmp_path_factory):
     """Run the recipes of the doc with models that take random weights in place of their published ones."""
     folder = tmp_path_factory.mktemp("recipes")
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("name", ["dino", "clip", "siglip"])
-def test_an_image_model(made: Any, name: str) -> None:
+def test_an_image_model(made, name):
     folder, _ = made
     backbone = load_backbone(str(folder / f"{name}.onnx"), "cpu")
     frames = np.random.default_rng(0).integers(0, 255, (5, 224, 224, 3), dtype=np.uint8)
@@ -65,7 +63,7 @@ def test_an_image_model(made: Any, name: str) -> None:
     assert not np.allclose(rows[0], rows[1], atol=1e-3)
 
 
-def test_a_clip_model(made: Any) -> None:
+def test_a_clip_model(made):
     folder, _ = made
     backbone = load_backbone(str(folder / "videomae.onnx"), "cpu")
     assert (backbone.clip_frames, backbone.clip_fps) == (16, 8)
@@ -73,15 +71,15 @@ def test_a_clip_model(made: Any) -> None:
     assert backbone.extract(clips).shape == (3, 96)
 
 
-def test_a_hand_centred_crop(made: Any, tmp_path: Path) -> None:
+def test_a_hand_centred_crop(made, tmp_path):
     _, names = made
 
     class Corner(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x):
             return torch.full((len(x), 2), 0.5, dtype=x.dtype)
 
     class Mean(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x):
             return x.mean(dim=(2, 3))
 
     cropped = names["Cropped"](Corner(), Mean())
@@ -98,7 +96,7 @@ def test_a_hand_centred_crop(made: Any, tmp_path: Path) -> None:
     assert np.allclose(rows, 1, atol=0.02)
 
 
-def test_a_folder_of_transformers(tmp_path: Path) -> None:
+def test_a_folder_of_transformers(tmp_path):
     config = transformers.Dinov2Config(**SMALL, patch_size=14, image_size=56)
     transformers.Dinov2Model(config).save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(

@@ -1,12 +1,9 @@
 """Sampling on true time, against a slow oracle that decodes everything and looks up each time."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import random
 from fractions import Fraction
-from pathlib import Path
 
 import av
 import numpy as np
@@ -34,7 +31,7 @@ FILMS = {
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def films(tmp_path_factory):
     folder = tmp_path_factory.mktemp("films")
     films = {name: make_film(folder / name, **options) for name, options in FILMS.items()}
     steps = random.Random(0)
@@ -50,7 +47,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return films
 
 
-def oracle(path: Path, fps: Fraction) -> tuple[list[int], Fraction]:
+def oracle(path, fps):
     """Decode all, sort by time, and for each i find the last frame whose time is at most i / fps."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
@@ -74,9 +71,7 @@ ALL = [*FILMS, "variable.mp4", "late.mkv"]
 
 @pytest.mark.parametrize("fps", [2, Fraction(30000, 1001), Fraction(7, 3)])
 @pytest.mark.parametrize("name", ALL)
-def test_samples_are_the_frames_shown_then(
-    films: dict[str, Path], name: str, fps: Fraction
-) -> None:
+def test_samples_are_the_frames_shown_then(films, name, fps):
     expected, length = oracle(films[name], Fraction(fps))
     samples = sample_frames(films[name], fps)
     got = list(samples)
@@ -86,7 +81,7 @@ def test_samples_are_the_frames_shown_then(
     assert samples.corrupt == 0
 
 
-def test_numbers_are_what_was_filmed(films: dict[str, Path]) -> None:
+def test_numbers_are_what_was_filmed(films):
     """At the film's own rate every frame comes once, in order: so the oracle itself is right."""
     for name in FILMS:
         assert [number_of(image) for _, image in sample_frames(films[name], 20)] == list(
@@ -95,7 +90,7 @@ def test_numbers_are_what_was_filmed(films: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_parts_give_the_samples_of_one_pass(films: dict[str, Path], name: str) -> None:
+def test_parts_give_the_samples_of_one_pass(films, name):
     whole = list(sample_frames(films[name], 7, size=(24, 32)))
     for borders in (
         [0, 0.5, None],
@@ -111,7 +106,7 @@ def test_parts_give_the_samples_of_one_pass(films: dict[str, Path], name: str) -
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(parts, whole, strict=True))
 
 
-def test_split_at_key_frames(films: dict[str, Path]) -> None:
+def test_split_at_key_frames(films):
     keys = key_times(films["b-frames.mp4"])
     assert keys[0] == 0
     assert keys == sorted(keys)
@@ -123,7 +118,7 @@ def test_split_at_key_frames(films: dict[str, Path]) -> None:
     assert split_times([], 20, batch=4, parts=3, duration=2.0) == [0]
 
 
-def test_raw_stream_without_timestamps(tmp_path: Path) -> None:
+def test_raw_stream_without_timestamps(tmp_path):
     film = make_film(tmp_path / "raw.h264", container="h264", bf="2")
     samples = sample_frames(film, 10)
     assert [number_of(image) for _, image in samples] == list(range(0, 40, 2))
@@ -135,7 +130,7 @@ def test_raw_stream_without_timestamps(tmp_path: Path) -> None:
     )
 
 
-def test_recording_without_stated_length(tmp_path: Path) -> None:
+def test_recording_without_stated_length(tmp_path):
     film = make_film(tmp_path / "live.mkv", muxer={"live": "1"})
     with av.open(str(film)) as container:
         assert not container.duration
@@ -153,7 +148,7 @@ def test_recording_without_stated_length(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("degrees", [0, 90, 180, -90])
-def test_rotation_is_applied(tmp_path: Path, degrees: int) -> None:
+def test_rotation_is_applied(tmp_path, degrees):
     film = make_film(tmp_path / "turned.mp4", frames=2, rotation=degrees)
     # A positive display rotation turns against the clock.
     expected = np.rot90(picture(1), degrees // 90)
@@ -167,7 +162,7 @@ def test_rotation_is_applied(tmp_path: Path, degrees: int) -> None:
     assert np.abs(small[::3, ::3].mean() - expected.mean()) < 8
 
 
-def test_scaled_pictures_look_like_the_large_ones(films: dict[str, Path]) -> None:
+def test_scaled_pictures_look_like_the_large_ones(films):
     for (_, small), (_, large) in zip(
         sample_frames(films["plain.mp4"], 4, size=16),
         sample_frames(films["plain.mp4"], 4),
@@ -177,7 +172,7 @@ def test_scaled_pictures_look_like_the_large_ones(films: dict[str, Path]) -> Non
         assert np.abs(peer.astype(int) - small).mean() < 1
 
 
-def test_two_recordings_in_one_file_follow_each_other(tmp_path: Path) -> None:
+def test_two_recordings_in_one_file_follow_each_other(tmp_path):
     one = make_film(tmp_path / "one.ts", g="10")
     both = tmp_path / "both.ts"
     both.write_bytes(one.read_bytes() * 2)
@@ -186,14 +181,14 @@ def test_two_recordings_in_one_file_follow_each_other(tmp_path: Path) -> None:
     assert 75 <= len(numbers) <= 82
 
 
-def test_reading_can_stop_anywhere(films: dict[str, Path]) -> None:
+def test_reading_can_stop_anywhere(films):
     samples = sample_frames(films["plain.mp4"], 20)
     next(samples)
     samples.close()
     assert list(samples) == []
 
 
-def test_probe_tells_what_the_film_is(films: dict[str, Path]) -> None:
+def test_probe_tells_what_the_film_is(films):
     info = probe(films["sound.mp4"])
     assert (info.width, info.height, info.codec, info.rate, info.frames) == (
         WIDTH,
@@ -208,18 +203,18 @@ def test_probe_tells_what_the_film_is(films: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     "value", [0, -1, float("nan"), float("inf"), "fast", None, 2000, 1e-6, "1e999999999", "1" * 99]
 )
-def test_rates_that_are_none(value: object) -> None:
+def test_rates_that_are_none(value):
     with raises(OptionError, setting="fps"):
         as_rate(value)
 
 
-def test_rates_are_exact() -> None:
+def test_rates_are_exact():
     assert as_rate(29.97) == Fraction(30000, 1001)
     assert as_rate(1 / 3) == Fraction(1, 3)
 
 
 @pytest.mark.slow
-def test_frames_are_let_go_at_once(films: dict[str, Path]) -> None:
+def test_frames_are_let_go_at_once(films):
     """No decoded frame may linger in a reference cycle: a large one takes megabytes."""
     gc.collect()
     gc.disable()
@@ -231,6 +226,6 @@ def test_frames_are_let_go_at_once(films: dict[str, Path]) -> None:
     assert max(alive) <= 6
 
 
-def test_a_film_of_one_frame(tmp_path: Path) -> None:
+def test_a_film_of_one_frame(tmp_path):
     film = make_film(tmp_path / "one.mp4", frames=1)
     assert [number_of(image) for _, image in sample_frames(film, 2)] == [0]

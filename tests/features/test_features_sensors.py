@@ -1,14 +1,10 @@
 """Sensor files: CSV columns become rows; gaps are filled or refused; a procedure checks new ones."""
 
-from __future__ import annotations
-
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from errors_kit import raises
-from numpy.typing import NDArray
 
 import stepcut as sc
 from stepcut.cli.main import main
@@ -20,16 +16,14 @@ STEPS = np.array([[0.0, 1.0, 0.1], [3.0, 0.0, 1.0], [-2.0, -2.0, 0.3]])
 """Two means and a spread for each of three steps."""
 
 
-def record(seed: int, rate: int = 50) -> NDArray[np.float64]:
+def record(seed, rate=50):
     """A recording of three steps, each eight to twelve seconds long, by two sensors."""
     rng = np.random.default_rng(seed)
     label = np.repeat([0, 1, 2], rng.integers(8 * rate, 12 * rate, 3))
     return STEPS[label, :2] + STEPS[label, 2:] * rng.normal(size=(len(label), 2))
 
 
-def write(
-    path: Path, samples: NDArray[np.float64], header: str | None = "x,y", delimiter: str = ","
-) -> Path:
+def write(path, samples, header="x,y", delimiter=","):
     lines = [] if header is None else [header]
     lines += [delimiter.join("" if np.isnan(v) else f"{v:.5f}" for v in row) for row in samples]
     path.parent.mkdir(exist_ok=True)
@@ -37,12 +31,12 @@ def write(
     return path
 
 
-def read(path: Path, rate: int = 50) -> NDArray[np.float64]:
+def read(path, rate=50):
     [one], _ = read_source(path, rate, strict=True)
     return one.rows
 
 
-def test_rows_are_means_and_log_spreads(tmp_path: Path) -> None:
+def test_rows_are_means_and_log_spreads(tmp_path):
     samples = record(0)[:110]
     [one], failures = read_source(write(tmp_path / "a.csv", samples), 50)
     assert failures == []
@@ -53,7 +47,7 @@ def test_rows_are_means_and_log_spreads(tmp_path: Path) -> None:
         np.testing.assert_allclose(row, wanted, atol=1e-3)
 
 
-def test_header_delimiter_and_time_change_nothing(tmp_path: Path) -> None:
+def test_header_delimiter_and_time_change_nothing(tmp_path):
     samples = record(0)
     seconds = 1_700_000_000 + np.arange(len(samples)) / 50
     plain = read(write(tmp_path / "a.csv", samples))
@@ -74,7 +68,7 @@ def test_header_delimiter_and_time_change_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_short_gaps_are_filled_and_long_ones_refused(tmp_path: Path) -> None:
+def test_short_gaps_are_filled_and_long_ones_refused(tmp_path):
     samples = record(0)
     holed = samples.copy()
     holed[100:110] = np.nan
@@ -105,7 +99,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_named_and_the_others_are_read(tmp_path: Path, name: str) -> None:
+def test_a_bad_file_is_named_and_the_others_are_read(tmp_path, name):
     text, told = BAD[name]
     (tmp_path / "bad.csv").write_text(text)
     write(tmp_path / "good.csv", record(0))
@@ -116,15 +110,13 @@ def test_a_bad_file_is_named_and_the_others_are_read(tmp_path: Path, name: str) 
         raise failure.error
 
 
-def test_labels_beside_videos_or_features_are_no_sensors(tmp_path: Path) -> None:
+def test_labels_beside_videos_or_features_are_no_sensors(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((4, 2)))
     (tmp_path / "labels.csv").write_text("start,end,step\n0,1,butter\n")
     assert [one.name for one in read_source(tmp_path, 1)[0]] == ["a"]
 
 
-def test_a_procedure_of_sensors_is_learned_and_checks_new_ones(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_procedure_of_sensors_is_learned_and_checks_new_ones(tmp_path, capsys):
     for number in range(5):
         write(tmp_path / "sensors" / f"box{number}.csv", record(number))
     place = str(tmp_path / "boxes.proc")

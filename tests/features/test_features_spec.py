@@ -1,11 +1,8 @@
 """How features were made travels with them: from a file to a procedure to a new video."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,19 +26,19 @@ class Corners:
 
     name, dim, size, fingerprint = "corners", 12, 32, "corners 1"
 
-    def extract(self, frames: np.ndarray) -> np.ndarray:
+    def extract(self, frames):
         return frames[:, ::31, ::31].reshape(len(frames), 12).astype(np.float16)
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned(tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "p.proc"
     sc.learn([ROWS, ROWS], 2, output=place, restarts=2)
     return place
 
 
 @pytest.fixture
-def films(tmp_path: Path) -> Path:
+def films(tmp_path):
     (tmp_path / "films").mkdir()
     for number in range(3):
         make_film(tmp_path / "films" / f"v{number}.mp4", frames=40, rate=5)
@@ -49,7 +46,7 @@ def films(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_features_learn_check_at_a_rate_of_the_users_own(films: Path, tmp_path: Path) -> None:
+def test_features_learn_check_at_a_rate_of_the_users_own(films, tmp_path):
     common = ["--quiet", "--device", "cpu"]
     cache = ["--cache", str(tmp_path / "cache")]
     feats, place = str(tmp_path / "feats"), str(tmp_path / "p.proc")
@@ -59,12 +56,12 @@ def test_features_learn_check_at_a_rate_of_the_users_own(films: Path, tmp_path: 
     assert main(["check", place, str(films / "v0.mp4"), *common]) in (0, 1)
 
 
-def test_an_own_backbone_is_remembered_by_its_class(films: Path, tmp_path: Path) -> None:
+def test_an_own_backbone_is_remembered_by_its_class(films, tmp_path):
     procedure = sc.learn(films, 2, backbone=Corners(), cache=tmp_path, restarts=2)
     assert procedure.spec == FeatureSpec(f"{__name__}:Corners", Fraction(2))
 
 
-def test_a_spec_is_read_back_as_it_was_written() -> None:
+def test_a_spec_is_read_back_as_it_was_written():
     for spec in (
         FeatureSpec(),
         FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1"),
@@ -77,9 +74,7 @@ def test_a_spec_is_read_back_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "said", [{}, {"name": "resnet50", "fps": "0"}, {"name": "resnet50", "weights": [1]}, 3, None]
 )
-def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(
-    said: object, learned: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(said, learned, tmp_path):
     shutil.copytree(learned, tmp_path / "p.proc")
     config = read_json(tmp_path / "p.proc" / "config.json")
     write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": said})
@@ -87,7 +82,7 @@ def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(
         sc.load(tmp_path / "p.proc")
 
 
-def test_files_of_stepcut_010_say_their_backbone_too(tmp_path: Path) -> None:
+def test_files_of_stepcut_010_say_their_backbone_too(tmp_path):
     said = {
         "name": "a",
         "path": "a.mp4",
@@ -99,14 +94,14 @@ def test_files_of_stepcut_010_say_their_backbone_too(tmp_path: Path) -> None:
     assert load_features(tmp_path)[0].spec == FeatureSpec(fps=Fraction(1))
 
 
-def test_more_words_than_a_header_holds_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_more_words_than_a_header_holds_are_refused_and_nothing_is_written(tmp_path):
     long = Features(ROWS, Fraction(1), 20.0, "a", path="é" * 4000)
     with raises(FeatureError, "16,376"):
         export(long, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_features_that_were_made_differently_are_not_mixed(tmp_path: Path) -> None:
+def test_features_that_were_made_differently_are_not_mixed(tmp_path):
     made = [
         (Fraction(1), FeatureSpec(fps=Fraction(1))),
         (Fraction(2), FeatureSpec()),
@@ -119,7 +114,7 @@ def test_features_that_were_made_differently_are_not_mixed(tmp_path: Path) -> No
             load_features([tmp_path / "v0.safetensors", tmp_path / f"v{other}.safetensors"])
 
 
-def test_a_video_needs_a_spec(learned: Path, tmp_path: Path) -> None:
+def test_a_video_needs_a_spec(learned, tmp_path):
     procedure = sc.load(learned)
     assert procedure.spec is None
     (tmp_path / "a.mp4").touch()
@@ -127,16 +122,14 @@ def test_a_video_needs_a_spec(learned: Path, tmp_path: Path) -> None:
         procedure.check(tmp_path / "a.mp4")
 
 
-def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+def said_of(caplog):
     told = [record.getMessage() for record in caplog.records]
     caplog.clear()
     return told
 
 
-def test_rows_sampled_otherwise_are_taken_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def rows(name: str, fast: bool) -> Features:
+def test_rows_sampled_otherwise_are_taken_with_a_warning(tmp_path, caplog):
+    def rows(name, fast):
         return Features(ROWS, Fraction(2), 10.0, name, spec=FeatureSpec("resnet50", fast=fast))
 
     for number in range(3):
@@ -152,7 +145,7 @@ def test_rows_sampled_otherwise_are_taken_with_a_warning(
     assert said_of(caplog) == []
 
 
-def test_specs_of_earlier_versions_are_read() -> None:
+def test_specs_of_earlier_versions_are_read():
     for times, fast in (("fast", True), ("near", False)):
         spec = FeatureSpec.from_json({"name": "resnet50", "fps": "2", "times": times})
         assert spec is not None
@@ -161,10 +154,8 @@ def test_specs_of_earlier_versions_are_read() -> None:
     assert "fast" not in FeatureSpec().to_json()
 
 
-def test_rows_of_another_network_are_taken_with_a_word(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def rows(name: str, *spec: str, digest: str | None = None) -> Features:
+def test_rows_of_another_network_are_taken_with_a_word(tmp_path, caplog):
+    def rows(name, *spec, digest=None):
         return Features(
             ROWS,
             Fraction(2),
@@ -185,7 +176,7 @@ def test_rows_of_another_network_are_taken_with_a_word(
     assert "backbone=timm:resnet50" in said_of(caplog)[0]
 
 
-def test_what_is_taught_from_rows_of_another_width_is_refused(tmp_path: Path) -> None:
+def test_what_is_taught_from_rows_of_another_width_is_refused(tmp_path):
     for number in range(3):
         export(Features(ROWS, Fraction(2), 10.0, f"v{number}"), tmp_path / "four")
         export(Features(ROWS[:, :2], Fraction(2), 10.0, f"v{number}"), tmp_path / "two")

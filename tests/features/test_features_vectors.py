@@ -1,10 +1,7 @@
 """Given features: every readable form, and one sentence for every way they can be wrong."""
 
-from __future__ import annotations
-
 import gc
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from stepcut.features.extract import load_features
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
-def test_all_formats(tmp_path: Path) -> None:
+def test_all_formats(tmp_path):
     np.save(tmp_path / "v10.npy", ROWS)
     np.save(tmp_path / "v2.npy", ROWS.astype(np.float16))
     np.savez(tmp_path / "v3.npz", features=ROWS, times=np.arange(4))
@@ -42,7 +39,7 @@ def test_all_formats(tmp_path: Path) -> None:
     assert len(load_features(f"{tmp_path}/*.npz", rate=1)) == 2
 
 
-def test_maps(tmp_path: Path) -> None:
+def test_maps(tmp_path):
     np.save(tmp_path / "maps.npy", np.zeros((2, 8, 7, 7), np.float16))
     assert load_features(tmp_path / "maps.npy", rate=1)[0].rows.shape == (2, 8, 7, 7)
 
@@ -63,13 +60,13 @@ def test_maps(tmp_path: Path) -> None:
         (np.array([[{}]]), "numpy.save"),
     ],
 )
-def test_rows_that_make_no_sense(tmp_path: Path, rows: np.ndarray, says: str) -> None:
+def test_rows_that_make_no_sense(tmp_path, rows, says):
     np.save(tmp_path / "bad.npy", rows, allow_pickle=True)
     with raises(FeatureError, "bad.npy", says):
         load_features(tmp_path / "bad.npy", rate=1)
 
 
-def test_nan_far_down_is_found(tmp_path: Path) -> None:
+def test_nan_far_down_is_found(tmp_path):
     rows = np.zeros((3000, 2), np.float16)
     rows[2500, 1] = np.nan
     np.save(tmp_path / "long.npy", rows)
@@ -77,7 +74,7 @@ def test_nan_far_down_is_found(tmp_path: Path) -> None:
         load_features(tmp_path / "long.npy", rate=1)
 
 
-def test_different_dimensions(tmp_path: Path) -> None:
+def test_different_dimensions(tmp_path):
     np.save(tmp_path / "a.npy", ROWS)
     np.save(tmp_path / "b.npy", np.zeros((4, 5)))
     np.save(tmp_path / "c.npy", np.zeros((4, 3, 7, 7)))
@@ -86,7 +83,7 @@ def test_different_dimensions(tmp_path: Path) -> None:
             load_features([tmp_path / "a.npy", tmp_path / f"{other}.npy"], rate=1)
 
 
-def test_a_rate_is_needed(tmp_path: Path) -> None:
+def test_a_rate_is_needed(tmp_path):
     np.save(tmp_path / "a.npy", ROWS)
     with raises(OptionError, "a.npy", "rate=None"):
         load_features(tmp_path / "a.npy")
@@ -94,7 +91,7 @@ def test_a_rate_is_needed(tmp_path: Path) -> None:
         load_features(tmp_path / "a.npy", rate=-1)
 
 
-def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
+def test_files_that_are_not_there_or_not_features(tmp_path):
     (tmp_path / "none").mkdir()
     (tmp_path / "empty.npy").touch()
     (tmp_path / "a.csv").touch()
@@ -112,7 +109,7 @@ def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
             load_features(tmp_path / name, rate=1)
 
 
-def test_an_archive_that_is_none_is_told_and_closed(tmp_path: Path) -> None:
+def test_an_archive_that_is_none_is_told_and_closed(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 and no more")
     with raises(FeatureError, "x.npz"):
         load_features(tmp_path / "x.npz", rate=1)
@@ -120,12 +117,10 @@ def test_an_archive_that_is_none_is_told_and_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.npz", "v.safetensors"])
-def test_a_file_that_may_not_be_read_is_told_as_such(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_may_not_be_read_is_told_as_such(name, tmp_path, monkeypatch):
     (tmp_path / name).write_bytes(b"rows")
 
-    def shut(file: Path, *_: object) -> None:
+    def shut(file, *_):
         raise PermissionError(13, "Permission denied", str(file))
 
     # Whoever runs this may be allowed to read everything.

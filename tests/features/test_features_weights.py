@@ -1,14 +1,11 @@
 """Files of weights: what torch wrote is read exactly, and nothing else is obeyed."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import subprocess
 import sys
 import zipfile
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,7 @@ from stepcut.features.backbones.lite0 import package_weights, weights_file
 from stepcut.features.backbones.weights import read_weights
 
 
-def tensors() -> dict[str, torch.Tensor]:
+def tensors():
     plain = torch.arange(12.0)
     return {
         "plain": plain,
@@ -41,7 +38,7 @@ def tensors() -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
-def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_path: Path) -> None:
+def test_what_torch_wrote_is_read_exactly(zipped, wrap, tmp_path):
     state: Any = OrderedDict(tensors())
     saved = (
         state if wrap is None else {wrap: state, "epoch": 3, "loss": [0.5, (1, "a", None, True)]}
@@ -55,7 +52,7 @@ def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_pa
         assert np.array_equal(read[name], wanted), name
 
 
-def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> None:
+def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path):
     # Read where ml_dtypes is loaded.
     save_file({"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors")
     code = "import sys; from stepcut.features.backbones.lite0 import package_weights\n"
@@ -73,9 +70,7 @@ def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> No
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_a_changed_file_of_the_package_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_file_of_the_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "w.pth").write_bytes(pickle.dumps(Call(eval, "open('ran', 'w')")))
     monkeypatch.setattr("stepcut.features.backbones.lite0.weights_file", lambda: tmp_path / "w.pth")
     monkeypatch.chdir(tmp_path)
@@ -84,16 +79,14 @@ def test_a_changed_file_of_the_package_is_refused(
     assert not (tmp_path / "ran").exists()
 
 
-def test_without_torch_its_files_are_refused_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_torch_its_files_are_refused_with_the_command(tmp_path, monkeypatch):
     (tmp_path / "w.pth").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "torch", None)
     with raises(ExtraNeeded, "pip install"):
         read_weights(tmp_path / "w.pth")
 
 
-def test_weights_of_ones_own_for_the_default_backbone_are_told_apart(tmp_path: Path) -> None:
+def test_weights_of_ones_own_for_the_default_backbone_are_told_apart(tmp_path):
     with raises(OptionError, "none.pth"):
         load_backbone("efficientnet-lite0", "cpu", weights=tmp_path / "none.pth")
     (tmp_path / "own.pth").write_bytes(weights_file().read_bytes())
@@ -106,20 +99,20 @@ def test_weights_of_ones_own_for_the_default_backbone_are_told_apart(tmp_path: P
 class Call:
     """Pickled, it asks for a function to be called."""
 
-    def __init__(self, function: Any, *given: Any) -> None:
+    def __init__(self, function, *given):
         self.asks = function, given
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return self.asks
 
 
-def rebuilt(*given: Any) -> dict[str, Any]:
+def rebuilt(*given):
     return {"w": Call(torch._utils._rebuild_tensor_v2, *given)}
 
 
-def zipped(state: Any, method: int = zipfile.ZIP_STORED, numbers: int = 4) -> bytes:
+def zipped(state, method=zipfile.ZIP_STORED, numbers=4):
     class Pickler(pickle.Pickler):
-        def persistent_id(self, value: Any) -> Any:
+        def persistent_id(self, value):
             return value if isinstance(value, tuple) and value[:1] == ("storage",) else None
 
     packed, file = io.BytesIO(), io.BytesIO()
@@ -166,9 +159,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hostile_file_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.pth").write_bytes(HOSTILE[name])
     with raises(OptionError, "plain weights"):
@@ -177,7 +168,7 @@ def test_a_hostile_file_is_refused(
 
 
 @pytest.mark.parametrize("zip_it", [True, False])
-def test_a_changed_byte_is_refused_or_read(zip_it: bool, tmp_path: Path) -> None:
+def test_a_changed_byte_is_refused_or_read(zip_it, tmp_path):
     torch.save(tensors(), tmp_path / "w.pth", _use_new_zipfile_serialization=zip_it)
     whole = (tmp_path / "w.pth").read_bytes()
     rng = np.random.default_rng(0)

@@ -1,11 +1,8 @@
 """Videos, features and procedures on shared storage: memory, local files, and an S3 server (marked ray)."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,7 +28,7 @@ QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 
 
 @pytest.fixture
-def memory() -> Iterator[Address]:
+def memory():
     """A folder in fsspec's memory file system."""
     import fsspec
 
@@ -40,7 +37,7 @@ def memory() -> Iterator[Address]:
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[Address]:
+def s3():
     """A bucket on a local S3 server."""
     import boto3
     import s3fs
@@ -62,12 +59,12 @@ def s3() -> Iterator[Address]:
     server.stop()
 
 
-def put_films(films: Path, address: Address) -> None:
+def put_films(films, address):
     for film in ("v0.mp4", "v1.mp4"):
         put(films / film, address / "films" / film)
 
 
-def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
+def features_and_procedure(films, address, folder):
     """From remote videos to a remote procedure, with remote features."""
     put_films(films, address)
     put(films / "v0.mp4", address / "films" / "notes.txt")
@@ -117,12 +114,12 @@ def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
     assert sc.load(str(address / "a.proc")).steps[0] == "pour"
 
 
-def test_in_memory(films: Path, memory: Address, tmp_path: Path) -> None:
+def test_in_memory(films, memory, tmp_path):
     features_and_procedure(films, memory, tmp_path)
 
 
 @pytest.mark.ray
-def test_on_s3(films: Path, s3: Address, tmp_path: Path) -> None:
+def test_on_s3(films, s3, tmp_path):
     features_and_procedure(films, s3, tmp_path)
 
 
@@ -131,7 +128,7 @@ def test_on_s3(films: Path, s3: Address, tmp_path: Path) -> None:
     "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> None:
+def test_on_s3_by_workers_of_ray(films, s3, tmp_path):
     for film in ("v0.mp4", "v1.mp4"):
         put(films / film, s3 / "tasks" / "walk" / film)
     put(films / "v0.mp4", s3 / "tasks" / "empty" / "notes.txt")
@@ -156,7 +153,7 @@ def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> No
     assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
 
 
-def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
+def test_file_addresses_are_paths(films, tmp_path):
     out = tmp_path / "out"
     words = ["features", f"file://{films}/v0.mp4", "-o", f"file://{out}", "--cache"]
     words += [f"file://{tmp_path}/cache"]
@@ -169,9 +166,7 @@ def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
     assert local(films / "v0.mp4") == films / "v0.mp4"
 
 
-def test_an_address_in_a_file_is_not_asked(
-    memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_in_a_file_is_not_asked(memory, tmp_path, monkeypatch):
     rows = np.repeat(np.eye(3, 8, dtype=np.float16), 10, axis=0)
     for number in range(2):
         export(
@@ -184,7 +179,7 @@ def test_an_address_in_a_file_is_not_asked(
     assert len(sc.load(tmp_path / "a.proc", trust=True).suggest(1)) == 1
     assert len(sc.load(tmp_path / "a.proc").suggest_why(1, str(memory / "features"))) == 1
 
-    def ask(_: object) -> None:
+    def ask(_):
         raise EOFError
 
     monkeypatch.setattr(Address, "fs", property(ask))
@@ -205,12 +200,10 @@ def test_an_address_in_a_file_is_not_asked(
         as_path("ftp://a/films")
 
 
-def test_a_server_that_ends_the_connection_is_told(
-    memory: Address, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_ends_the_connection_is_told(memory, monkeypatch):
     export(Features(np.eye(3, 8, dtype=np.float16), Fraction(1), 3.0, "v"), memory)
 
-    def broken(_: object) -> Path:
+    def broken(_):
         raise EOFError
 
     monkeypatch.setattr("stepcut.features.files.local", broken)
@@ -218,7 +211,7 @@ def test_a_server_that_ends_the_connection_is_told(
         load_features(str(memory / "v.safetensors"))
 
 
-def test_a_file_appears_whole_or_not_at_all(memory: Address) -> None:
+def test_a_file_appears_whole_or_not_at_all(memory):
     target = memory / "deep" / "a.json"
     with pytest.raises(RuntimeError), whole_file(target) as temporary:
         temporary.write_text("half")
@@ -232,9 +225,7 @@ def test_a_file_appears_whole_or_not_at_all(memory: Address) -> None:
     assert read_json(target) == {"ä": 1}
 
 
-def test_a_store_without_whole_puts_gets_a_temporary_name(
-    memory: Address, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_without_whole_puts_gets_a_temporary_name(memory, monkeypatch):
     import fsspec
 
     monkeypatch.setattr("stepcut.files.addresses._PUT_IS_WHOLE", frozenset())
@@ -242,7 +233,7 @@ def test_a_store_without_whole_puts_gets_a_temporary_name(
     kind = type(fsspec.filesystem("memory"))
     put = kind.put_file
 
-    def watch(self: Any, source: str, target: str, *args: Any, **more: Any) -> Any:
+    def watch(self, source, target, *args, **more):
         names.append(target)
         return put(self, source, target, *args, **more)
 
@@ -253,7 +244,7 @@ def test_a_store_without_whole_puts_gets_a_temporary_name(
     assert [file.name for file in files_below(memory)] == ["a.json"]
 
 
-def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
+def test_half_a_procedure_is_none(memory, tmp_path):
     (tmp_path / "steps.json").write_text("[]")
     put(tmp_path / "steps.json", memory / "a.proc" / "steps.json")  # an interrupted save
     with raises(ProcedureError, "not a procedure"):
@@ -263,8 +254,8 @@ def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
 
 
 def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
-    memory: Address, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    memory, tmp_path, capsys
+):
     for number, rows in enumerate(toy_features(videos=3, seed=1, dim=8)[0]):
         np.save(tmp_path / f"{number}.npy", rows)
     there = f"{memory}/taught.proc"
@@ -288,9 +279,7 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
         sc.load(there)
 
 
-def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(
-    memory: Address, films: Path
-) -> None:
+def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory, films):
     put(films / "v0.mp4", memory / "films" / "take [2].mp4")
     put(films / "v0.mp4", memory / "films" / "take 2.mp4")
     assert [path.name for path in find_videos(str(memory / "films" / "take [2].mp4"))] == [
@@ -301,7 +290,7 @@ def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(
     ]
 
 
-def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> None:
+def test_a_changed_file_is_fetched_again(memory, tmp_path):
     file = tmp_path / "x"
     for content in (b"one", b"three"):
         file.write_bytes(content)
@@ -309,12 +298,10 @@ def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> Non
         assert local(memory / "x").read_bytes() == content
 
 
-def test_damaged_features_at_an_address_are_computed_again(
-    films: Path, memory: Address, tmp_path: Path
-) -> None:
+def test_damaged_features_at_an_address_are_computed_again(films, memory, tmp_path):
     log = tmp_path / "log"
 
-    def rows() -> list[np.ndarray[Any, Any]]:
+    def rows():
         return [
             np.array(each.rows)
             for each in extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))[0]
@@ -333,9 +320,7 @@ def test_damaged_features_at_an_address_are_computed_again(
     assert stored.read_bytes() == content
 
 
-def test_old_copies_make_room(
-    memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_copies_make_room(memory, tmp_path, monkeypatch):
     monkeypatch.setattr("stepcut.files.cache._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []
@@ -346,7 +331,7 @@ def test_old_copies_make_room(
     assert [copy.exists() for copy in kept] == [False, True, True]
 
 
-def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
+def test_bad_addresses(memory, films, tmp_path):
     with raises(VideoError, "check the address"):
         extract("memory://shop/nowhere", Logged(tmp_path))
     with pytest.raises(OptionError, match="nosuch"):

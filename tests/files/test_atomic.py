@@ -1,12 +1,9 @@
 """Files are written atomically."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -16,7 +13,7 @@ from stepcut.features.video.container import blame
 from stepcut.files.atomic import check_place, read_json, whole_file, write_json, write_text
 
 
-def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
     target = tmp_path / "a.txt"
     write_text(target, "old")
     with pytest.raises(RuntimeError), whole_file(target) as temporary:
@@ -26,18 +23,18 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_new_content_appears_with_folders_made(tmp_path: Path) -> None:
+def test_the_new_content_appears_with_folders_made(tmp_path):
     write_json(tmp_path / "x" / "y.json", {"ä": [1, 2]})
     assert read_json(tmp_path / "x" / "y.json") == {"ä": [1, 2]}
 
 
-def test_a_name_of_any_bytes_is_written_and_read(tmp_path: Path) -> None:
+def test_a_name_of_any_bytes_is_written_and_read(tmp_path):
     name = os.fsdecode(b"caf\xe9 \xc3\xa4")
     write_json(tmp_path / "y.json", [name])
     assert read_json(tmp_path / "y.json") == [name]
 
 
-def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path) -> None:
+def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path):
     """Reading the umask sets it for all threads, so files could become world-writable."""
     before, mask = sys.getswitchinterval(), os.umask(0o022)
     sys.setswitchinterval(1e-6)
@@ -50,7 +47,7 @@ def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path)
     assert {oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()} == {"0o644"}
 
 
-def test_what_is_flushed_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_flushed_may_be_written(tmp_path, monkeypatch):
     """Windows cannot flush a read-only handle."""
     fcntl, flags = pytest.importorskip("fcntl"), []
     monkeypatch.setattr(
@@ -60,17 +57,17 @@ def test_what_is_flushed_may_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     assert flags == [os.O_RDWR, os.O_RDONLY]  # the file, then its folder
 
 
-def test_nan_is_no_json(tmp_path: Path) -> None:
+def test_nan_is_no_json(tmp_path):
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(tmp_path / "y.json", float("nan"))
 
 
-def test_a_full_disk_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_in_a_sentence(tmp_path):
     with raises(OutputError, "no space"), whole_file(tmp_path / "a"):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_file_larger_than_the_system_allows_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_a_file_larger_than_the_system_allows_is_said_in_a_sentence(tmp_path):
     with (
         pytest.raises(OutputError, match="ulimit -f"),
         whole_file(tmp_path / "a"),
@@ -79,13 +76,13 @@ def test_a_file_larger_than_the_system_allows_is_said_in_a_sentence(tmp_path: Pa
         raise OSError(errno.EFBIG, "File too large")
 
 
-def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:
+def test_a_file_where_a_folder_is_needed(tmp_path):
     write_text(tmp_path / "a", "")
     with pytest.raises(OutputError, match="Choose another place"):
         write_text(tmp_path / "a" / "b", "")
 
 
-def test_unfinished_versions_of_a_file_go_after_a_day(tmp_path: Path) -> None:
+def test_unfinished_versions_of_a_file_go_after_a_day(tmp_path):
     for name in (".a.csv.0123abcd.part", ".a.csv.89abcdef.part", ".b.csv.0123abcd.part"):
         (tmp_path / name).touch()
         if "89" not in name:

@@ -24,18 +24,16 @@ from stepcut.files.names import match_videos, short_names
         (["caf\u00e9"], ["cafe\u0301.mkv"], {"caf\u00e9": "cafe\u0301.mkv"}),
     ],
 )
-def test_names_of_one_video_are_matched(
-    names: list[str], videos: list[str], same: dict[str, str]
-) -> None:
+def test_names_of_one_video_are_matched(names, videos, same):
     assert match_videos(names, videos) == same
 
 
-def test_a_name_that_may_be_two_and_two_that_are_one_are_told() -> None:
+def test_a_name_that_may_be_two_and_two_that_are_one_are_told():
     with raises(AnnotationError, "'cam1/a' or 'cam2/a'"):
         match_videos(["a"], ["cam1/a", "cam2/a"])
     with raises(OptionError, "'a.mp4' and 'A'"):
         match_videos(["a.mp4", "A"], ["a"], OptionError)
 
 
-def test_a_video_beside_a_folder_with_one_of_its_name_keeps_its_own() -> None:
+def test_a_video_beside_a_folder_with_one_of_its_name_keeps_its_own():
     assert short_names(["a.mp4", "cam2/a.mp4"]) == ["a", "cam2/a"]

@@ -1,12 +1,8 @@
 """Results survive a power failure: a folder is synced after a file in it is created or renamed."""
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,22 +19,22 @@ Event = tuple[str, int]
 
 
 @pytest.fixture
-def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+def events(monkeypatch):
     """The inodes of folders in which something was renamed, and of what was synced, in order."""
     found: list[Event] = []
 
-    def then(call: Callable[..., Any], note: Callable[..., Event | None]) -> Callable[..., Any]:
-        def called(*args: Any, **options: Any) -> Any:
+    def then(call, note):
+        def called(*args, **options):
             answer = call(*args, **options)
             found.extend(filter(None, [note(*args)]))
             return answer
 
         return called
 
-    def moved(_: object, to: str | Path) -> Event:
+    def moved(_, to):
         return "moved", Path(to).parent.stat().st_ino
 
-    def created(path: object, flags: int = 0, *_: object) -> Event | None:
+    def created(path, flags=0, *_):
         new = flags & os.O_CREAT and isinstance(path, str | Path)
         return ("moved", Path(path).parent.stat().st_ino) if new else None  # type: ignore[arg-type]
 
@@ -51,7 +47,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     return found
 
 
-def check(events: list[Event], folder: Path) -> None:
+def check(events, folder):
     """Something was moved into `folder`, which was synced after the last time."""
     inode = folder.stat().st_ino
     assert ("moved", inode) in events
@@ -60,7 +56,7 @@ def check(events: list[Event], folder: Path) -> None:
     events.clear()
 
 
-def test_a_folder_is_synced_after_every_rename(tmp_path: Path, events: list[Event]) -> None:
+def test_a_folder_is_synced_after_every_rename(tmp_path, events):
     write_json(tmp_path / "a.json", {})
     check(events, tmp_path)
     (tmp_path / "cache").mkdir()
@@ -73,9 +69,7 @@ def test_a_folder_is_synced_after_every_rename(tmp_path: Path, events: list[Even
         assert events == [("synced", os.fstat(journal.file.fileno()).st_ino)]
 
 
-def test_a_procedure_is_synced_before_the_old_one_is_deleted(
-    tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_procedure_is_synced_before_the_old_one_is_deleted(tmp_path, events, monkeypatch):
     place = tmp_path / "x.proc"
     rows = [np.random.default_rng(n).normal(size=(20, 4)) for n in range(3)]
     sc.learn(rows, steps=2, output=place, restarts=1)
@@ -84,7 +78,7 @@ def test_a_procedure_is_synced_before_the_old_one_is_deleted(
     deleted: list[int] = []
     really_delete = folders.shutil.rmtree
 
-    def delete(path: Path, **options: Any) -> None:
+    def delete(path, **options):
         if path.name.endswith(".old"):
             deleted.append(len(events))
         really_delete(path, **options)

@@ -1,7 +1,5 @@
 """Every command of docs/annotate.md: learn, export, correct, read back, evaluate."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -14,7 +12,6 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.formats import read, read_folder
-from stepcut.timeline import Timeline
 from stepcut.toy import toy_features
 
 DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
@@ -22,7 +19,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="u
 QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"iterations": 2}']
 
 
-def correct_in_elan(path: Path, truth: Timeline) -> None:
+def correct_in_elan(path, truth):
     """Simulate ELAN: replace every annotation of the tier and save."""
     tree = etree.parse(path)
     root = tree.getroot()
@@ -43,7 +40,7 @@ def correct_in_elan(path: Path, truth: Timeline) -> None:
     tree.write(path, encoding="UTF-8", xml_declaration=True)
 
 
-def correct_in_label_studio(tasks: Path, export: Path, truth: dict[str, Timeline]) -> None:
+def correct_in_label_studio(tasks, export, truth):
     """A Label Studio export with corrected predictions for every task."""
     record: list[dict[str, Any]] = json.loads(tasks.read_text())
     for task in record:
@@ -66,7 +63,7 @@ def correct_in_label_studio(tasks: Path, export: Path, truth: dict[str, Timeline
 
 
 @pytest.mark.slow
-def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_step_of_the_page(tmp_path, capsys):
     rows, timelines = toy_features(videos=3, duration=40)
     truth = {timeline.video: timeline for timeline in timelines}
     (tmp_path / "tea").mkdir()

@@ -1,11 +1,8 @@
 """`stepcut convert`: files, folders, procedures, and reports of lost information."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,13 +20,13 @@ TEA = Timeline(
 )
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def run(capsys, *words):
     code = main(["convert", *words])
     out, err = capsys.readouterr()
     return code, out, err
 
 
-def test_one_file_and_what_it_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_file_and_what_it_lost(tmp_path, capsys):
     write(tmp_path / "tea.json", TEA)
     code, out, err = run(capsys, str(tmp_path / "tea.json"), str(tmp_path / "tea.vtt"))
     assert (code, out) == (0, "")
@@ -46,7 +43,7 @@ def test_one_file_and_what_it_lost(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(capsys, str(tmp_path / "tea.vtt"), str(tmp_path / "again.csv"), "--quiet")[2] == ""
 
 
-def test_folders_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_both_ways(tmp_path, capsys):
     for name in ("a", "b"):
         write(tmp_path / "in" / f"{name}.csv", Timeline([Segment(0, 1, name)]))
     assert run(capsys, str(tmp_path / "in"), str(tmp_path / "all.json"))[0] == 0
@@ -57,7 +54,7 @@ def test_folders_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert read(tmp_path / "b.eaf").sequence() == ["b"]
 
 
-def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frames_and_annotators(tmp_path, capsys):
     write(tmp_path / "tea.csv", Timeline([Segment(0, 1, "pour")]))
     words = [str(tmp_path / "tea.csv"), str(tmp_path / "groundTruth" / "tea.txt")]
     code, _, err = run(capsys, *words)
@@ -83,13 +80,7 @@ def test_frames_and_annotators(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["no.json", "x.csv"], "no.json: cannot be opened (No such file or directory)"),
     ],
 )
-def test_mistakes(
-    words: list[str],
-    what: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mistakes(words, what, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("tea.json", TEA)
     code, out, err = run(capsys, *words)
@@ -97,9 +88,7 @@ def test_mistakes(
     assert what in err
 
 
-def test_a_video_is_asked_for_with_its_suffix_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_video_is_asked_for_with_its_suffix_too(tmp_path, capsys):
     write(
         tmp_path / "x.json",
         [Timeline([Segment(0, 1, name)], video=f"films/{name}.mp4") for name in "ab"],
@@ -117,9 +106,7 @@ def test_a_video_is_asked_for_with_its_suffix_too(
     )
 
 
-def test_a_table_with_names_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_table_with_names_of_its_own(tmp_path, capsys, caplog):
     source, target = tmp_path / "mine.csv", tmp_path / "tea.json"
     source.write_text("t0;t1;what;who\n0;1,5;pour;ann\n")
     code, _, err = run(capsys, str(source), str(target))
@@ -140,9 +127,7 @@ def test_a_table_with_names_of_its_own(
     assert "columns apply only to tables" in caplog.text
 
 
-def test_a_table_for_spreadsheets_holds_no_formula(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_for_spreadsheets_holds_no_formula(tmp_path, capsys):
     write(tmp_path / "a.json", Timeline([Segment(0, 1, "=cmd|' /C calc'!A0"), Segment(1, 2, "-3")]))
     run(capsys, str(tmp_path / "a.json"), str(tmp_path / "a.csv"))
     assert ",=cmd|" in (tmp_path / "a.csv").read_text()
@@ -154,9 +139,7 @@ def test_a_table_for_spreadsheets_holds_no_formula(
 
 @pytest.mark.parametrize("safe", [True, False])
 @pytest.mark.parametrize("format", ["csv", "tsv", "boris-events"])
-def test_a_name_comes_back_from_a_table_for_spreadsheets(
-    format: str, safe: bool, tmp_path: Path
-) -> None:
+def test_a_name_comes_back_from_a_table_for_spreadsheets(format, safe, tmp_path):
     names = ["=SUM(1)", "-stir", "'-stir", "''@x", "'quoted'", "-3", "'-3", "+1 egg"]
     videos = {
         f"-{k}": Timeline([Segment(k, k + 1, name), Segment(k + 1, 99, "x")])
@@ -169,9 +152,7 @@ def test_a_name_comes_back_from_a_table_for_spreadsheets(
     )
 
 
-def test_label_studio_takes_the_rate_of_the_video(
-    films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_label_studio_takes_the_rate_of_the_video(films, tmp_path, capsys):
     write(tmp_path / "a.json", Timeline([Segment(0, 1, "pour")], video=str(films / "v0.mp4")))
     words = [str(tmp_path / "a.json"), str(tmp_path / "tasks.json"), "--to", "label-studio"]
     assert run(capsys, *words)[0] == 0
@@ -206,7 +187,7 @@ def test_label_studio_takes_the_rate_of_the_video(
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "txt"])
-def test_columns_under_the_names_that_people_have(text: str, suffix: str, tmp_path: Path) -> None:
+def test_columns_under_the_names_that_people_have(text, suffix, tmp_path):
     path = tmp_path / f"x.{suffix}"
     path.write_text(text if suffix == "csv" else text.replace(",", "\t"))
     assert read(path, "csv", rate=10).segments == (Segment(0, 1.5, "pour"),)
@@ -215,9 +196,7 @@ def test_columns_under_the_names_that_people_have(text: str, suffix: str, tmp_pa
 
 
 @pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.read is not None])
-def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(name, tmp_path, monkeypatch):
     plain = Timeline([Segment(0, 2, "pour"), Segment(2, 4, "stir")], 4.0, video="tea")
     suffix = FORMATS[name].suffix
     write_folder(tmp_path, [plain], name, rate=10)
@@ -237,7 +216,7 @@ def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(
     assert list(read_folder(tmp_path, rate=10)) == ["tea"]
 
 
-def test_a_write_that_fails_leaves_no_copy(tmp_path: Path) -> None:
+def test_a_write_that_fails_leaves_no_copy(tmp_path):
     write(tmp_path / "tea.csv", TEA)
     before = (tmp_path / "tea.csv").read_bytes()
     with pytest.raises(AnnotationError):
@@ -245,7 +224,7 @@ def test_a_write_that_fails_leaves_no_copy(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
 
 
-def test_files_that_name_no_video_stay_apart_in_one_file(tmp_path: Path) -> None:
+def test_files_that_name_no_video_stay_apart_in_one_file(tmp_path):
     for name in ("soup", "tea"):
         write(tmp_path / "in" / f"{name}.json", replace(TEA, video=""))
     assert main(["convert", str(tmp_path / "in"), str(tmp_path / "all.csv"), "--quiet"]) == 0

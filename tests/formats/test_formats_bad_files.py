@@ -1,9 +1,6 @@
 """Bad files: unusual encodings are read, unreadable files are refused with file and line."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -27,7 +24,7 @@ TEXT = {
 SUFFIX = {name: form.suffix for name, form in FORMATS.items()}
 
 
-def put(folder: Path, name: str, data: bytes | str, stem: str = "x") -> Path:
+def put(folder, name, data, stem="x"):
     path = folder / f"{stem}{SUFFIX[name]}"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     return path
@@ -36,24 +33,24 @@ def put(folder: Path, name: str, data: bytes | str, stem: str = "x") -> Path:
 @pytest.mark.parametrize("name", list(TEXT))
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
-def test_encodings_and_line_ends(name: str, ending: str, encoding: str, tmp_path: Path) -> None:
+def test_encodings_and_line_ends(name, ending, encoding, tmp_path):
     path = put(tmp_path, name, TEXT[name].replace("\n", ending).encode(encoding))
     assert read(path, name, rate=2).segments == CREPE
 
 
-def test_windows_characters_that_latin_1_lacks(tmp_path: Path) -> None:
+def test_windows_characters_that_latin_1_lacks(tmp_path):
     path = put(tmp_path, "csv", "0,1,cook “slow” – €5\n".encode("cp1252"))
     assert read(path).sequence() == ["cook “slow” – €5"]
 
 
-def test_latin_1_bytes_that_windows_lacks(tmp_path: Path) -> None:
+def test_latin_1_bytes_that_windows_lacks(tmp_path):
     path = put(tmp_path, "csv", b"0,1,cr\xeape \x81\n")
     assert read(path).sequence() == ["crêpe \x81"]
 
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("data", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
-def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> None:
+def test_an_empty_file_is_refused(name, data, tmp_path):
     path = put(tmp_path, name, data)
     for given in (name, None):
         with raises(AnnotationError, "is empty", path=str(path)):
@@ -61,20 +58,20 @@ def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_folder_is_refused(name, tmp_path):
     folder = tmp_path / f"x{SUFFIX[name]}"
     folder.mkdir()
     with raises(AnnotationError, "read_folder"):
         read(folder, name, rate=2)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path):
     with raises(AnnotationError, "No such file", path=str(tmp_path / "no.csv")):
         read(tmp_path / "no.csv")
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
+def test_a_huge_file_is_refused_before_it_is_read(name, tmp_path):
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
         os.truncate(file.fileno(), LIMIT + 1)  # a sparse file
@@ -83,7 +80,7 @@ def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_video_by_mistake_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_video_by_mistake_is_refused(name, tmp_path):
     path = put(tmp_path, name, b"\x00\x00\x00 ftypisom\x00\x00\x02\x00")
     with pytest.raises(AnnotationError, match="zero bytes"):
         read(path, name, rate=2)
@@ -94,7 +91,7 @@ def test_a_video_by_mistake_is_refused(name: str, tmp_path: Path) -> None:
     ("text", "what"),
     [('{\n "format":\n', "line 3"), ("[" * 100_000, ""), ('"words"', ""), ("[]", ""), ("{}", "")],
 )
-def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> None:
+def test_json_that_is_none(name, text, what, tmp_path):
     path = put(tmp_path, name, text)
     for given in (name, None):
         with raises(AnnotationError, what, path=str(path)):
@@ -145,9 +142,7 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("elan", "<a><b></a>", None, "ELAN"),
     ],
 )  # fmt: skip
-def test_nonsense_is_refused_with_its_place(
-    name: str, text: str, line: int | None, word: str, tmp_path: Path
-) -> None:
+def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
     rate = None if "fps" not in text and name != "mstcn" else 2
     with raises(AnnotationError, word, str(tmp_path)) as caught:
         read(put(tmp_path, name, text), name, rate=rate)
@@ -157,7 +152,7 @@ def test_nonsense_is_refused_with_its_place(
 @pytest.mark.parametrize(
     "name", ["csv", "tsv", "egoprocel", "json", "activitynet", "fiftyone", "label-studio"]
 )
-def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Path) -> None:
+def test_a_label_with_newlines_and_quoted_commas_is_kept(name, tmp_path):
     step = 'salt,\npepper; "and" oil'
     path = tmp_path / f"x{SUFFIX[name]}"
     write(path, Timeline([Segment(0, 1, step)], video="x"), name, rate=10)
@@ -165,7 +160,7 @@ def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"])
-def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_label_with_newlines_is_refused(name, tmp_path):
     path = tmp_path / f"x{SUFFIX[name]}"
     with raises(AnnotationError, "line break"):
         write(path, Timeline([Segment(0, 1, "salt\n\npepper")]), name, rate=2)
@@ -174,25 +169,25 @@ def test_a_label_with_newlines_is_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("step", ["bell \x07", "half \ud800", " \n "])
-def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path: Path) -> None:
+def test_names_that_no_file_can_hold_are_refused(name, step, tmp_path):
     with raises(AnnotationError, "control characters"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(0, 1, step)]), name, rate=2)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
+def test_times_before_the_video_are_refused(name, tmp_path):
     with raises(AnnotationError, "timeline.crop"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 
-def test_two_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
+def test_two_names_that_would_become_one_are_refused(tmp_path):
     timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
     with raises(AnnotationError, "'add jam'", "'vtt'"):
         write(tmp_path / "x.vtt", timeline)
 
 
-def test_unknown_suffix_and_format(tmp_path: Path) -> None:
+def test_unknown_suffix_and_format(tmp_path):
     (tmp_path / "x.doc").write_text("hello")
     with raises(AnnotationError, "'.doc'", ".json, .csv"):
         read(tmp_path / "x.doc")
@@ -209,12 +204,12 @@ def test_unknown_suffix_and_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan"), "1e999999999"])
-def test_rates_that_are_none(rate: float | str, tmp_path: Path) -> None:
+def test_rates_that_are_none(rate, tmp_path):
     with raises(OptionError, setting="rate", value=rate):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
 
 
-def test_frames_without_a_rate(tmp_path: Path) -> None:
+def test_frames_without_a_rate(tmp_path):
     path = put(tmp_path, "mstcn", "a\n")
     with raises(AnnotationError, "--rate 30", setting="rate"):
         read(path, "mstcn")
@@ -222,7 +217,7 @@ def test_frames_without_a_rate(tmp_path: Path) -> None:
         write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
 
 
-def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
+def test_folders_with_two_files_of_one_video_or_none(tmp_path):
     put(tmp_path, "csv", "0,1,a\n", stem="v")
     put(tmp_path, "vtt", TEXT["vtt"], stem="v")
     with raises(AnnotationError, "v.csv", video="v"):
@@ -235,9 +230,7 @@ def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
         read_folder(tmp_path / "none")
 
 
-def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(tmp_path):
     two = [Timeline([Segment(0, 1, "a")], video=f"/films/cam{number}/v.mp4") for number in (1, 2)]
     assert [path.name for path in write_folder(tmp_path, two, "elan")] == [
         "cam1_v.eaf",
@@ -248,7 +241,7 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
         write_folder(tmp_path, two, "vtt")
 
 
-def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
+def test_many_timelines_into_a_format_for_one(tmp_path):
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
     with raises(OptionError, "'vtt'"):
         write(tmp_path / "x.vtt", two)

@@ -1,10 +1,6 @@
 """BORIS: projects and tabular events as its versions write them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from errors_kit import raises
@@ -14,7 +10,7 @@ from stepcut.formats import read, read_folder, write
 from stepcut.timeline import Segment, Timeline
 
 
-def project(**observation: Any) -> dict[str, Any]:
+def project(**observation):
     """A minimal project in the structure of BORIS 7 to 9."""
     return {
         "project_format_version": "7.0",
@@ -43,7 +39,7 @@ def project(**observation: Any) -> dict[str, Any]:
     }
 
 
-def test_a_project(tmp_path: Path) -> None:
+def test_a_project(tmp_path):
     path = tmp_path / "study.boris"
     path.write_text(json.dumps(project()))
     timeline = read(path)
@@ -63,7 +59,7 @@ def test_a_project(tmp_path: Path) -> None:
     assert list(read_folder(path)) == ["tea"]
 
 
-def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
+def test_the_time_offset_of_an_observation_is_taken_off(tmp_path):
     """BORIS adds the offset to the time of the media."""
     moved = [
         [time + 100, *rest] for time, *rest in project()["observations"]["first try"]["events"]
@@ -86,7 +82,7 @@ def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
     assert read(tmp_path / "events.tsv").segments == there[:1]
 
 
-def test_tabular_events_of_two_films_one_after_the_other(tmp_path: Path) -> None:
+def test_tabular_events_of_two_films_one_after_the_other(tmp_path):
     """Times are those of the observation; the table lists its media files and their lengths."""
     head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
     events = [
@@ -107,9 +103,7 @@ def test_tabular_events_of_two_films_one_after_the_other(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("offset", [0, 100])
-def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(
-    offset: int, tmp_path: Path
-) -> None:
+def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_path):
     head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
     line = f"x\tplayer #1:a.mp4;b.mp4;c.mp4\t{offset}\t3.500;10.000;9.000"
     events = [
@@ -148,7 +142,7 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(
         read_folder(tmp_path)
 
 
-def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path: Path) -> None:
+def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path):
     head = (
         "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tSubject\tBehavior\tBehavior type\tStart (s)\t"
         "Stop (s)\tMedia file name\n"
@@ -175,7 +169,7 @@ def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path: Pa
         assert [s.start for s in read_folder(tmp_path, annotator="hen2")["b"]] == [2, 5]
 
 
-def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
+def test_two_observations_of_one_film_are_told_apart(tmp_path):
     """Two observers annotate the same video."""
     record = project()
     other = {
@@ -202,7 +196,7 @@ def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
             assert read(path, annotator=name).segments == (Segment(1, 5, "pour"),)
 
 
-def test_nobodys_events_can_be_asked_for(tmp_path: Path) -> None:
+def test_nobodys_events_can_be_asked_for(tmp_path):
     (tmp_path / "study.boris").write_text(json.dumps(project()))
     assert read(tmp_path / "study.boris", annotator="No focal subject").sequence() == [
         "pour",
@@ -210,7 +204,7 @@ def test_nobodys_events_can_be_asked_for(tmp_path: Path) -> None:
     ]
 
 
-def test_two_films_one_after_the_other(tmp_path: Path) -> None:
+def test_two_films_one_after_the_other(tmp_path):
     path = tmp_path / "study.boris"
     lengths = {
         "media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}},
@@ -244,14 +238,14 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
         ({"events": [["soon", "", "pour", "", ""]]}, "'soon'"),
     ],
 )
-def test_what_is_wrong_is_told(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_told(change, told, tmp_path):
     path = tmp_path / "study.boris"
     path.write_text(json.dumps(project(**change)))
     with raises(AnnotationError, "study.boris", told):
         read(path)
 
 
-def test_what_is_written_has_what_boris_asks_for(tmp_path: Path) -> None:
+def test_what_is_written_has_what_boris_asks_for(tmp_path):
     path = tmp_path / "tea.boris"
     segments = [Segment(0, 4, "pour"), Segment(1, 2, "pour"), Segment(4, 5, "stir")]
     write(path, Timeline(segments, 9.0, ["wash"], video="films/tea.mp4"))
@@ -290,14 +284,14 @@ AGGREGATED = (
 @pytest.mark.parametrize(
     ("name", "text"), [("x.tsv", OLD), ("x.txt", OLD), ("x.csv", NEW), ("x.csv", AGGREGATED)]
 )
-def test_tables_of_several_versions(name: str, text: str, tmp_path: Path) -> None:
+def test_tables_of_several_versions(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     timeline = read(tmp_path / name)
     assert timeline.segments == (Segment(1.5, 4.0, "pour"), Segment(4.5, 4.5, "tap"))
     assert timeline.video == "tea.mp4"
 
 
-def test_an_unpaired_event_of_a_table_is_told(tmp_path: Path) -> None:
+def test_an_unpaired_event_of_a_table_is_told(tmp_path):
     (tmp_path / "x.tsv").write_text(OLD.replace("4.000", "soon"))
     with raises(AnnotationError, "'soon'", line=8):
         read(tmp_path / "x.tsv")

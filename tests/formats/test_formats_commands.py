@@ -1,7 +1,5 @@
 """From a learned procedure and a new video to the files of other programs, on the command line."""
 
-from __future__ import annotations
-
 import shutil
 import xml.etree.ElementTree as etree
 from pathlib import Path
@@ -16,7 +14,7 @@ from stepcut.procedure.loading import load
 from stepcut.toy import toy_features
 
 
-def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None:
+def test_a_procedure_becomes_an_event_log(learned, tmp_path):
     assert main(["convert", str(learned), str(tmp_path / "out.xes"), "--quiet"]) == 0
     traces = (
         etree.parse(tmp_path / "out.xes").getroot().findall("{http://www.xes-standard.org/}trace")
@@ -29,9 +27,7 @@ def test_a_procedure_becomes_an_event_log(learned: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_columns_rate_and_encoding_wherever_labels_are_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_rate_and_encoding_wherever_labels_are_read(tmp_path, capsys):
     """A table with custom column names, in cp1251 or in frames, for every command that reads labels."""
     rows, timelines = toy_features(videos=3, seed=1, dim=4, rate=2)
     for folder in ("features", "table", "frames"):
@@ -69,9 +65,7 @@ def test_columns_rate_and_encoding_wherever_labels_are_read(
     assert "Add --labels DIR" in capsys.readouterr().err
 
 
-def test_a_cut_video_is_linked_by_its_eaf(
-    learned: Path, kitchen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cut_video_is_linked_by_its_eaf(learned, kitchen, tmp_path, monkeypatch):
     film = min((kitchen / "videos").iterdir())
     (tmp_path / "films").mkdir()
     new = tmp_path / "films" / f"new take{film.suffix}"

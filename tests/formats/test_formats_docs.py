@@ -1,7 +1,5 @@
 """docs/formats.md lists every format with the information it stores, and its examples run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -18,7 +16,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="ut
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_the_table_says_what_each_format_keeps(name: str) -> None:
+def test_the_table_says_what_each_format_keeps(name):
     form = FORMATS[name]
     keeps = form.keeps.split()
     cells = ["yes" if form.many else ""]
@@ -29,12 +27,12 @@ def test_the_table_says_what_each_format_keeps(name: str) -> None:
 
 
 @pytest.mark.parametrize("column", list(COLUMNS))
-def test_the_names_of_columns_are_listed(column: str) -> None:
+def test_the_names_of_columns_are_listed(column):
     listed = ", ".join(f"`{name}`" for name in COLUMNS[column].split())
     assert f"| `{column}` | {listed} |" in DOC
 
 
-def test_the_examples_run(tmp_path: Path) -> None:
+def test_the_examples_run(tmp_path):
     (python,) = re.findall(r"```python\n(.*?)```", DOC, flags=re.DOTALL)
     (shell,) = re.findall(r"```sh\n(.*?)```", DOC, flags=re.DOTALL)
     with contextlib.chdir(tmp_path):

@@ -1,11 +1,8 @@
 """`.eaf` files, checked against the structure of ELAN's schema."""
 
-from __future__ import annotations
-
 import re
 import time
 import xml.etree.ElementTree as etree
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -65,7 +62,7 @@ CHILDREN = {
 }
 
 
-def check_schema(path: Path) -> etree.Element:
+def check_schema(path):
     """Check the rules of the schema: order, attributes, unique identifiers, valid references."""
     root = etree.parse(path).getroot()
     assert root.tag == "ANNOTATION_DOCUMENT"
@@ -132,7 +129,7 @@ TIMELINE = Timeline(
 )
 
 
-def test_files_are_valid_and_link_their_media(tmp_path: Path) -> None:
+def test_files_are_valid_and_link_their_media(tmp_path):
     path = tmp_path / "sub" / "tea.eaf"
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "tea time.mp4").touch()
@@ -157,7 +154,7 @@ def test_files_are_valid_and_link_their_media(tmp_path: Path) -> None:
     assert read(path).steps == TIMELINE.steps
 
 
-def test_the_words_of_another_tier_are_no_steps(tmp_path: Path) -> None:
+def test_the_words_of_another_tier_are_no_steps(tmp_path):
     path = tmp_path / "tea.eaf"
     write(path, TIMELINE)
     entry = (
@@ -177,9 +174,7 @@ def test_the_words_of_another_tier_are_no_steps(tmp_path: Path) -> None:
         ("films/tea.mp4", ["films/tea.mp4"], "./films/tea.mp4"),
     ],
 )
-def test_the_video_is_looked_for_beside_the_file(
-    video: str, files: list[str], link: str | None, tmp_path: Path
-) -> None:
+def test_the_video_is_looked_for_beside_the_file(video, files, link, tmp_path):
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
@@ -191,7 +186,7 @@ def test_the_video_is_looked_for_beside_the_file(
     assert read(tmp_path / "x.eaf").video == video
 
 
-def test_one_tier_per_annotator(tmp_path: Path) -> None:
+def test_one_tier_per_annotator(tmp_path):
     path = tmp_path / "x.eaf"
     ann = Timeline([Segment(0, 1, "pour")], video="v")
     bob = Timeline([Segment(0.5, 1.5, "stir")], video="v")
@@ -214,7 +209,7 @@ def test_one_tier_per_annotator(tmp_path: Path) -> None:
         elan.write_tiers(path, {"ann": ann, "bob": Timeline([], video="w")})
 
 
-def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
+def test_a_person_goes_before_the_proposal(tmp_path):
     path = tmp_path / "x.eaf"
     proposal, corrected = (
         Timeline([Segment(0, 1, "a")], video="v"),
@@ -236,7 +231,7 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
     assert list(elan.read_tiers(path)) == ["ann"]
 
 
-def test_tiers_of_one_annotator_are_not_mixed(tmp_path: Path) -> None:
+def test_tiers_of_one_annotator_are_not_mixed(tmp_path):
     path = tmp_path / "x.eaf"
     # Overlaps: a tier "steps (2)".
     steps = Timeline([Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v")
@@ -255,7 +250,7 @@ def test_tiers_of_one_annotator_are_not_mixed(tmp_path: Path) -> None:
     assert read(path, annotator="x") == read(path, annotator="bob") == elan.read_tiers(path)["bob"]
 
 
-def test_an_empty_label_in_another_persons_tier_is_no_matter(tmp_path: Path) -> None:
+def test_an_empty_label_in_another_persons_tier_is_no_matter(tmp_path):
     path = tmp_path / "x.eaf"
     ann, bob = (Timeline([Segment(0, 4, step)], video="v") for step in ("pour", "stir"))
     elan.write_tiers(path, {"ann": ann, "bob": bob})
@@ -265,7 +260,7 @@ def test_an_empty_label_in_another_persons_tier_is_no_matter(tmp_path: Path) -> 
         read(path, annotator="bob")
 
 
-def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
+def test_a_file_that_elan_itself_has_saved(tmp_path):
     """Version 3.0, no annotator, a dependent tier, no properties of stepcut."""
     path = tmp_path / "x.eaf"
     path.write_text(
@@ -316,7 +311,7 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> None:
+def test_entities_are_refused(prolog, encoding, tmp_path):
     path = tmp_path / "x.eaf"
     path.write_bytes(
         f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding)
@@ -337,7 +332,7 @@ def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> Non
         ("</HEADER>", "", "ELAN"),
     ],
 )
-def test_damaged_files_are_refused(old: str, new: str, word: str, tmp_path: Path) -> None:
+def test_damaged_files_are_refused(old, new, word, tmp_path):
     path = tmp_path / "x.eaf"
     write(path, TIMELINE)
     assert old in path.read_text()
@@ -346,7 +341,7 @@ def test_damaged_files_are_refused(old: str, new: str, word: str, tmp_path: Path
         read(path)
 
 
-def test_two_thousand_segments_at_once_take_no_time(tmp_path: Path) -> None:
+def test_two_thousand_segments_at_once_take_no_time(tmp_path):
     path = tmp_path / "x.eaf"
     many = Timeline([Segment(i / 100, i / 100 + 100, "a") for i in range(2000)], video="v")
     began = time.process_time()
@@ -355,7 +350,7 @@ def test_two_thousand_segments_at_once_take_no_time(tmp_path: Path) -> None:
     assert time.process_time() - began < 5  # 18 s with a linear search
 
 
-def test_the_video_that_was_cut_is_linked(tmp_path: Path) -> None:
+def test_the_video_that_was_cut_is_linked(tmp_path):
     video = tmp_path / "films" / "new film.mp4"
     video.parent.mkdir()
     video.touch()
@@ -372,10 +367,8 @@ def test_the_video_that_was_cut_is_linked(tmp_path: Path) -> None:
     )
 
 
-def test_a_video_on_another_drive_of_windows_is_linked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def relpath(*_: object) -> str:
+def test_a_video_on_another_drive_of_windows_is_linked(tmp_path, monkeypatch):
+    def relpath(*_):
         raise ValueError("path is on mount 'D:', start on mount 'C:'")
 
     monkeypatch.setattr("stepcut.formats.elan.os.path.relpath", relpath)

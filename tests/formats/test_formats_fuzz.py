@@ -1,7 +1,5 @@
 """Every reader returns timelines or raises an AnnotationError for any content."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
@@ -82,7 +80,7 @@ RECORDS = st.one_of(
 )
 
 
-def survives(name: str, data: bytes) -> None:
+def survives(name, data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"x{FORMATS[name].suffix}"
         path.write_bytes(data)
@@ -100,14 +98,14 @@ def survives(name: str, data: bytes) -> None:
 @pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.read is not None])
 @given(data=TEXTS)
 @settings(max_examples=20, deadline=None)
-def test_any_bytes(name: str, data: bytes) -> None:
+def test_any_bytes(name, data):
     survives(name, data)
 
 
 @pytest.mark.parametrize("name", ["json", "label-studio", "activitynet", "fiftyone"])
 @given(record=RECORDS)
 @settings(max_examples=40, deadline=None)
-def test_any_json(name: str, record: Any) -> None:
+def test_any_json(name, record):
     survives(name, json.dumps(record).encode())
 
 
@@ -138,5 +136,5 @@ def test_any_json(name: str, record: Any) -> None:
         ),
     ],
 )
-def test_a_frame_number_beyond_any_float_is_told(name: str, record: Any) -> None:
+def test_a_frame_number_beyond_any_float_is_told(name, record):
     survives(name, json.dumps(record).encode())

@@ -1,11 +1,8 @@
 """Real files with random changes: readers return timelines or a clear error; `make fuzz` runs longer."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -19,7 +16,7 @@ READABLE = [name for name, form in FORMATS.items() if form.read is not None]
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
+def test_mutants_are_read_or_refused(name, tmp_path):
     targets = label_targets(tmp_path)
     for seed in range(25):
         for target in (targets[f"labels:{name}"], targets[f"labels:{name}, found out"]):
@@ -29,9 +26,7 @@ def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_minute_of_everything_that_reads_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_minute_of_everything_that_reads_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGALRM)
     try:
@@ -41,7 +36,7 @@ def test_a_minute_of_everything_that_reads_a_file(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
-def test_a_failing_case_is_kept_without_what_links_and_devices_contain(tmp_path: Path) -> None:
+def test_a_failing_case_is_kept_without_what_links_and_devices_contain(tmp_path):
     """A link to /dev/zero once filled the disk."""
     inside = tmp_path / "case" / "inside"
     inside.mkdir(parents=True)
@@ -67,7 +62,7 @@ def test_a_failing_case_is_kept_without_what_links_and_devices_contain(tmp_path:
 @pytest.mark.parametrize(
     "time", [each.decode() for each in EXTREMES if each not in (b"0", b"2147483648", b"")]
 )
-def test_times_that_are_none(time: str, tmp_path: Path) -> None:
+def test_times_that_are_none(time, tmp_path):
     for name, text in {
         "x.csv": f"start,end,label\n0,{time},pour\n",
         "x.srt": f"1\n00:00:00,000 --> {time}\npour\n",
@@ -81,7 +76,7 @@ def test_times_that_are_none(time: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("video", ["a\x00b", "a\ud800b", "a\x1b[2Jb", "../../a"])
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_odd_names_of_videos_are_written_or_refused(video: str, name: str, tmp_path: Path) -> None:
+def test_odd_names_of_videos_are_written_or_refused(video, name, tmp_path):
     one = Timeline([Segment(0, 1, "pour")], 2.0, video=video)
     (path,) = write_folder(tmp_path / "out", [one], name, rate=5)
     assert path.parent == tmp_path / "out"
@@ -93,12 +88,12 @@ def test_odd_names_of_videos_are_written_or_refused(video: str, name: str, tmp_p
 
 @pytest.mark.parametrize("step", ["a\x00b", "a\ud800b", "a\x1bb"])
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_odd_names_of_steps_are_refused(step: str, name: str, tmp_path: Path) -> None:
+def test_odd_names_of_steps_are_refused(step, name, tmp_path):
     with pytest.raises(AnnotationError, match="control characters"):
         write(tmp_path / "x", Timeline([Segment(0, 1, step)], 2.0, video="v"), name, rate=5)
 
 
-def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+def test_names_that_no_file_can_have(tmp_path):
     names = ["n" * 300, "..", "C:\\x:y", "a\nb"]
     paths = write_folder(
         tmp_path / "out", [Timeline([Segment(0, 1, "a")], video=name) for name in names], "csv"
@@ -112,12 +107,12 @@ def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     assert all(path.parent == tmp_path / "out" and read_folder(path) for path in paths)
 
 
-def test_a_row_without_its_video(tmp_path: Path) -> None:
+def test_a_row_without_its_video(tmp_path):
     (tmp_path / "x.csv").write_text("start,end,label,video\n0,1,pour,a\n1,2,stir\n")
     with raises(AnnotationError, "video", line=3):
         read_folder(tmp_path / "x.csv")
 
 
-def test_what_is_written_is_read_again_as_it_is_mutated_from(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again_as_it_is_mutated_from(tmp_path):
     assert all(target.original.exists() for target in label_targets(tmp_path).values())
     assert TIMELINE.steps[0] == "wash"

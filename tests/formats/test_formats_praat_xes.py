@@ -1,9 +1,6 @@
 """Praat TextGrid in both forms, and XES for process mining."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as etree
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -81,7 +78,7 @@ Object class = "TextGrid"
 
 @pytest.mark.parametrize("text", [LONG, SHORT])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_both_forms(text: str, encoding: str, tmp_path: Path) -> None:
+def test_both_forms(text, encoding, tmp_path):
     path = tmp_path / "x.TextGrid"
     path.write_bytes(text.encode(encoding))
     timeline = read(path, annotator="steps")
@@ -105,14 +102,14 @@ def test_both_forms(text: str, encoding: str, tmp_path: Path) -> None:
         ("xmax = 1.5", "xmax = -1", "before the start"),
     ],
 )
-def test_damage_is_told(old: str, new: str, told: str, tmp_path: Path) -> None:
+def test_damage_is_told(old, new, told, tmp_path):
     path = tmp_path / "x.TextGrid"
     path.write_text(LONG.replace(old, new))
     with raises(AnnotationError, "x.TextGrid", told):
         read(path, annotator="steps")
 
 
-def test_a_tier_that_is_written_has_no_gaps(tmp_path: Path) -> None:
+def test_a_tier_that_is_written_has_no_gaps(tmp_path):
     textgrids = pytest.importorskip("textgrids", reason="pip install praat-textgrids")
     path = tmp_path / "x.TextGrid"
     write(
@@ -133,7 +130,7 @@ TEA = Timeline(
 )
 
 
-def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path: Path) -> None:
+def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path):
     path = tmp_path / "log.xes"
     write(path, [TEA, Timeline([Segment(0, 2, "stir")], video="b")])
     root = etree.parse(path).getroot()
@@ -155,7 +152,7 @@ def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_pm4py_opens_it(tmp_path: Path) -> None:
+def test_pm4py_opens_it(tmp_path):
     pm4py = pytest.importorskip("pm4py", reason="pip install pm4py")
     path = tmp_path / "log.xes"
     write(path, [TEA, Timeline([Segment(0, 2, "stir")], video="b")])

@@ -1,7 +1,5 @@
 """A written timeline reads back the same, except for information that the format does not store."""
 
-from __future__ import annotations
-
 import logging
 import string
 import tempfile
@@ -15,15 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError
-from stepcut.formats import (
-    FORMATS,
-    Format,
-    left_out,
-    read,
-    read_folder,
-    write,
-    write_folder,
-)
+from stepcut.formats import FORMATS, left_out, read, read_folder, write, write_folder
 from stepcut.formats.reading import read_all
 from stepcut.timeline import Segment, Timeline
 
@@ -38,7 +28,7 @@ NAMES = st.text(
 TIMES = st.integers(0, 3 * 3600 * RATE).map(lambda frames: frames / RATE)
 
 
-def kept(form: Format, timeline: Timeline) -> list[tuple[float, float, str, float | None]]:
+def kept(form, timeline):
     """The segments after a round trip, compared within one frame."""
     keeps = form.keeps.split()
     return sorted(
@@ -48,7 +38,7 @@ def kept(form: Format, timeline: Timeline) -> list[tuple[float, float, str, floa
 
 
 @st.composite
-def timelines(draw: st.DrawFn, overlap: bool = True) -> Timeline:
+def timelines(draw, overlap=True):
     names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     times = sorted(draw(st.lists(TIMES, max_size=16, unique=True)))
     pairs = list(zip(times[::2], times[1::2], strict=False))
@@ -69,7 +59,7 @@ def timelines(draw: st.DrawFn, overlap: bool = True) -> Timeline:
     return Timeline(segments, duration, names, video)
 
 
-def round_trip(name: str, timeline: Timeline) -> None:
+def round_trip(name, timeline):
     form = FORMATS[name]
     keeps = form.keeps.split()
     with tempfile.TemporaryDirectory() as folder:
@@ -110,13 +100,13 @@ def round_trip(name: str, timeline: Timeline) -> None:
 @pytest.mark.parametrize("name", [name for name in READABLE if name != "mstcn"])
 @given(timeline=timelines())
 @settings(max_examples=20, deadline=None)
-def test_what_is_kept_comes_back(name: str, timeline: Timeline) -> None:
+def test_what_is_kept_comes_back(name, timeline):
     round_trip(name, timeline)
 
 
 @given(timeline=timelines(overlap=False))
 @settings(max_examples=20, deadline=None)
-def test_frames_come_back_from_mstcn(timeline: Timeline) -> None:
+def test_frames_come_back_from_mstcn(timeline):
     short = timeline.crop(0, 300)
     round_trip("mstcn", replace(short, duration=300.0))
 
@@ -129,9 +119,7 @@ CLICKS = Timeline(
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_clicks_come_back_or_are_reported(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_clicks_come_back_or_are_reported(name, tmp_path, caplog):
     form = FORMATS[name]
     path = tmp_path / f"tea{form.suffix}"
     with caplog.at_level(logging.WARNING, "stepcut"):
@@ -155,7 +143,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("step", HOSTILE)
 @pytest.mark.parametrize("name", READABLE)
-def test_hostile_names_come_back_or_are_refused(name: str, step: str, tmp_path: Path) -> None:
+def test_hostile_names_come_back_or_are_refused(name, step, tmp_path):
     form = FORMATS[name]
     path = tmp_path / f"tea{form.suffix}"
     timeline = Timeline([Segment(0, 1, step), Segment(2, 3, "stir")], 4.0, video="tea")
@@ -168,7 +156,7 @@ def test_hostile_names_come_back_or_are_refused(name: str, step: str, tmp_path: 
     assert again.sequence() == [form.names(step), form.names("stir")]
 
 
-def test_millisecond_rounding_is_to_the_nearest(tmp_path: Path) -> None:
+def test_millisecond_rounding_is_to_the_nearest(tmp_path):
     timeline = Timeline([Segment(1.0004999, 7200.0006, "stir")])
     for name in ("vtt", "srt", "elan"):
         path = tmp_path / f"x{FORMATS[name].suffix}"
@@ -177,7 +165,7 @@ def test_millisecond_rounding_is_to_the_nearest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if FORMATS[name].many])
-def test_many_videos_in_one_file(name: str, tmp_path: Path) -> None:
+def test_many_videos_in_one_file(name, tmp_path):
     one = Timeline([Segment(0, 1, "pour"), Segment(1, 2, "stir")], 3.0, video="a")
     two = Timeline([Segment(1, 2, "pour")], 4.0, ["pour", "stir"], video="b")
     path = tmp_path / f"all{FORMATS[name].suffix}"
@@ -190,7 +178,7 @@ def test_many_videos_in_one_file(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_a_folder_of_files(name: str, tmp_path: Path) -> None:
+def test_a_folder_of_files(name, tmp_path):
     made = {
         "a": Timeline([Segment(0, 1, "pour")], 2.0, ["pour"], video="a"),
         "b.c": Timeline([Segment(0.5, 1, "stir")], 2.0, ["stir"], video="b.c"),
@@ -204,7 +192,7 @@ def test_a_folder_of_files(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in FORMATS if FORMATS[n].many and not FORMATS[n].links])
-def test_other_people_see_names_of_videos_not_paths(name: str, tmp_path: Path) -> None:
+def test_other_people_see_names_of_videos_not_paths(name, tmp_path):
     films = [tmp_path / "ann" / "tea.mp4", tmp_path / "bob" / "tea.mp4", tmp_path / "soup.mp4"]
     path = tmp_path / f"all{FORMATS[name].suffix}"
     made = [Timeline([Segment(0, 1, "pour")], 2.0, video=str(film)) for film in films]
@@ -216,7 +204,7 @@ def test_other_people_see_names_of_videos_not_paths(name: str, tmp_path: Path) -
         assert list(read_folder(path))[-1] == "soup"
 
 
-def test_what_a_format_does_not_hold() -> None:
+def test_what_a_format_does_not_hold():
     timeline = Timeline([Segment(0, 1, "pour", 0.5)], 9.0, ["wash"])
     assert left_out(timeline, "json") == left_out(Timeline([Segment(0, 1, "a")]), "srt") == []
     lost = ["confidence", "the length of the video", "steps that do not occur"]

@@ -1,7 +1,5 @@
 """Frame ranges, encodings, column names in four languages, clicks of other programs, transcripts."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path
@@ -22,7 +20,7 @@ KNOTS = Path(__file__).parents[3] / "shared" / "data" / "knot_tying" / "gestures
 
 @pytest.mark.data
 @pytest.mark.skipif(not KNOTS.is_dir(), reason=f"{KNOTS} is absent")
-def test_gestures_of_knot_tying() -> None:
+def test_gestures_of_knot_tying():
     found = read_folder(KNOTS, rate=30)
     assert len(found) == len(list(KNOTS.glob("*.txt")))
     assert {step for timeline in found.values() for step in timeline.steps} <= {
@@ -49,9 +47,7 @@ def test_gestures_of_knot_tying() -> None:
         ("0.0 1.5 a\n1.5 2 b c\n", [(0, 15, "a"), (15, 20, "b c")]),
     ],
 )
-def test_lines_of_first_and_last_frame(
-    text: str, segments: list[tuple[int, int, str]], tmp_path: Path
-) -> None:
+def test_lines_of_first_and_last_frame(text, segments, tmp_path):
     path = tmp_path / "groundTruth" / "v.txt"
     path.parent.mkdir()
     path.write_bytes(text.encode())
@@ -59,7 +55,7 @@ def test_lines_of_first_and_last_frame(
     assert read(path, rate=10).segments == expected
 
 
-def test_ranges_without_a_rate_are_refused(tmp_path: Path) -> None:
+def test_ranges_without_a_rate_are_refused(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("5 78 G1\n")
     with raises(AnnotationError, setting="rate"):
@@ -83,9 +79,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("encoding", list(STEPS))
-def test_encodings_are_found_out_and_reported(
-    encoding: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_encodings_are_found_out_and_reported(encoding, tmp_path, caplog):
     rows = [f"{k},{k + 1},{step}\n" for k, step in enumerate(STEPS[encoding])]
     for name in ("x.csv", "y.csv"):
         (tmp_path / name).write_bytes("".join(["start,end,label\n", *rows]).encode(encoding))
@@ -97,9 +91,7 @@ def test_encodings_are_found_out_and_reported(
 
 
 @pytest.mark.parametrize(("encoding", "step"), [("gb18030", "切面包"), ("euc_kr", "빵을 자르다")])
-def test_an_encoding_that_is_not_clear_is_asked_for(
-    encoding: str, step: str, tmp_path: Path
-) -> None:
+def test_an_encoding_that_is_not_clear_is_asked_for(encoding, step, tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(f"0,1,{step}\n".encode(encoding))
     with pytest.raises(AnnotationError, match="--encoding"):
@@ -111,7 +103,7 @@ def test_an_encoding_that_is_not_clear_is_asked_for(
         read(path, encoding="utf-8")
 
 
-def test_xml_says_its_encoding(tmp_path: Path) -> None:
+def test_xml_says_its_encoding(tmp_path):
     path = tmp_path / "x.eaf"
     write(path, Timeline([Segment(0, 1, "切面包")], video="x"))
     text = path.read_text("utf-8").replace('encoding="UTF-8"', 'encoding="gb18030"')
@@ -120,7 +112,7 @@ def test_xml_says_its_encoding(tmp_path: Path) -> None:
     assert list(elan.read_tiers(path)) == ["stepcut"]
 
 
-def test_csv_opens_in_excel_with_umlauts(tmp_path: Path) -> None:
+def test_csv_opens_in_excel_with_umlauts(tmp_path):
     write(tmp_path / "x.csv", Timeline([Segment(0, 1, "Öl einfüllen")]))
     assert (tmp_path / "x.csv").read_bytes().startswith(b"\xef\xbb\xbfstart,end,label\n")
     assert read(tmp_path / "x.csv").sequence() == ["Öl einfüllen"]
@@ -140,7 +132,7 @@ def test_csv_opens_in_excel_with_umlauts(tmp_path: Path) -> None:
         "Comportamiento;Tiempo inicial;Tiempo final\nrühren;0;1,5\n",
     ],
 )
-def test_headings_of_excel_in_other_languages(text: str, tmp_path: Path) -> None:
+def test_headings_of_excel_in_other_languages(text, tmp_path):
     (tmp_path / "x.csv").write_text(text, encoding="utf-8-sig")
     assert read(tmp_path / "x.csv").segments == (Segment(0, 1.5, "rühren"),)
 
@@ -156,7 +148,7 @@ def test_headings_of_excel_in_other_languages(text: str, tmp_path: Path) -> None
         "a;tea.mp4;;rühren;STATE;1,5;4,0\na;tea.mp4;;tippen;PUNTO;4,5;4,5\n",
     ],
 )
-def test_headings_of_boris_in_other_languages(text: str, tmp_path: Path) -> None:
+def test_headings_of_boris_in_other_languages(text, tmp_path):
     (tmp_path / "x.csv").write_text(text)
     (timeline,) = read_all(tmp_path / "x.csv", "boris-events")
     assert timeline.segments == (Segment(1.5, 4, "rühren"), Segment(4.5, 4.5, "tippen"))
@@ -180,14 +172,14 @@ def test_headings_of_boris_in_other_languages(text: str, tmp_path: Path) -> None
         "note,time,step\nx,1.5,tap\n",
     ],
 )
-def test_rows_with_a_start_only_are_clicks(text: str, tmp_path: Path) -> None:
+def test_rows_with_a_start_only_are_clicks(text, tmp_path):
     (tmp_path / "x.csv").write_text(text)
     timeline = read(tmp_path / "x.csv")
     assert timeline.clicks[0] == Segment(1.5, 1.5, "tap")
     assert all(segment.step == "tap" or segment.start == 3 for segment in timeline)
 
 
-def test_a_column_that_may_be_the_end_is_asked_about(tmp_path: Path) -> None:
+def test_a_column_that_may_be_the_end_is_asked_about(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("start,done_at,label\n1.5,2,tap\n3,4,stir\n")
     with raises(AnnotationError, "column for end"):
@@ -199,7 +191,7 @@ def test_a_column_that_may_be_the_end_is_asked_about(tmp_path: Path) -> None:
         read(path)
 
 
-def test_clicks_of_elan_and_label_studio(tmp_path: Path) -> None:
+def test_clicks_of_elan_and_label_studio(tmp_path):
     write(tmp_path / "x.eaf", Timeline([Segment(0, 2, "pour"), Segment(3, 3, "tap")], video="x"))
     text = (tmp_path / "x.eaf").read_text()
     assert 'TIME_VALUE="3001"' in text  # ELAN needs a length
@@ -217,7 +209,7 @@ def test_clicks_of_elan_and_label_studio(tmp_path: Path) -> None:
     assert timeline.intervals == (Segment(2, 3, "tap"),)
 
 
-def test_point_events_of_boris_are_written_as_such(tmp_path: Path) -> None:
+def test_point_events_of_boris_are_written_as_such(tmp_path):
     timeline = Timeline([Segment(0, 2, "pour"), Segment(1, 1, "pour"), Segment(3, 3, "tap")])
     write(tmp_path / "x.boris", timeline)
     conf = json.loads((tmp_path / "x.boris").read_text())["behaviors_conf"].values()
@@ -242,13 +234,13 @@ def test_point_events_of_boris_are_written_as_such(tmp_path: Path) -> None:
         ("t.tsv", "a.mp4\tcut\tbutter\tjam\tbutter\nb.mp4\tjam\n"),
     ],
 )  # fmt: skip
-def test_transcripts(name: str, text: str, tmp_path: Path) -> None:
+def test_transcripts(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     found = read_transcripts(tmp_path / name)
     assert found == {"a.mp4": ["cut", "butter", "jam", "butter"], "b.mp4": ["jam"]}
 
 
-def test_a_transcript_of_a_video_on_a_drive(tmp_path: Path) -> None:
+def test_a_transcript_of_a_video_on_a_drive(tmp_path):
     (tmp_path / "t.txt").write_text("C:\\films\\a.mp4: cut, stir: well\n")
     assert read_transcripts(tmp_path / "t.txt") == {"C:\\films\\a.mp4": ["cut", "stir: well"]}
 
@@ -269,9 +261,7 @@ def test_a_transcript_of_a_video_on_a_drive(tmp_path: Path) -> None:
         ("t.csv", "", None, "empty"),
     ],
 )
-def test_transcripts_that_make_no_sense(
-    name: str, text: str, line: int | None, word: str, tmp_path: Path
-) -> None:
+def test_transcripts_that_make_no_sense(name, text, line, word, tmp_path):
     (tmp_path / name).write_text(text)
     with raises(AnnotationError, name, word, line=line):
         read_transcripts(tmp_path / name)

@@ -1,7 +1,5 @@
 """Guide: strictly causal, constant in memory, and it knows where somebody is."""
 
-from __future__ import annotations
-
 import json
 import math
 import tracemalloc
@@ -10,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from errors_kit import raises
-from kitchen_kit import STEPS, Echo, Kitchen, film, shares
+from kitchen_kit import STEPS, Echo, film, shares
 
 import stepcut as sc
 from stepcut.checking.calibrate import learn_expectations
@@ -18,21 +16,21 @@ from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
-from stepcut.guidance.guide import Guide, State
-from stepcut.methods import Method, StepCut
+from stepcut.guidance.guide import Guide
+from stepcut.methods import StepCut
 from stepcut.paper.cnc.method import CnC
 from stepcut.testing import made_up_videos
 
 
-def guide(tiny_task: Kitchen) -> Guide:
+def guide(tiny_task):
     return tiny_task.procedure.guide()
 
 
-def walk(guide: Guide, rows: np.ndarray, rate: float = 1.0) -> list[State]:
+def walk(guide, rows, rate=1.0):
     return [guide.push(number / rate, row) for number, row in enumerate(rows)]
 
 
-def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task: Kitchen) -> None:
+def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task):
     labels = film([0, 2, 1, 3], np.random.default_rng(3))
     states = walk(guide(tiny_task), shares(labels))
     found = np.array([state.step for state in states])
@@ -46,9 +44,7 @@ def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task: Kitchen) 
     assert sum(chance for _, chance in states[-1].next) < 0.1  # nothing is left
 
 
-def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(
-    tiny_task: Kitchen,
-) -> None:
+def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(tiny_task):
     runner = guide(tiny_task)
     states = walk(runner, shares(np.full(20, 3)))  # the last step first: it is misordered
     done = next(number for number, state in enumerate(states) if 3 in state.done)
@@ -58,7 +54,7 @@ def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(
 
 
 @pytest.mark.parametrize("rounds", [2, 8])
-def test_it_counts_rounds_and_says_when_they_end(rounds: int) -> None:
+def test_it_counts_rounds_and_says_when_they_end(rounds):
     rng, order = np.random.default_rng(0), [0, *[1, 2] * rounds, 3]
     videos = [film(order, rng) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
@@ -71,7 +67,7 @@ def test_it_counts_rounds_and_says_when_they_end(rounds: int) -> None:
     assert all(state.alerts == () for state in states)
 
 
-def test_the_end_waits_for_the_last_round() -> None:
+def test_the_end_waits_for_the_last_round():
     rng = np.random.default_rng(0)
     videos = [film([0, 1, 2, 1, 2], rng) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
@@ -84,7 +80,7 @@ def test_the_end_waits_for_the_last_round() -> None:
     assert sum(chance for _, chance in states[last].next) < 0.1
 
 
-def test_the_past_alone_decides(tiny_task: Kitchen) -> None:
+def test_the_past_alone_decides(tiny_task):
     rng = np.random.default_rng(0)
     beginning = shares(film([0, 2], rng))
     one = np.concatenate([beginning, shares(film([1, 3], rng))])
@@ -97,7 +93,7 @@ def test_the_past_alone_decides(tiny_task: Kitchen) -> None:
 @pytest.mark.parametrize(
     "method", [StepCut(steps=3, restarts=2), CnC(steps=3, train={"iterations": 2})]
 )
-def test_an_array_may_be_used_again_for_the_next_row(method: Method) -> None:
+def test_an_array_may_be_used_again_for_the_next_row(method):
     videos = made_up_videos()
     procedure = sc.learn(videos[:-1], method=method)
     rows, again = videos[-1], np.empty(8)
@@ -108,7 +104,7 @@ def test_an_array_may_be_used_again_for_the_next_row(method: Method) -> None:
     assert states == walk(procedure.guide(), rows)
 
 
-def test_memory_does_not_grow(tiny_task: Kitchen) -> None:
+def test_memory_does_not_grow(tiny_task):
     runner, rng = guide(tiny_task), np.random.default_rng(0)
     rows = rng.dirichlet(0.3 * np.ones(4), size=250)
     sizes = []
@@ -122,7 +118,7 @@ def test_memory_does_not_grow(tiny_task: Kitchen) -> None:
     assert len(runner.done) <= 4
 
 
-def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen) -> None:
+def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
     labels = np.repeat([1, 0, 2, 0, 3], [20, 20, 20, 20, 200])
     alerts = [
         (state.time, alert)
@@ -142,7 +138,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert "serve has taken" in said["long"][1].reason
 
 
-def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
+def test_a_critical_step_that_was_not_seen_is_always_said():
     rng = np.random.default_rng(0)
     # Too few to call anything rare.
     few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)
@@ -161,7 +157,7 @@ def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
         assert [alert.reason.split(" and was")[0] for alert in alerts if alert.step == 2] == said
 
 
-def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task: Kitchen) -> None:
+def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task):
     """It may be left out; where it is done, its place in the order is the usual one, as for a check."""
     for severity, said in (
         (Severity(optional=frozenset({1})), [1]),
@@ -174,9 +170,7 @@ def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task: Kitche
         assert [alert.step for alert in alerts if alert.kind == "misordered"] == said
 
 
-def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(
-    tiny_task: Kitchen,
-) -> None:
+def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task):
     runner = guide(tiny_task)
     runner.usual[:] = 2.0  # a row is half of it
     states = walk(runner, shares(np.repeat([0, 1, 0], 3)))
@@ -185,7 +179,7 @@ def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(
     ]
 
 
-def test_one_doubtful_frame_is_not_done(tiny_task: Kitchen) -> None:
+def test_one_doubtful_frame_is_not_done(tiny_task):
     rows = shares(np.repeat([0, 1], [20, 20]))
     rows[10] = [0.3, 0.1, 0.1, 0.5]
     states = walk(guide(tiny_task), rows)
@@ -194,7 +188,7 @@ def test_one_doubtful_frame_is_not_done(tiny_task: Kitchen) -> None:
     assert states[-1].done == (0, 1)
 
 
-def test_a_slow_or_broken_source_keeps_the_state(tiny_task: Kitchen) -> None:
+def test_a_slow_or_broken_source_keeps_the_state(tiny_task):
     runner = guide(tiny_task)
     walk(runner, shares(np.repeat([0], [20])))
     state = runner.push(500.0, shares(np.array([1]))[0], skipped=3)
@@ -203,10 +197,10 @@ def test_a_slow_or_broken_source_keeps_the_state(tiny_task: Kitchen) -> None:
     assert state.step == 1
 
 
-def test_it_starts_anew_on_request(tiny_task: Kitchen) -> None:
+def test_it_starts_anew_on_request(tiny_task):
     made: list[Echo] = []
 
-    def start() -> Echo:
+    def start():
         made.append(Echo())
         return made[-1]
 
@@ -218,7 +212,7 @@ def test_it_starts_anew_on_request(tiny_task: Kitchen) -> None:
     assert runner.online is made[1]
 
 
-def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Kitchen) -> None:
+def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task):
     runner = guide(tiny_task)
     rows = shares(np.repeat([0, 2, 3], 20))
     for number in range(3):
@@ -242,9 +236,7 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Ki
     assert states[-1].step == 3
 
 
-def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(
-    tiny_task: Kitchen,
-) -> None:
+def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(tiny_task):
     task, length = TaskModel(np.eye(4), 0.3), math.exp(tiny_task.expectations.usual.length.middle)
     normal = shares(np.resize(np.repeat([0, 1, 2, 3], 20), 400))
     for rows, said in ((normal, []), (np.full((400, 4), 0.25), ["unknown"])):
@@ -257,7 +249,7 @@ def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(
         assert all(length - 2 <= time <= length for time, _ in told)
 
 
-def test_any_rate_will_do(tiny_task: Kitchen) -> None:
+def test_any_rate_will_do(tiny_task):
     labels = np.repeat([0, 2, 1, 3], 20)
     for rate in (0.5, 1.0, 4.0):
         times = np.arange(0, 80, 1 / rate)
@@ -267,7 +259,7 @@ def test_any_rate_will_do(tiny_task: Kitchen) -> None:
         assert states[-1].done == (0, 2, 1, 3)
 
 
-def test_a_state_is_one_json_line(tiny_task: Kitchen) -> None:
+def test_a_state_is_one_json_line(tiny_task):
     state = walk(guide(tiny_task), shares(np.repeat([1], 10)))[-1]
     record = json.loads(json.dumps(state.to_json(), allow_nan=False))
     keys = "time step name confidence done next alerts skipped"
@@ -277,7 +269,7 @@ def test_a_state_is_one_json_line(tiny_task: Kitchen) -> None:
 
 
 @pytest.mark.parametrize("orders", [[[0, 1, 2, 3]] * 6, [[0, 1], [1, 0], [2], [3, 0]]])
-def test_any_graph_will_do(orders: list[list[int]]) -> None:
+def test_any_graph_will_do(orders):
     rng = np.random.default_rng(0)
     videos = [film(order, rng) for order in orders]
     runner = Guide(Echo, 1.0, learn_expectations(videos, 1.0), STEPS)
@@ -286,7 +278,7 @@ def test_any_graph_will_do(orders: list[list[int]]) -> None:
     assert set(states[-1].done) == {0, 1, 2, 3}
 
 
-def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
+def test_wrong_input_is_refused_in_words(tiny_task):
     runner = guide(tiny_task)
     runner.push(1.0, np.ones(4) / 4)
     with raises(OptionError, "time=1.0"):
@@ -298,7 +290,7 @@ def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
         runner.push(2.0, np.full(4, np.nan))
 
 
-def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) -> None:
+def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task):
     screen = Screen("camera")
     states = walk(guide(tiny_task), shares(np.repeat([1, 0], 20)))
     drawn = [screen.draw(state) for state in states]
@@ -311,9 +303,7 @@ def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) ->
     assert "done  spread jam, open jar" in drawn[-1]
 
 
-def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
-    tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(tiny_task, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("LINES", "8")
     screen = Screen("rtsp://10.0.0.5/a/rather/long/address/of/a/camera")
@@ -326,7 +316,7 @@ def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
     assert "1 sample skipped" in "".join(screen.lines(replace(states[-1], skipped=1)))
 
 
-def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task: Kitchen) -> None:
+def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task):
     runner = guide(tiny_task)
     assert runner.note == ""
     usual = runner.expectations.usual

@@ -1,36 +1,32 @@
 """The guide and a network camera: a real RTSP connection that drops, hangs and changes resolution."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 from errors_kit import raises
-from kitchen_kit import Eye, Kitchen
+from kitchen_kit import Eye
 from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import VideoError
 from stepcut.guidance.sources import follow_pictures, frames_of, open_samples
-from stepcut.procedure.procedure import Procedure
 
 QUICK = {"patience": 20.0}
 
 
 @pytest.fixture(autouse=True)
-def _reconnect_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reconnect_quickly(monkeypatch):
     monkeypatch.setattr("stepcut.guidance.stream.FIRST_WAIT", 0.01)
     monkeypatch.setattr("stepcut.guidance.stream.LONGEST_WAIT", 0.05)
 
 
-def film(step: int, pictures: int, size: int = 64) -> list[bytes]:
+def film(step, pictures, size=64):
     """A quarter of the picture is bright: the step that is done."""
     picture = np.zeros((size, size, 3), dtype=np.uint8)
     picture[:, size // 4 * step : size // 4 * (step + 1)] = 255
@@ -38,15 +34,13 @@ def film(step: int, pictures: int, size: int = 64) -> list[bytes]:
 
 
 @pytest.fixture
-def hasty(tiny_task: Kitchen) -> Procedure:
+def hasty(tiny_task):
     """The tiny task done fifty times as fast: a step takes less than half a second."""
     expectations = learn_expectations(list(tiny_task.labels.values()), 50.0)
     return replace(tiny_task.procedure, rate=Fraction(50), learned_expectations=expectations)
 
 
-def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(
-    hasty: Procedure,
-) -> None:
+def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(hasty):
     states = []
     with RtspCamera([film(0, 60), film(2, 50, size=128)]) as camera:
         for state in islice(
@@ -66,7 +60,7 @@ def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_r
     assert times == sorted(set(times))
 
 
-def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
+def test_an_rtsp_camera_that_hangs_is_opened_again():
     notes: list[str] = []
     with (
         RtspCamera([film(1, 30), film(1, 30)], hangs=True) as camera,
@@ -84,7 +78,7 @@ def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
     assert notes[-1].startswith("frames again after")
 
 
-def test_an_rtsp_camera_may_change_resolution_while_it_films() -> None:
+def test_an_rtsp_camera_may_change_resolution_while_it_films():
     both = [*film(1, 10, size=64), *film(3, 10, size=128)]
     seen = set()
     with (
@@ -99,12 +93,12 @@ def test_an_rtsp_camera_may_change_resolution_while_it_films() -> None:
     assert seen == {1, 3}
 
 
-def test_a_server_that_does_not_speak_rtsp_is_said_to_be_no_source() -> None:
+def test_a_server_that_does_not_speak_rtsp_is_said_to_be_no_source():
     with RtspCamera([film(0, 5)]) as camera, raises(VideoError, "http://127.0.0.1:", "/live"):
         next(frames_of(camera.address.replace("rtsp", "http"), stall=0.5, say=print))
 
 
-def test_large_units_travel_in_parts_that_join_again() -> None:
+def test_large_units_travel_in_parts_that_join_again():
     unit = bytes([0x65]) + bytes(range(256)) * 12
     parts = split(unit)
     assert len(parts) == 3
@@ -114,15 +108,15 @@ def test_large_units_travel_in_parts_that_join_again() -> None:
     )
 
 
-def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path: Path) -> None:
+def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path):
     asked: list[str] = []
 
     class Handler(SimpleHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             asked.append(self.path)
             super().do_GET()
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path)) as server:

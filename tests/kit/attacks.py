@@ -4,8 +4,6 @@ Each attack yields one message per attempt: what went wrong, or nothing. The tab
 docs/reliability.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -36,7 +34,7 @@ Outcome = Iterator[str]
 QUICK = ("--set", "restarts=2")
 
 
-def start(folder: Path, *words: object, **settings: str) -> subprocess.Popen[str]:
+def start(folder, *words, **settings):
     """Start a stepcut command with a separate cache and state folder."""
     own = {"STEPCUT_CACHE": str(folder / "cache"), "STEPCUT_STATE": str(folder / "state")}
     return subprocess.Popen(
@@ -50,7 +48,7 @@ def start(folder: Path, *words: object, **settings: str) -> subprocess.Popen[str
     )
 
 
-def run(folder: Path, *words: object, **settings: str) -> tuple[int, str]:
+def run(folder, *words, **settings):
     """Run a command to its end; return its exit code and output. The code is 124 after a timeout."""
     begun = start(folder, *words, **settings)
     try:
@@ -61,7 +59,7 @@ def run(folder: Path, *words: object, **settings: str) -> tuple[int, str]:
     return begun.returncode, out + error
 
 
-def learned(folder: Path, steps: int = 4) -> Path:
+def learned(folder, steps=4):
     """A procedure from six small feature files, with labels."""
     rows, truth = toy_features(videos=6, seed=1, dim=8)
     (folder / "features").mkdir(exist_ok=True)
@@ -72,7 +70,7 @@ def learned(folder: Path, steps: int = 4) -> Path:
     return folder / "a.proc"
 
 
-def own_files(folder: Path, random: Random) -> Outcome:
+def own_files(folder, random):
     """Files, folders, links and unusual permissions in a procedure's folder"""
     place = learned(folder)
     for number in range(4):
@@ -84,7 +82,7 @@ def own_files(folder: Path, random: Random) -> Outcome:
     os.mkfifo(place / "pipe")
     place.chmod(0o700)
 
-    def states() -> dict[str, tuple[int, int]]:
+    def states():
         found = {path.name: path.lstat() for path in place.iterdir() if path.name not in OURS}
         return {name: (state.st_mode, state.st_ino) for name, state in found.items()} | {
             ".": (place.stat().st_mode, 0)
@@ -103,7 +101,7 @@ def own_files(folder: Path, random: Random) -> Outcome:
             yield "" if not code and after.get(name) == state else f"{words[0]}: {name}: {said}"
 
 
-def not_videos(folder: Path, random: Random) -> Outcome:
+def not_videos(folder, random):
     """Playlists, ffconcat nests, holes, pipes, devices and links named like videos, for `learn` and `watch`"""
     mixed = folder / "mixed"
     films = [make_film(mixed.parent / f"{n}.mp4", frames=80 + 10 * n) for n in range(3)]
@@ -132,11 +130,11 @@ def not_videos(folder: Path, random: Random) -> Outcome:
         yield "" if code == 2 and name in told_of else f"watch, {name}: {code}"
 
 
-def _records(said: str) -> list[str]:
+def _records(said):
     return [line for line in said.splitlines() if line.startswith("{")]
 
 
-def signals(folder: Path, random: Random) -> Outcome:
+def signals(folder, random):
     """Ctrl-C and SIGTERM at a random moment of `learn`"""
     learned(folder)
     for _ in range(10):
@@ -155,7 +153,7 @@ def signals(folder: Path, random: Random) -> Outcome:
         yield "" if fine else f"{sent.name}: {begun.returncode}, {left}, {error[-300:]}"
 
 
-def kills(folder: Path, random: Random) -> Outcome:
+def kills(folder, random):
     """SIGKILL at a random moment of `teach`, then the same command again"""
     place = learned(folder)
     for _ in range(10):
@@ -174,7 +172,7 @@ def kills(folder: Path, random: Random) -> Outcome:
     yield f"left behind: {left}" if left else ""
 
 
-def journals(folder: Path, random: Random) -> Outcome:
+def journals(folder, random):
     """Journals of `watch` that are links, forged, damaged or open to others"""
     place, mine = learned(folder), folder / ".bashrc"
     arriving = folder / "arriving"
@@ -218,7 +216,7 @@ def journals(folder: Path, random: Random) -> Outcome:
         yield "" if code == 2 and '"verdict": "error"' in said else f"damaged: {code} {said}"
 
 
-def links(folder: Path, random: Random) -> Outcome:
+def links(folder, random):
     """Links in a stranger's procedure, where stepcut writes"""
     place = learned(folder)
     for name in ("edits.json", "severity.json", "labels.json", "annotations.json"):
@@ -233,7 +231,7 @@ def links(folder: Path, random: Random) -> Outcome:
             (place / name).unlink(missing_ok=True)
 
 
-def permissions(folder: Path, random: Random) -> Outcome:
+def permissions(folder, random):
     """Permissions of folders and files that are written again"""
     place = learned(folder)
     for mode in (0o700, 0o750, 0o755):
@@ -255,7 +253,7 @@ def permissions(folder: Path, random: Random) -> Outcome:
     yield "" if seen == 0o700 else f"cache: {seen:o}"
 
 
-def recorded_again(folder: Path, random: Random) -> Outcome:
+def recorded_again(folder, random):
     """A recording replaced by another of equal name and length, before `teach`"""
     place = learned(folder)
     for number in range(3):
@@ -270,7 +268,7 @@ def recorded_again(folder: Path, random: Random) -> Outcome:
         np.save(file, rows)
 
 
-def renamed(folder: Path, random: Random) -> Outcome:
+def renamed(folder, random):
     """A labelled recording that was renamed"""
     place = learned(folder)
     run(folder, "teach", place, "labels")
@@ -280,7 +278,7 @@ def renamed(folder: Path, random: Random) -> Outcome:
     yield "" if code == 2 and f"other has the content of {number}" in said else f"{code}: {said}"
 
 
-def browsers(folder: Path, _: Random) -> Outcome:
+def browsers(folder, _):
     """The command line of the browser that `view` opens"""
     place, shown = learned(folder), folder / "shown"
     browser = folder / "browser"
@@ -304,22 +302,22 @@ class _Elsewhere(BaseHTTPRequestHandler):
 
     asked: ClassVar[list[str]] = []
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         self.asked.append("POST")
         self.send_response(302)
         self.send_header("location", "/other")
         self.end_headers()
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.asked.append("GET")
         self.send_response(200)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
-def webhooks(folder: Path, _: Random) -> Outcome:
+def webhooks(folder, _):
     """A webhook that redirects, and one where nobody answers; both with a secret in the address"""
     place, arriving = learned(folder), folder / "arriving"
     arriving.mkdir()
@@ -337,7 +335,7 @@ def webhooks(folder: Path, _: Random) -> Outcome:
         server.shutdown()
 
 
-def bodies(folder: Path, _: Random) -> Outcome:
+def bodies(folder, _):
     """Requests to the viewer whose body never comes, or comes byte by byte"""
     running = sc.view(learned(folder), browser=False, block=False)
     parts = urlsplit(running.address)
@@ -360,7 +358,7 @@ def bodies(folder: Path, _: Random) -> Outcome:
     running.close()
 
 
-def holders(folder: Path, _: Random) -> Outcome:
+def holders(folder, _):
     """A folder that another program keeps locked"""
     import fcntl
 
@@ -379,7 +377,7 @@ ATTACKS: tuple[Callable[[Path, Random], Outcome], ...] = (
 )  # fmt: skip
 
 
-def main(rounds: int, names: list[str]) -> int:
+def main(rounds, names):
     """Run all attacks or those in `names`, `rounds` times; print a table, return 1 after a failure."""
     lines, failed = [], 0
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it

@@ -1,9 +1,6 @@
 """Small synthetic trees in each published layout; the repository contains no real data."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +8,14 @@ import numpy as np
 from stepcut.paper.datasets import egoprocel
 
 
-def put(path: Path, text: str = "") -> Path:
+def put(path, text=""):
     """Write a file and its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def egoprocel_tree(root: Path) -> Path:
+def egoprocel_tree(root):
     """The published tree with one recording per task; CMU-MMAC with five views."""
     for title, info in egoprocel.TASKS.items():
         place = info.folder
@@ -40,10 +37,10 @@ def egoprocel_tree(root: Path) -> Path:
     return root
 
 
-def egoprocel_json(root: Path) -> Path:
+def egoprocel_json(root):
     """`egoprocel.json` with two tasks: one plain, one with three views of two recordings."""
 
-    def frames(*steps: tuple[str, int, int], last: int) -> tuple[list[str], list[int], list[int]]:
+    def frames(*steps, last):
         actions, starts, ends, reached = [], [], [], 0
         for action, start, end in [*steps, ("0", last, last)]:
             if start > reached:
@@ -53,9 +50,7 @@ def egoprocel_json(root: Path) -> Path:
             reached = max(reached, end)
         return actions, starts, ends
 
-    def task(
-        handles: list[str], lists: list[tuple[list[str], list[int], list[int]]]
-    ) -> dict[str, Any]:
+    def task(handles, lists):
         return {
             "handles": handles,
             "hdl_actions": [each[0] for each in lists],
@@ -77,7 +72,7 @@ def egoprocel_json(root: Path) -> Path:
     return root
 
 
-def crosstask_tree(root: Path) -> Path:
+def crosstask_tree(root):
     """Two tasks, with a repeated step name, an unknown step number, and a file of an unknown task."""
     release = root / "crosstask_release"
     put(
@@ -98,11 +93,11 @@ def crosstask_tree(root: Path) -> Path:
     return root
 
 
-def procel_tree(root: Path) -> Path:
+def procel_tree(root):
     """One task as MATLAB file, one as text files."""
     from scipy.io import savemat
 
-    def cell(values: list[Any]) -> Any:
+    def cell(values):
         array = np.empty((len(values), 1), dtype=object)
         for place, value in enumerate(values):
             array[place, 0] = value
@@ -130,7 +125,7 @@ def procel_tree(root: Path) -> Path:
     return root
 
 
-def captaincook4d_tree(root: Path) -> Path:
+def captaincook4d_tree(root):
     """One recipe with two recordings: one correct, one with a missing and a wrong step."""
     grind: dict[str, Any] = {
         "step_id": 61,

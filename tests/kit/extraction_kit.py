@@ -1,7 +1,5 @@
 """Extraction that is killed, crashes or runs out of disk, for the tests of workers and of Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,18 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from full_disk import run_as_root
-from numpy.typing import NDArray
 from parallel_kit import Logged, seen
 
 from stepcut.features.extract import extract
 from stepcut.features.files import read_rows
 
 
-def stored(cache: Path) -> dict[str, bytes]:
+def stored(cache):
     return {
         file.name: file.read_bytes()
         for file in (cache / "features").iterdir()
@@ -31,7 +26,7 @@ def stored(cache: Path) -> dict[str, bytes]:
 class Crash(Logged):
     """A backbone that crashes with a segmentation fault on the dark video."""
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         if frames.max() < 60:
             os.kill(os.getpid(), signal.SIGSEGV)
         return super().extract(frames)
@@ -52,7 +47,7 @@ if __name__ == "__main__":
 """
 
 
-def kill_and_run_again(films: Path, folder: Path, name: str) -> None:
+def kill_and_run_again(films, folder, name):
     """Kill the driver during work: its workers end too, and the next run resumes."""
     script = folder / "driver.py"
     script.write_text(DRIVER)
@@ -113,7 +108,7 @@ if __name__ == "__main__":
 """
 
 
-def fill_the_disk(films: Path, folder: Path, name: str) -> None:
+def fill_the_disk(films, folder, name):
     """Extract 230 kB onto a disk of 200 kB: the run stops with an error, and resumes with space."""
     (folder / "disk").mkdir()
     (folder / "full.py").write_text(FULL)

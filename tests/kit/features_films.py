@@ -1,20 +1,15 @@
 """Small test videos, made with PyAV: every frame encodes its number as grey levels."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
-from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 64, 48
 
 
-def picture(number: int) -> NDArray[np.uint8]:
+def picture(number):
     """Four large grey squares that encode `number` in base 4; robust to compression and scaling."""
     image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     for place in range(4):
@@ -23,7 +18,7 @@ def picture(number: int) -> NDArray[np.uint8]:
     return image
 
 
-def number_of(image: NDArray[np.uint8]) -> int:
+def number_of(image):
     """Read the number from a picture of any size (upright)."""
     width = image.shape[1]
     values = [
@@ -34,19 +29,19 @@ def number_of(image: NDArray[np.uint8]) -> int:
 
 
 def make_film(
-    path: Path,
-    frames: int = 40,
-    rate: int = 20,
-    codec: str = "libx264",
-    times: Sequence[int] | None = None,
-    clock: Fraction | None = None,
-    container: str | None = None,
-    rotation: float | None = None,
-    sound: bool = False,
-    muxer: dict[str, str] | None = None,
-    scale: int = 1,
-    **options: str,
-) -> Path:
+    path,
+    frames=40,
+    rate=20,
+    codec="libx264",
+    times=None,
+    clock=None,
+    container=None,
+    rotation=None,
+    sound=False,
+    muxer=None,
+    scale=1,
+    **options,
+):
     """Write a video of `frames` numbered pictures; `times` are presentation times in units of
     `clock`.
 
@@ -80,7 +75,7 @@ def make_film(
     return path
 
 
-def add_sound(out: Any, voice: Any, seconds: float) -> None:
+def add_sound(out, voice, seconds):
     """Silence of a given length."""
     for start in range(0, int(seconds * 8000), 1024):
         noise = av.AudioFrame.from_ndarray(
@@ -91,7 +86,7 @@ def add_sound(out: Any, voice: Any, seconds: float) -> None:
     out.mux(voice.encode())
 
 
-def make_sound(path: Path, cover: bool = False) -> Path:
+def make_sound(path, cover=False):
     """A sound file, optionally with a cover picture."""
     with av.open(str(path), "w") as out:
         voice = out.add_stream(
@@ -112,7 +107,7 @@ def make_sound(path: Path, cover: bool = False) -> Path:
     return path
 
 
-def hostile_texts(folder: Path) -> list[str]:
+def hostile_texts(folder):
     """Text files named like videos that make FFmpeg open other files, or loop."""
     folder.mkdir(exist_ok=True)
     texts = {

@@ -1,8 +1,6 @@
 """Run a command on a full disk, as root of a namespace: `python full_disk.py DISK FREE_KB stepcut
 ...`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,9 +9,7 @@ from pathlib import Path
 import pytest
 
 
-def run_as_root(
-    words: list[str | Path], environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def run_as_root(words, environment=None):
     """Run a command in a namespace that may mount a private disk; skip the test if that is
     forbidden."""
     namespace = ["unshare", "--map-root-user", "--mount"]

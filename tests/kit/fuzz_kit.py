@@ -3,8 +3,6 @@
 A reader must return a correct result or raise a StepcutError, within a minute.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -14,7 +12,6 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -66,7 +63,7 @@ TIMELINE = Timeline(
 )
 
 
-def mutate(data: bytes, random: Random) -> bytes:
+def mutate(data, random):
     """Apply one to four changes: bytes flipped, removed, doubled, swapped; extreme numbers;
     inserted scraps."""
     for _ in range(random.randint(1, 4)):
@@ -95,10 +92,10 @@ def mutate(data: bytes, random: Random) -> bytes:
 class Target:
     """A reader: an original file, and how it is read."""
 
-    def __init__(self, original: Path, read: Callable[[Path], object], part: str = "") -> None:
+    def __init__(self, original, read, part=""):
         self.original, self.read, self.part = original, read, part
 
-    def attempt(self, seed: int, folder: Path) -> str:
+    def attempt(self, seed, folder):
         """Read one mutant; return what went wrong, or nothing."""
         place = folder / self.original.name
         if self.original.is_dir():
@@ -117,7 +114,7 @@ class Target:
             signal.alarm(0)
         return ""
 
-    def spoil(self, victim: Path, data: bytes, random: Random) -> None:
+    def spoil(self, victim, data, random):
         """Replace the file by a mutant of `data`."""
         victim.write_bytes(mutate(data, random))
 
@@ -125,7 +122,7 @@ class Target:
 class Stranger(Target):
     """A target that becomes a link, a pipe, a folder, a sparse file, or has unusual permissions."""
 
-    def spoil(self, victim: Path, data: bytes, random: Random) -> None:
+    def spoil(self, victim, data, random):
         """Replace the file by something else; the target of a link must stay unchanged."""
         victim.unlink(missing_ok=True)
         outside = victim.parent.parent / "outside"
@@ -149,7 +146,7 @@ class Stranger(Target):
 OUTSIDE = b"somebody else's"
 
 
-def label_targets(folder: Path) -> dict[str, Target]:
+def label_targets(folder):
     """A file in every format that can be read."""
     found = {}
     for name, form in FORMATS.items():
@@ -170,7 +167,7 @@ def label_targets(folder: Path) -> dict[str, Target]:
     return found
 
 
-def other_targets(folder: Path) -> dict[str, Target]:
+def other_targets(folder):
     """Feature files, a video, playlists, a journal, and every file of a procedure."""
     from features_films import hostile_texts, make_film
     from safetensors.numpy import save_file
@@ -183,7 +180,7 @@ def other_targets(folder: Path) -> dict[str, Target]:
     from stepcut.procedure.learning import learn
     from stepcut.procedure.loading import load
 
-    def correct(place: Path) -> None:
+    def correct(place):
         outside = place.parent / "outside"
         try:
             Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
@@ -191,7 +188,7 @@ def other_targets(folder: Path) -> dict[str, Target]:
         finally:
             assert outside.read_bytes() == OUTSIDE, "a file elsewhere was changed"
 
-    def find_done(place: Path) -> None:
+    def find_done(place):
         with Journal(place) as journal:
             assert not any(len(stamp) not in (3, 4) for stamp in journal.done)
             journal.write({"stamp": ["new.mp4", 1, 2], "verdict": "fine"})
@@ -240,7 +237,7 @@ def other_targets(folder: Path) -> dict[str, Target]:
     return found
 
 
-def main(seconds: float, seed: int | None = None) -> int:
+def main(seconds, seed=None):
     """Mutate until the time is up, starting at `seed` (default: the time); 1 after a failure, with
     the files in fuzz-failures/."""
     signal.signal(signal.SIGALRM, _too_long)
@@ -269,10 +266,10 @@ def main(seconds: float, seed: int | None = None) -> int:
     return 1 if failures else 0
 
 
-def keep(folder: Path, target: Path) -> None:
+def keep(folder, target):
     """Copy a failing case: links as links; of pipes, devices and large files only the description."""
 
-    def copy(source: str, copied: str) -> None:
+    def copy(source, copied):
         state = os.lstat(source)
         if stat.S_ISREG(state.st_mode) and state.st_size <= LARGEST:
             shutil.copy2(source, copied, follow_symlinks=False)
@@ -286,7 +283,7 @@ def keep(folder: Path, target: Path) -> None:
         print(f"not all of {target} could be kept: {error}", flush=True)
 
 
-def _too_long(*_: object) -> None:
+def _too_long(*_):
     raise TimeoutError(f"not done after {PATIENCE} s")
 
 

@@ -1,7 +1,5 @@
 """Imports between the folders of stepcut, transitively reduced."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from pathlib import Path
@@ -12,17 +10,17 @@ ROOT = Path(stepcut.__file__).parent
 
 
 @functools.cache
-def tree_of(path: Path) -> ast.Module:
+def tree_of(path):
     """The syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def folders() -> set[str]:
+def folders():
     """The folders of the package, and annotations.py, which counts as one."""
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"annotations"}
 
 
-def imports() -> dict[str, set[str]]:
+def imports():
     """Folder -> imported folders, except notebook drawing, which `show` imports late."""
     names = folders()
     found: dict[str, set[str]] = {name: set() for name in names}
@@ -33,7 +31,7 @@ def imports() -> dict[str, set[str]]:
     return found
 
 
-def _imported(tree: ast.Module) -> set[str]:
+def _imported(tree):
     """Names below `stepcut` that a file imports."""
     late = {
         inner
@@ -50,11 +48,11 @@ def _imported(tree: ast.Module) -> set[str]:
     return {name.split(".")[1] for name in modules if name.startswith("stepcut.")}
 
 
-def reduced(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
+def reduced(graph):
     """The edges of an acyclic graph without those that longer paths imply."""
 
     @functools.cache
-    def reach(name: str) -> set[str]:
+    def reach(name):
         return graph[name].union(*(reach(other) for other in graph[name]))
 
     return {

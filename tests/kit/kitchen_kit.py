@@ -1,11 +1,7 @@
 """A tiny task: four steps, the middle two in any order, with almost certain probabilities."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +16,7 @@ STEPS = ["open jar", "spread jam", "cut bread", "serve"]
 Floats = NDArray[np.float64]
 
 
-def film(
-    order: Sequence[int], rng: np.random.Generator, seconds: float = 20.0
-) -> NDArray[np.int64]:
+def film(order, rng, seconds=20.0):
     """Labels at one per second: each step for about `seconds`, with background in between."""
     parts: list[int] = []
     for step in order:
@@ -32,7 +26,7 @@ def film(
     return np.array(parts)
 
 
-def shares(labels: NDArray[np.int64], steps: int = 4) -> Floats:
+def shares(labels, steps=4):
     """Step probabilities (T, K) that match the labels; uniform for background."""
     known = np.eye(steps)[np.maximum(labels, 0)] * (labels >= 0)[:, None]
     return np.asarray(0.9 * known + (1 - 0.9 * known.sum(axis=1, keepdims=True)) / steps)
@@ -41,7 +35,7 @@ def shares(labels: NDArray[np.int64], steps: int = 4) -> Floats:
 class Echo:
     """An online object that returns its input rows as probabilities."""
 
-    def push(self, row: NDArray[Any]) -> Floats:
+    def push(self, row):
         return np.asarray(row, dtype=np.float64)
 
 
@@ -50,7 +44,7 @@ class Eye:
 
     name, dim, size, fingerprint = "eye", 4, 16, "eye"
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         columns = (
             frames.astype(np.float64).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
         )
@@ -68,22 +62,22 @@ class Plain:
     left_out_: None = None
     orders_by_mean: bool = False
 
-    def probabilities(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+    def probabilities(self, features):
         return [
             np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True))
             for rows in features
         ]
 
-    def predict(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+    def predict(self, features):
         return [np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1) for rows in features]
 
-    def embed(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+    def embed(self, features):
         return [np.asarray(rows, dtype=np.float64) for rows in features]
 
-    def novelty(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+    def novelty(self, features):
         return [np.asarray(1.0 + 9.0 * (rows.max(axis=1) <= 0)) for rows in features]
 
-    def online(self) -> Echo:
+    def online(self):
         return Echo()
 
 
@@ -96,7 +90,7 @@ class Kitchen:
     procedure: Procedure
 
 
-def make_kitchen() -> Kitchen:
+def make_kitchen():
     """Learn the tiny task from 24 videos."""
     rng = np.random.default_rng(0)
     orders = [[0, 1, 2, 3], [0, 2, 1, 3]]

@@ -1,22 +1,13 @@
 """Small ONNX models for the tests."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 
 def mean_colour(
-    path: Path,
-    shape: Sequence[int | str] = ("n", 3, 32, 32),
-    metadata: Mapping[str, str] | None = None,
-    kind: int = TensorProto.FLOAT,
-    outputs: Sequence[str] = ("colour",),
-) -> Path:
+    path, shape=("n", 3, 32, 32), metadata=None, kind=TensorProto.FLOAT, outputs=("colour",)
+):
     """A model whose output `colour` is the mean colour, and whose output `double` is twice that."""
     rank = len(shape)
     channel = next(axis for axis in ((1, 3) if rank == 4 else (2, 1, 4)) if shape[axis] == 3)

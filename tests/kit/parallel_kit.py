@@ -1,17 +1,14 @@
 """Shared by the tests of parallel work: a backbone that logs every frame, and work that fails."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # worker processes start sooner without it
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 
 class Logged:
@@ -19,11 +16,11 @@ class Logged:
 
     name, dim, size, batch = "logged", 12, 16, 4
 
-    def __init__(self, log: Path, wait: float = 0.0, die: Path | None = None) -> None:
+    def __init__(self, log, wait=0.0, die=None):
         self.log, self.wait, self.die = log, wait, die
         self.fingerprint = "logged 1"
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         time.sleep(self.wait)
         if self.die is not None and not self.die.exists():
             self.die.touch()
@@ -39,30 +36,30 @@ class Wide(Logged):
 
     dim = 1200
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         return super().extract(frames).repeat(100, axis=1)
 
 
-def seen(log: Path) -> int:
+def seen(log):
     """Number of frames that all processes passed to the backbone."""
     lines = log.read_text().splitlines() if log.exists() else []
     return sum(int(line.split()[1]) for line in lines)
 
 
-def pids(log: Path) -> set[int]:
+def pids(log):
     return {int(line.split()[0]) for line in log.read_text().splitlines()}
 
 
-def square(number: int) -> int:
+def square(number):
     return number * number
 
 
-def slow_square(number: int) -> int:
+def slow_square(number):
     time.sleep(0.05)
     return number * number
 
 
-def stumble(number: int) -> int:
+def stumble(number):
     if number == 2:
         raise ValueError("two is too many")
     if number == 3:
@@ -73,11 +70,11 @@ def stumble(number: int) -> int:
 class Fussy(Exception):
     """An exception that cannot be rebuilt from its message."""
 
-    def __init__(self, one: str, other: str) -> None:
+    def __init__(self, one, other):
         super().__init__(one + other)
 
 
-def fail_oddly(number: int) -> Any:
+def fail_oddly(number):
     """Number 1 raises an error that cannot be pickled, 2 one that cannot be unpickled; 3 returns
     such a value."""
     if number == 1:
@@ -89,7 +86,7 @@ def fail_oddly(number: int) -> Any:
     return (lambda: None) if number == 3 else number
 
 
-def die_once(item: tuple[int, str]) -> int:
+def die_once(item):
     """Number 1 kills its worker the first time."""
     number, folder = item
     with open(Path(folder, f"begun-{number}"), "a", encoding="ascii") as file:
@@ -99,13 +96,13 @@ def die_once(item: tuple[int, str]) -> int:
     return number
 
 
-def cores(_: int) -> tuple[int, str]:
+def cores(_):
     from stepcut.parallel.engine import count_cores
 
     return count_cores(), os.environ["OMP_NUM_THREADS"]
 
 
-def scribble(item: tuple[int, str]) -> int:
+def scribble(item):
     """Number 1 writes for a minute; every other waits until it does, and finishes."""
     number, folder = item
     paper = Path(folder) / "scribbled"
@@ -120,7 +117,7 @@ def scribble(item: tuple[int, str]) -> int:
     return number
 
 
-def half_write(item: tuple[int, str]) -> int:
+def half_write(item):
     """Number 1 has a partial file for a minute; every other waits until it does, and finishes."""
     number, folder = item
     if number != 1:
@@ -134,7 +131,7 @@ def half_write(item: tuple[int, str]) -> int:
     return number
 
 
-def deafen(number: int) -> int:
+def deafen(number):
     """Make this worker ignore termination and the end of its pipe."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=time.sleep, args=(60,)).start()

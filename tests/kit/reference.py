@@ -1,13 +1,10 @@
 """What docs/api.md lists: every public name of the reference, with the sections of its docstring."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ ENTRY = re.compile(r"^::: ([\w.]+)\n((?: {4}.*\n)*)", flags=re.MULTILINE)
 TITLE = re.compile(r"^(Parameters|Returns|Raises|Examples)\n-+$", flags=re.MULTILINE)
 
 
-def entries() -> dict[str, dict[str, Any]]:
+def entries():
     """The names that the page lists, each with the options `members` and `inherited_members`."""
     listed = {}
     for name, options in ENTRY.findall(PAGE.read_text(encoding="utf-8") + "\n"):
@@ -26,7 +23,7 @@ def entries() -> dict[str, dict[str, Any]]:
     return listed
 
 
-def resolve(name: str) -> Any:
+def resolve(name):
     """Import a module, or a name in one."""
     try:
         return importlib.import_module(name)
@@ -35,7 +32,7 @@ def resolve(name: str) -> Any:
         return getattr(resolve(home), last)
 
 
-def public() -> dict[str, Any]:
+def public():
     """Every function, class and public method of the reference, by its full name."""
     found: dict[str, Any] = {}
     for name, options in entries().items():
@@ -43,7 +40,7 @@ def public() -> dict[str, Any]:
     return found
 
 
-def _walk(name: str, thing: Any, options: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _walk(name, thing, options):
     only = options.get("members")
     if inspect.ismodule(thing):
         for each in only if only is not None else thing.__all__:
@@ -62,12 +59,12 @@ def _walk(name: str, thing: Any, options: dict[str, Any]) -> Iterator[tuple[str,
             yield f"{name}.{each}", part
 
 
-def sections(thing: Any) -> set[str]:
+def sections(thing):
     """The titles of the sections in a docstring."""
     return set(TITLE.findall(inspect.getdoc(thing) or ""))
 
 
-def needed(thing: Any) -> set[str]:
+def needed(thing):
     """The sections that a docstring needs, from the signature and the code."""
     if (inspect.getdoc(thing) or "").startswith("Deprecated"):
         return set()
@@ -85,7 +82,7 @@ def needed(thing: Any) -> set[str]:
     return titles
 
 
-def has_example(thing: Any, names: set[str]) -> bool:
+def has_example(thing, names):
     """Whether the docstring runs an example, or refers to a public name that does."""
     doc = inspect.getdoc(thing) or ""
     seen = re.search(r"See `(\w+)`", doc)

@@ -1,9 +1,5 @@
 """Random weights of a ResNet-50, with as many stages as a test needs."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
@@ -11,12 +7,12 @@ from safetensors.numpy import save_file
 from stepcut.features.backbones.resnet50 import BLOCKS
 
 
-def random_resnet(stages: int = 3, seed: int = 0) -> dict[str, NDArray[np.float32]]:
+def random_resnet(stages=3, seed=0):
     """Random weights whose activations stay of order one."""
     rng = np.random.default_rng(seed)
     w: dict[str, NDArray[np.float32]] = {}
 
-    def conv(name: str, norm: str, out: int, inside: int, k: int) -> None:
+    def conv(name, norm, out, inside, k):
         scale = (2 / (inside * k * k)) ** 0.5
         w[f"{name}.weight"] = rng.normal(0, scale, (out, inside, k, k)).astype(np.float32)
         for part, low, high in (
@@ -41,7 +37,7 @@ def random_resnet(stages: int = 3, seed: int = 0) -> dict[str, NDArray[np.float3
     return w
 
 
-def resnet_file(path: Path, stages: int = 3) -> Path:
+def resnet_file(path, stages=3):
     """The same, as a weights file."""
     save_file(random_resnet(stages), path)
     return path

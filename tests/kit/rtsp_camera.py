@@ -1,24 +1,20 @@
 """A network camera for tests: a small RTSP server that sends H.264 over RTSP (RFC 2326, 6184)."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import av
-import numpy as np
 
 PAYLOAD = 96
 LARGEST = 1200
 """Largest packet in bytes; larger units are fragmented."""
 
 
-def encode(pictures: Sequence[np.ndarray], rate: int = 25) -> list[bytes]:
+def encode(pictures, rate=25):
     """H.264 like a camera: one byte string per picture, a key frame every five."""
     codec: Any = av.CodecContext.create("libx264", "w")
     height, width = pictures[0].shape[:2]
@@ -29,7 +25,7 @@ def encode(pictures: Sequence[np.ndarray], rate: int = 25) -> list[bytes]:
     return [bytes(packet) for frame in [*frames, None] for packet in codec.encode(frame)]
 
 
-def packets(picture: bytes, number: int, time: int) -> Iterator[bytes]:
+def packets(picture, number, time):
     """The RTP packets of one encoded picture; `number` is that of the first."""
     units = [unit for unit in re.split(rb"\x00\x00\x00?\x01", picture) if unit]
     parts = [part for unit in units for part in split(unit)]
@@ -40,7 +36,7 @@ def packets(picture: bytes, number: int, time: int) -> Iterator[bytes]:
         )
 
 
-def split(unit: bytes) -> list[bytes]:
+def split(unit):
     """A unit in one packet, or in fragments (fragmentation units, type 28)."""
     if len(unit) <= LARGEST:
         return [unit]
@@ -57,9 +53,7 @@ class RtspCamera:
     """Shows one video per connection, repeating the last; if it `hangs`, connections stay open at
     the end."""
 
-    def __init__(
-        self, films: Sequence[Sequence[bytes]], hangs: bool = False, pace: float = 0.01
-    ) -> None:
+    def __init__(self, films, hangs=False, pace=0.01):
         self.films, self.hangs, self.pace = films, hangs, pace
         self.plays = 0
         self.stop = threading.Event()
@@ -68,17 +62,17 @@ class RtspCamera:
         self.address = f"rtsp://127.0.0.1:{self.server.getsockname()[1]}/live"
         self.threads = [threading.Thread(target=self.listen, daemon=True)]
 
-    def __enter__(self) -> RtspCamera:
+    def __enter__(self):
         self.threads[0].start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.stop.set()
         for thread in self.threads:
             thread.join(timeout=5)
         self.server.close()
 
-    def listen(self) -> None:
+    def listen(self):
         while not self.stop.is_set():
             with contextlib.suppress(TimeoutError):
                 connection, _ = self.server.accept()
@@ -87,7 +81,7 @@ class RtspCamera:
                 )
                 self.threads[-1].start()
 
-    def serve(self, connection: socket.socket) -> None:
+    def serve(self, connection):
         with connection, connection.makefile("rb") as request, contextlib.suppress(OSError):
             connection.settimeout(5)
             while words := request.readline().split():
@@ -102,7 +96,7 @@ class RtspCamera:
                     self.play(connection)
                     break
 
-    def answer(self, verb: str, head: dict[str, str]) -> bytes:
+    def answer(self, verb, head):
         lines, body = [f"CSeq: {head['cseq']}"], ""
         if verb == "OPTIONS":
             lines.append("Public: DESCRIBE, SETUP, PLAY, TEARDOWN")
@@ -125,7 +119,7 @@ class RtspCamera:
             lines.append("Session: 1")
         return ("\r\n".join(["RTSP/1.0 200 OK", *lines]) + f"\r\n\r\n{body}").encode()
 
-    def play(self, connection: socket.socket) -> None:
+    def play(self, connection):
         film = self.films[min(self.plays, len(self.films) - 1)]
         last = self.plays >= len(self.films) - 1
         self.plays += 1

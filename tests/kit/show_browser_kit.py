@@ -1,11 +1,7 @@
 """A headless Chromium for page tests."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -22,7 +18,7 @@ FLAGS = [
 
 
 @contextmanager
-def launched() -> Iterator[Any]:
+def launched():
     """The browser; tests are skipped if it is not installed."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
@@ -42,18 +38,18 @@ def launched() -> Iterator[Any]:
 class Browser:
     """Open pages, and record console errors and requests."""
 
-    def __init__(self, browser: Any) -> None:
+    def __init__(self, browser):
         self.browser = browser
         self.complaints: list[str] = []
 
-    def open(self, address: str, size: tuple[int, int]) -> Any:
+    def open(self, address, size):
         """The page at an address, ready."""
         context = self.browser.new_context(viewport={"width": size[0], "height": size[1]})
         tab = context.new_page()
         tab.set_default_timeout(120_000)  # busy machines are slow
         host = address.split("/")[2]
 
-        def heard(request: Any) -> None:
+        def heard(request):
             if not request.url.startswith((f"http://{host}/", "blob:", "data:")):
                 self.complaints.append(f"asked {request.url}")
 
@@ -63,26 +59,26 @@ class Browser:
         tab.wait_for_selector("body.ready")
         return tab
 
-    def close(self, tab: Any) -> None:
+    def close(self, tab):
         """Close a page."""
         tab.context.close()
 
 
-def shows(element: Any, text: str) -> None:
+def shows(element, text):
     """Wait until an element shows this text; pages follow a click in their own time."""
     from playwright.sync_api import expect  # optional: `launched` skips without it
 
     expect(element).to_have_text(text, use_inner_text=True, timeout=120_000)
 
 
-def counts(elements: Any, number: int) -> None:
+def counts(elements, number):
     """Wait until so many elements match."""
     from playwright.sync_api import expect
 
     expect(elements).to_have_count(number, timeout=120_000)
 
 
-def until(page: Any, expression: str) -> None:
+def until(page, expression):
     """Wait for a condition; the page's security policy forbids wait_for_function."""
     for _ in range(1200):  # busy machines are slow
         if page.evaluate(expression):

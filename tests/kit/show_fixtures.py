@@ -1,7 +1,5 @@
 """A small procedure for viewer tests, learned only if a test needs the model."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -18,7 +16,7 @@ PARTS = {
 }
 
 
-def write_procedure(folder: Path, videos: dict[str, str | None], duration: float = 6.0) -> Path:
+def write_procedure(folder, videos, duration=6.0):
     """A procedure folder as the viewer reads it, with known timelines."""
     folder.mkdir(parents=True)
     config = {"format": 1, "stepcut": "0", "method": "cnc", "rate": "2", "fingerprint": "f00d"}
@@ -38,20 +36,20 @@ def write_procedure(folder: Path, videos: dict[str, str | None], duration: float
 
 
 @pytest.fixture(scope="session")
-def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kitchen(tmp_path_factory):
     """Two videos of six seconds, with annotations."""
     return make_kitchen(tmp_path_factory.mktemp("show") / "kitchen", videos=2, duration=6).folder
 
 
 @pytest.fixture
-def place(kitchen: Path, tmp_path: Path) -> Path:
+def place(kitchen, tmp_path):
     """A procedure folder with known timelines over the two videos."""
     first, second = sorted((kitchen / "videos").iterdir())
     return write_procedure(tmp_path / "breakfast.proc", {"one": str(first), "two": str(second)})
 
 
 @pytest.fixture(scope="session")
-def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_once(kitchen, tmp_path_factory):
     """A learned procedure."""
     import stepcut as sc
 
@@ -68,7 +66,7 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
-def many_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def many_once(tmp_path_factory):
     import stepcut as sc
     from stepcut.toy import toy_features
 
@@ -80,12 +78,12 @@ def many_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def many(many_once: Path, tmp_path: Path) -> Path:
+def many(many_once, tmp_path):
     """A procedure learned from five arrays, enough to exclude one."""
     return Path(shutil.copytree(many_once, tmp_path / "many.proc"))
 
 
 @pytest.fixture
-def learned(learned_once: Path, tmp_path: Path) -> Path:
+def learned(learned_once, tmp_path):
     """A copy that a test may change."""
     return Path(shutil.copytree(learned_once, tmp_path / "toy.proc"))

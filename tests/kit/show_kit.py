@@ -1,23 +1,17 @@
 """Helpers of the viewer and app tests."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 from urllib.parse import urlsplit
 
-from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.checks import CheckedVideo
-from stepcut.show.viewer.server import Running, RunningViewer
-from stepcut.show.viewer.state import Beside, Viewer
+from stepcut.show.viewer.server import RunningViewer
+from stepcut.show.viewer.state import Viewer
 
 
-def parts_of(edits: Edits, video: str = "one") -> list[tuple[float, float, int]]:
+def parts_of(edits, video="one"):
     """The parts of one video without their confidence."""
     return [(part.start, part.end, part.step) for part in edits.document.parts[video]]
 
@@ -31,37 +25,35 @@ class Answer:
     content: bytes
 
     @property
-    def text(self) -> str:
+    def text(self):
         return self.content.decode()
 
-    def json(self) -> Any:
+    def json(self):
         return json.loads(self.content)
 
 
 class Served:
     """A client of a running server that sends paths unchanged."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running):
         self.running = running
         address = urlsplit(self.running.address)
         self.host, self.token = address.netloc, address.path.strip("/")
         self.origin = f"http://{self.host}"
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self.running.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.running.close()
 
     @property
-    def workspace_root(self) -> Path:
+    def workspace_root(self):
         """The folder of the app."""
         return Path(self.get("api/home").json()["folder"])
 
-    def ask(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
-    ) -> Answer:
+    def ask(self, method, path, headers, body=None):
         """Send one request on a new connection."""
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
@@ -78,14 +70,14 @@ class Served:
         finally:
             connection.close()
 
-    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+    def get(self, path, headers=None):
         return self.ask("GET", f"/{self.token}/{path}", headers or {})
 
-    def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+    def post(self, path, body, headers=None):
         named = {"origin": self.origin, "content-type": "application/json", **(headers or {})}
         return self.ask("POST", f"/{self.token}/{path}", named, json.dumps(body).encode())
 
-    def upload(self, path: str, data: bytes) -> Answer:
+    def upload(self, path, data):
         named = {"origin": self.origin, "content-type": "application/octet-stream"}
         return self.ask("POST", f"/{self.token}/{path}", named, data)
 
@@ -93,25 +85,23 @@ class Served:
 class Page(Served):
     """A running viewer."""
 
-    def __init__(
-        self, folder: Path, checked: Sequence[CheckedVideo] = (), beside: Beside | None = None
-    ) -> None:
+    def __init__(self, folder, checked=(), beside=None):
         self.viewer = Viewer(folder, checked, beside=beside)
         super().__init__(RunningViewer(self.viewer))
 
     @property
-    def revision(self) -> str:
+    def revision(self):
         """The state that the page has loaded."""
         return self.viewer.edits.revision
 
-    def edit(self, change: Mapping[str, Any]) -> dict[str, Any]:
+    def edit(self, change):
         """Make one edit that must succeed."""
         answer = self.post("api/edit", {"revision": self.revision, "edit": change})
         assert answer.status == 200, answer.text
         return dict(answer.json())
 
 
-def wait(page: Served, job: Mapping[str, Any], state: str = "done") -> dict[str, Any]:
+def wait(page, job, state="done"):
     """Wait for a job, and check its final state."""
     now = dict(job)
     deadline = time.monotonic() + 120
@@ -122,7 +112,7 @@ def wait(page: Served, job: Mapping[str, Any], state: str = "done") -> dict[str,
     return now
 
 
-def ask(page: Served, path: str, body: Any) -> dict[str, Any]:
+def ask(page, path, body):
     """Start a job and wait for it."""
     answer = page.post(path, body)
     assert answer.status == 200, answer.text

@@ -1,17 +1,12 @@
 """Principal directions of wide rows: the iteration against exact eigenvectors."""
 
-from __future__ import annotations
-
 import numpy as np
-import pytest
 
 from stepcut.methods import arithmetic
 from stepcut.methods.arithmetic import strongest_directions
 
 
-def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix(monkeypatch):
     rng = np.random.default_rng(3)
     spreads = 0.9 ** np.arange(200)
     videos = [rng.normal(size=(rows, 200)) * spreads for rows in (300, 180)]
@@ -24,9 +19,7 @@ def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix(
     np.testing.assert_allclose(found.T @ found, np.eye(20), atol=1e-9)
 
 
-def test_wide_rows_that_are_few_have_the_directions_that_they_span(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wide_rows_that_are_few_have_the_directions_that_they_span(monkeypatch):
     monkeypatch.setattr(arithmetic, "EXACT", 10)
     rows = np.random.default_rng(0).normal(size=(3, 40))
     axes, strength = strongest_directions([rows - rows.mean(axis=0)], 12)

@@ -1,7 +1,5 @@
 """Quality without labels orders what is found, and the hierarchy joins what belongs together."""
 
-from __future__ import annotations
-
 import copy
 import json
 
@@ -25,7 +23,7 @@ from stepcut.toy import toy_features
 
 
 @pytest.mark.slow
-def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
+def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise():
     rows, _ = toy_features(videos=8, rate=2.0, seed=3)
     found = measure_quality(StepCut(steps=6, rate=2.0, restarts=9).fit(rows), rows)
     rng = np.random.default_rng(0)
@@ -36,7 +34,12 @@ def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
     assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-def test_slices_of_time_are_called_so() -> None:
+def test_the_estimate_and_its_interval_are_those_of_the_report():
+    found = estimate(evidence(runs=0.6, irregularity=0.5, sharpness=0.3))
+    assert found.now == pytest.approx((0.491, 0.341, 0.696), abs=0.001)
+
+
+def test_slices_of_time_are_called_so():
     rows = [
         np.column_stack([np.linspace(0, 1, n), np.linspace(0, 1, n) ** 2])
         for n in (60, 70, 80, 90, 100)
@@ -46,14 +49,14 @@ def test_slices_of_time_are_called_so() -> None:
     assert str(found).startswith("No better than cutting every video into equal parts.")
 
 
-def evidence(**changes: float) -> Evidence:
+def evidence(**changes):
     some = {"runs": 0.8, "halves": 0.7, "beyond": 0.5, "stable": 0.9, "uniform": 0.4}
     return Evidence(
         **{**some, "irregularity": 0.5, "sharpness": 0.3, "steps": 8, "videos": 9, **changes}
     )
 
 
-def test_an_estimate_is_a_sentence_with_an_interval() -> None:
+def test_an_estimate_is_a_sentence_with_an_interval():
     found = estimate(evidence())
     assert found.now is not None
     assert 0 <= found.now.low < found.now.right < found.now.high <= 1
@@ -66,14 +69,14 @@ def test_an_estimate_is_a_sentence_with_an_interval() -> None:
     assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-def test_more_agreement_never_means_less_is_right() -> None:
+def test_more_agreement_never_means_less_is_right():
     least = estimate(evidence()).right
     for name in ("runs", "halves", "stable", "irregularity"):
         assert estimate(evidence(**{name: 1.0})).right >= least
 
 
 @pytest.mark.parametrize("weak", [{"beyond": 0.05}, {"sharpness": -0.01}])
-def test_what_is_no_better_than_equal_parts_is_not_estimated_higher(weak: dict[str, float]) -> None:
+def test_what_is_no_better_than_equal_parts_is_not_estimated_higher(weak):
     found = estimate(evidence(runs=1.0, halves=1.0, stable=1.0, **weak))
     assert found.kind == "uniform"
     assert found.right <= estimate(evidence(runs=1.0, halves=1.0, stable=1.0)).right
@@ -81,14 +84,14 @@ def test_what_is_no_better_than_equal_parts_is_not_estimated_higher(weak: dict[s
     assert found.after == {}
 
 
-def test_a_grade_of_version_0_2_0_is_not_an_estimate() -> None:
+def test_a_grade_of_version_0_2_0_is_not_an_estimate():
     old = Quality.from_json({"grade": "good", "reason": "runs agree"})
     assert (old.kind, old.right, old.reliability) == ("unknown", None, 1.0)
     assert "cannot be estimated" in str(old)
 
 
 @pytest.mark.slow
-def test_names_and_order_of_videos_do_not_change_the_evidence() -> None:
+def test_names_and_order_of_videos_do_not_change_the_evidence():
     rows, _ = toy_features(videos=6, rate=1.0, seed=3)
     one = StepCut(steps=5, restarts=3).fit(rows)
     turned = copy.copy(one)
@@ -101,7 +104,7 @@ def test_names_and_order_of_videos_do_not_change_the_evidence() -> None:
     assert said[0] == said[1]
 
 
-def test_steps_in_one_order_are_no_slices_of_time() -> None:
+def test_steps_in_one_order_are_no_slices_of_time():
     looks, rng = np.random.default_rng(0).normal(size=(4, 8)), np.random.default_rng(1)
     cuts = [np.repeat(np.arange(4), rng.integers(18, 22, 4)) for _ in range(6)]
     rows = [looks[cut] + 0.2 * rng.normal(size=(len(cut), 8)) for cut in cuts]
@@ -112,7 +115,7 @@ def test_steps_in_one_order_are_no_slices_of_time() -> None:
     assert found.kind == "estimate"
 
 
-def test_sharpness_is_what_moved_boundaries_lose() -> None:
+def test_sharpness_is_what_moved_boundaries_lose():
     rows = np.array([[1.0], [1], [1], [1], [-1], [-1], [-1], [-1]])
     cut = np.repeat([0, 1], 4)
     # Means of the halves explain all 8; boundaries after rows 2 and 6 explain 2 + 0 + 2.
@@ -122,7 +125,7 @@ def test_sharpness_is_what_moved_boundaries_lose() -> None:
     assert measure_sharpness([np.zeros((8, 1))], [cut]) == 0
 
 
-def test_what_cannot_be_measured_is_not() -> None:
+def test_what_cannot_be_measured_is_not():
     rows, _ = toy_features(videos=3, seed=3)
     assert measure_quality(StepCut(steps=3, restarts=3).fit(rows), rows).kind == "unknown"
     more, _ = toy_features(videos=5, seed=3)
@@ -132,7 +135,7 @@ def test_what_cannot_be_measured_is_not() -> None:
     assert "cannot be estimated" in str(procedure.quality)
 
 
-def test_phases_of_one_step_join_first() -> None:
+def test_phases_of_one_step_join_first():
     rng = np.random.default_rng(1)
     places = np.array([[0.0, 0], [0.3, 0], [4, 0], [0, 4]])  # the first two look alike
     labels = [np.repeat([0, 1, 2, 3], rng.integers(5, 15, 4)) for _ in range(5)]
@@ -148,13 +151,13 @@ def test_phases_of_one_step_join_first() -> None:
         tree.groups(5)
 
 
-def test_the_step_that_parts_is_found() -> None:
+def test_the_step_that_parts_is_found():
     coarse = np.repeat([0, 1, 2], 10)
     finer = np.array([0] * 10 + [1] * 5 + [2] * 5 + [3] * 10)
     assert find_split([coarse], [finer], 3) == 1
 
 
-def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
+def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path):
     rows, _ = toy_features(videos=5, seed=3)
     procedure = sc.learn(list(rows), steps=(4, 6), restarts=6)
     procedure.rename({0: "wash"})
@@ -171,7 +174,7 @@ def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
     assert 0 <= back.hierarchy().split < len(back.steps)
 
 
-def test_labelled_steps_are_cross_validated_against_equal_parts_in_their_usual_order() -> None:
+def test_labelled_steps_are_cross_validated_against_equal_parts_in_their_usual_order():
     """Labels 1 0 2 in thirds: equal parts in that order are right everywhere, whatever the numbers are."""
     labels = [np.repeat([1, 0, 2], 10), None, np.repeat([1, 0, 2], 12)]
     wrong = [
@@ -195,7 +198,7 @@ def test_labelled_steps_are_cross_validated_against_equal_parts_in_their_usual_o
 
 
 @pytest.mark.parametrize("wrong", [-2, 3])
-def test_a_hierarchy_refuses_numbers_that_are_not_steps(wrong: int) -> None:
+def test_a_hierarchy_refuses_numbers_that_are_not_steps(wrong):
     rng = np.random.default_rng(0)
     labels = [np.repeat([0, 1, 2], 4), np.repeat([0, 1, 2], 5)]
     tree = build_hierarchy([rng.normal(size=(len(one), 3)) for one in labels], labels, list("abc"))

@@ -1,7 +1,5 @@
 """The contract of every segmenter: labels of the right shape, or a clear error."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from typing import Any
@@ -19,16 +17,14 @@ SEGMENTERS = [*LEARNED, "random", "uniform", "one-cluster"]
 every = pytest.mark.parametrize("name", SEGMENTERS)
 
 
-def make_videos(
-    lengths: tuple[int, ...] = (30, 41, 35), dim: int = 6, steps: int = 4, seed: int = 0
-) -> list[Any]:
+def make_videos(lengths=(30, 41, 35), dim=6, steps=4, seed=0):
     """Videos that do `steps` steps in order, each step a place in space, with noise."""
     rng = np.random.default_rng(seed)
     places = rng.normal(size=(steps, dim)) * 3
     return [places[np.arange(n) * steps // n] + 0.3 * rng.normal(size=(n, dim)) for n in lengths]
 
 
-def check(labels: list[Any], videos: list[Any], steps: int) -> None:
+def check(labels, videos, steps):
     assert len(labels) == len(videos)
     for per_video, rows in zip(labels, videos, strict=True):
         assert per_video.shape == (len(rows),)
@@ -37,11 +33,11 @@ def check(labels: list[Any], videos: list[Any], steps: int) -> None:
         assert per_video.max() < steps
 
 
-def same(a: list[Any], b: list[Any]) -> bool:
+def same(a, b):
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def read_only(videos: list[Any]) -> list[Any]:
+def read_only(videos):
     for video in videos:
         video.setflags(write=False)
     return videos
@@ -71,7 +67,7 @@ CASES: dict[str, tuple[list[Any], int]] = {
 
 @every
 @pytest.mark.parametrize("case", CASES)
-def test_labels_and_probabilities_are_valid(name: str, case: str) -> None:
+def test_labels_and_probabilities_are_valid(name, case):
     videos, steps = CASES[case]
     method = METHODS[name](steps=steps).fit(videos)
     check(method.labels_, videos, steps)
@@ -84,14 +80,14 @@ def test_labels_and_probabilities_are_valid(name: str, case: str) -> None:
 
 
 @every
-def test_init_only_stores(name: str) -> None:
+def test_init_only_stores(name):
     segmenter = METHODS[name](steps=4, rate=2.0, seed=3)
     assert (segmenter.steps, segmenter.rate, segmenter.seed) == (4, 2.0, 3)
     assert not [key for key in vars(segmenter) if key.endswith("_")]
 
 
 @every
-def test_same_seed_same_labels_and_fit_twice_is_fit_once(name: str) -> None:
+def test_same_seed_same_labels_and_fit_twice_is_fit_once(name):
     videos = make_videos()
     first = METHODS[name](steps=4, seed=5)
     once = first.fit(videos).labels_
@@ -100,7 +96,7 @@ def test_same_seed_same_labels_and_fit_twice_is_fit_once(name: str) -> None:
 
 
 @every
-def test_the_order_of_the_videos_does_not_matter(name: str) -> None:
+def test_the_order_of_the_videos_does_not_matter(name):
     videos = make_videos((30, 41, 35, 30))
     labels = METHODS[name](steps=4).fit(videos).labels_
     turned = METHODS[name](steps=4).fit(videos[::-1]).labels_[::-1]
@@ -108,7 +104,7 @@ def test_the_order_of_the_videos_does_not_matter(name: str) -> None:
 
 
 @every
-def test_fit_does_not_change_what_it_is_given(name: str) -> None:
+def test_fit_does_not_change_what_it_is_given(name):
     videos = [video.astype(np.float32) for video in make_videos()]
     kept = [video.copy() for video in videos]
     METHODS[name](steps=4).fit(videos)
@@ -117,7 +113,7 @@ def test_fit_does_not_change_what_it_is_given(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("rate", [1.0, Fraction(30000, 1001)])
-def test_kept_and_restored_it_cuts_alike(name: str, rate: float | Fraction) -> None:
+def test_kept_and_restored_it_cuts_alike(name, rate):
     videos = make_videos()
     segmenter = METHODS[name](steps=4, rate=rate).fit(videos)
     settings = json.loads(json.dumps(segmenter.settings()))
@@ -129,7 +125,7 @@ def test_kept_and_restored_it_cuts_alike(name: str, rate: float | Fraction) -> N
 
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize("prior", [0.0, 0.2])
-def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: float) -> None:
+def test_well_separated_steps_are_found_and_numbered_in_time(name, prior):
     rng = np.random.default_rng(1)
     videos = [
         np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(100, 9)) for _ in range(3)
@@ -139,7 +135,7 @@ def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: f
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_a_strong_prior_is_the_uniform_baseline(name: str) -> None:
+def test_a_strong_prior_is_the_uniform_baseline(name):
     videos = [
         video[np.random.default_rng(n).permutation(60)]
         for n, video in enumerate(make_videos((60,) * 3))
@@ -154,7 +150,7 @@ def test_a_strong_prior_is_the_uniform_baseline(name: str) -> None:
 
 
 @every
-def test_predict_before_fit(name: str) -> None:
+def test_predict_before_fit(name):
     for call in ("predict", "probabilities"):
         with pytest.raises(NotLearned, match=r"call fit\(features\) first"):
             getattr(METHODS[name](), call)(make_videos())
@@ -164,7 +160,7 @@ def test_predict_before_fit(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-def test_a_value_that_is_no_number(name: str, value: float) -> None:
+def test_a_value_that_is_no_number(name, value):
     videos = make_videos()
     videos[1][17, 2] = value
     with raises(FeatureError, "video 1: row 17"):
@@ -175,7 +171,7 @@ def test_a_value_that_is_no_number(name: str, value: float) -> None:
 
 
 @every
-def test_more_steps_than_frames(name: str) -> None:
+def test_more_steps_than_frames(name):
     with raises(OptionError, "steps=9", "5 frames"):
         METHODS[name](steps=9).fit(make_videos((3, 2)))
 
@@ -192,13 +188,13 @@ def test_more_steps_than_frames(name: str) -> None:
         ([np.array([["a"]])], "<U1"),
     ],
 )
-def test_invalid_videos_are_refused(name: str, videos: Any, word: str) -> None:
+def test_invalid_videos_are_refused(name, videos, word):
     with raises(FeatureError, word):
         METHODS[name](steps=2).fit(videos)
 
 
 @every
-def test_a_new_video_of_another_dimension(name: str) -> None:
+def test_a_new_video_of_another_dimension(name):
     segmenter = METHODS[name](steps=2).fit(make_videos(dim=6))
     with raises(FeatureError, "video 0", "5", "6"):
         segmenter.predict(make_videos(dim=5))
@@ -209,7 +205,7 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
     ("setting", "value"),
     [("steps", 0), ("steps", 2.5), ("rate", 0), ("rate", "fast"), ("seed", -1), ("seed", 10**30)],
 )
-def test_invalid_settings_are_refused(name: str, setting: str, value: Any) -> None:
+def test_invalid_settings_are_refused(name, setting, value):
     with raises(OptionError, f"{setting}={value!r}"):
         METHODS[name](**{setting: value}).fit(make_videos())
 
@@ -230,7 +226,7 @@ def test_invalid_settings_are_refused(name: str, setting: str, value: Any) -> No
         ("asot", "entropy", 0, "0"),
     ],
 )
-def test_settings_of_its_own(name: str, setting: str, value: Any, bound: str) -> None:
+def test_settings_of_its_own(name, setting, value, bound):
     with raises(OptionError, setting=setting) as caught:
         METHODS[name](steps=4, **{setting: value}).fit(make_videos())
     assert f"{setting}={value}" in str(caught.value).replace("'", "")
@@ -240,17 +236,17 @@ def test_settings_of_its_own(name: str, setting: str, value: Any, bound: str) ->
 class Own(Method):
     """A segmenter of one's own whose probabilities are what a test says."""
 
-    def shares(self, rows: Any) -> Any:
+    def shares(self, rows):
         return np.ones((len(rows), self.count + 1))
 
 
-def test_a_wrong_custom_segmenter_is_refused() -> None:
+def test_a_wrong_custom_segmenter_is_refused():
     with raises(OptionError, "(30, 4)", "(30, 3)"):
         Own(steps=3).fit(make_videos())
 
 
 @every
-def test_the_same_numbers_of_another_type_give_the_same_labels(name: str) -> None:
+def test_the_same_numbers_of_another_type_give_the_same_labels(name):
     videos = [rows.astype(np.float16).astype(np.float32) for rows in make_videos()]
     once = METHODS[name](steps=4, seed=1).fit(videos).labels_
     for kind in (np.float16, np.float64, ">f4"):

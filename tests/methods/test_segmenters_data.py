@@ -1,9 +1,5 @@
 """Segmentation of real features."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from stepcut.paper.cnc.procut import ProCut
 
 
 @pytest.mark.data
-def test_real_videos_are_segmented_exactly_and_not_uniformly(shared_data: Path) -> None:
+def test_real_videos_are_segmented_exactly_and_not_uniformly(shared_data):
     features = shared_data / "captaincook4d" / "features" / "omnivore"
     videos = [np.load(path, allow_pickle=False) for path in sorted(features.glob("12_*.npy"))[:5]]
     videos = [(video - video.mean(axis=0)).astype(np.float16) for video in videos]

@@ -1,12 +1,10 @@
 """Segmenters can be imported without compilers and solvers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
 
-def test_importing_the_cut_loads_nothing_heavy() -> None:
+def test_importing_the_cut_loads_nothing_heavy():
     heavy = ("numba", "scipy", "sklearn", "torch")
     code = (
         f"import sys, stepcut.methods; print([name for name in {heavy!r} if name in sys.modules])"

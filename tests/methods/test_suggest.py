@@ -1,7 +1,5 @@
 """Suggestions: which videos to label next, with the reason."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,23 +9,23 @@ from stepcut.toy import toy_features
 
 
 @pytest.fixture(scope="module")
-def views() -> list[np.ndarray]:
+def views():
     rows, _ = toy_features(videos=6, rate=2.0, seed=3)
     return StepCut(steps=6, rate=2.0, restarts=3).fit(rows).embed(rows)
 
 
-def test_videos_are_named_once_and_never_a_labelled_one(views) -> None:
+def test_videos_are_named_once_and_never_a_labelled_one(views):
     told = suggest(views, [2], 9)
     assert sorted(place for place, _ in told) == [0, 1, 3, 4, 5]
     assert all("labelled" in reason for _, reason in told)
 
 
-def test_the_first_ones_do_not_depend_on_how_many_are_asked_for(views) -> None:
+def test_the_first_ones_do_not_depend_on_how_many_are_asked_for(views):
     assert suggest(views, [], 2) == suggest(views, [], 4)[:2]
     assert suggest(views, [], 0) == []
 
 
-def test_the_typical_video_comes_first_then_the_one_of_another_kind() -> None:
+def test_the_typical_video_comes_first_then_the_one_of_another_kind():
     views = [np.full((4, 1), place, dtype=np.float32) for place in (0.0, 0.1, 0.2, 9.0)]
     (first, why), (second, then), *_ = suggest(views, [], 4)
     assert first < 3
@@ -36,7 +34,7 @@ def test_the_typical_video_comes_first_then_the_one_of_another_kind() -> None:
     assert "moments" in then
 
 
-def test_what_happens_at_another_time_is_not_alike() -> None:
+def test_what_happens_at_another_time_is_not_alike():
     early, late = np.zeros((30, 2), dtype=np.float32), np.zeros((30, 2), dtype=np.float32)
     early[:10], late[20:] = 1, 1
     apart = distances([early, early, late])
@@ -44,7 +42,7 @@ def test_what_happens_at_another_time_is_not_alike() -> None:
     assert apart[0, 2] > 0.1
 
 
-def test_distances_are_those_of_a_plain_loop() -> None:
+def test_distances_are_those_of_a_plain_loop():
     random = np.random.default_rng(0)
     views = [random.normal(size=(length, 3)).astype(np.float32) for length in (60, 90, 7)]
     times = (np.arange(60) + 0.5) / 60
@@ -62,6 +60,6 @@ def test_distances_are_those_of_a_plain_loop() -> None:
         assert distances(views)[i, j] == pytest.approx(np.mean(nearest))
 
 
-def test_the_unit_of_time_is_the_median_of_squared_differences() -> None:
+def test_the_unit_of_time_is_the_median_of_squared_differences():
     times = np.linspace(0, 1, 1001)
     assert np.median((times[:, None] - times) ** 2) == pytest.approx(MEDIAN, abs=1e-3)

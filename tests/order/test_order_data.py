@@ -1,20 +1,16 @@
 """The graph on real sequences: the five CaptainCook4D recipes against their true graphs."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from stepcut.order import learn_graph
 from stepcut.order.likelihood import close_order, reduce_order
-from stepcut.paper.datasets import Task, load
+from stepcut.paper.datasets import load
 
 pytestmark = pytest.mark.data
 
 
-def edge_f1(task: Task) -> float:
+def edge_f1(task):
     true = np.zeros((len(task.steps),) * 2, dtype=bool)
     for before, after in task.graph or ():
         true[task.steps.index(before), task.steps.index(after)] = True
@@ -28,7 +24,7 @@ def edge_f1(task: Task) -> float:
     return 2 * len(found & edges) / (len(found) + len(edges))
 
 
-def test_the_graphs_of_real_recipes_are_found(shared_data: Path) -> None:
+def test_the_graphs_of_real_recipes_are_found(shared_data):
     tasks = [
         task
         for task in load("captaincook4d", shared_data / "captaincook4d")

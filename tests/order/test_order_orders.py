@@ -1,7 +1,5 @@
 """Orders: by mean normalised time, ranked; sequences of segments."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 
@@ -24,7 +22,7 @@ from stepcut.order import (
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
 
-def order_by_the_paper(labels: list[int]) -> list[int]:
+def order_by_the_paper(labels):
     """Reference implementation: the exact mean of n / p over the frames of each step."""
     times: dict[int, list[Fraction]] = {}
     for n, step in enumerate(labels):
@@ -34,21 +32,21 @@ def order_by_the_paper(labels: list[int]) -> list[int]:
 
 
 @given(label_lists)
-def test_the_order_is_that_of_the_paper(labels: list[int]) -> None:
+def test_the_order_is_that_of_the_paper(labels):
     assert video_order(labels) == order_by_the_paper(labels)
     assert video_order(np.array(labels, dtype=np.int64)) == video_order(labels)
 
 
-def test_a_step_split_in_two_stands_at_its_mean_time() -> None:
+def test_a_step_split_in_two_stands_at_its_mean_time():
     assert video_order([1, 0, 0, 0, 1, 1, 1]) == [0, 1]
     assert sequence([1, 0, 0, 0, 1, 1, 1]) == [1, 0, 1]
 
 
-def test_steps_of_one_mean_time_stand_by_their_number() -> None:
+def test_steps_of_one_mean_time_stand_by_their_number():
     assert video_order([0, 1, 0, 1, 0]) == [0, 1]
 
 
-def test_cyclic_tasks_are_ordered_by_first_occurrence() -> None:
+def test_cyclic_tasks_are_ordered_by_first_occurrence():
     rng, rounds, once = np.random.default_rng(0), [0, *[1, 2, 3] * 3, 4], [0, 1, 2, 3, 4]
     films = {f"{n}": np.repeat(rounds, rng.integers(3, 9, len(rounds))).tolist() for n in range(12)}
     found = orders_of_labels(films, rate=2.0, names=["a", "b", "c", "d", "e"])
@@ -64,20 +62,20 @@ def test_cyclic_tasks_are_ordered_by_first_occurrence() -> None:
     assert not found.by_first
 
 
-def test_labels_that_are_no_row_are_refused() -> None:
+def test_labels_that_are_no_row_are_refused():
     with raises(OptionError, "(2, 2)"):
         video_order(np.array([[0, 1], [1, 0]]))
 
 
 @given(label_lists)
-def test_a_sequence_never_repeats_at_once_and_loses_no_step(labels: list[int]) -> None:
+def test_a_sequence_never_repeats_at_once_and_loses_no_step(labels):
     found = sequence(labels)
     assert all(a != b for a, b in pairwise(found))
     assert set(found) == set(labels) - {-1}
 
 
 @given(label_lists)
-def test_occurrences_without_slivers_are_the_sequence_with_times(labels: list[int]) -> None:
+def test_occurrences_without_slivers_are_the_sequence_with_times(labels):
     found = find_occurrences(labels, rate=2.0, sliver=0.0)
     assert [one.step for one in found] == sequence(labels)
     assert sum(one.spent for one in found) == sum(step != -1 for step in labels) / 2
@@ -85,21 +83,21 @@ def test_occurrences_without_slivers_are_the_sequence_with_times(labels: list[in
         assert labels[round(one.start * 2)] == labels[round(one.end * 2) - 1] == one.step
 
 
-def test_a_sliver_is_dropped_and_what_it_parted_is_joined() -> None:
+def test_a_sliver_is_dropped_and_what_it_parted_is_joined():
     labels = [0] * 30 + [1] * 40 + [0] + [1] * 9
     assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1]
     assert find_occurrences(labels, rate=1.0)[1].spent == 49
 
 
 @pytest.mark.parametrize("rounds", [2, 5, 40])
-def test_repeated_segments_are_not_slivers(rounds: int) -> None:
+def test_repeated_segments_are_not_slivers(rounds):
     labels = np.tile(np.repeat([0, 1, 2], [4, 3, 6]), rounds)
     assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1, 2] * rounds
     slip = np.insert(np.repeat(labels, 10), 65, 1)  # within a step that takes 60 rows
     assert len(find_occurrences(slip, rate=1.0)) == 3 * rounds
 
 
-def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
+def test_orders_are_ranked_by_how_many_videos_follow_them():
     orders = rank_orders({"a": [0, 1], "b": [1, 0], "c": [0, 1], "d": [2]}, names=["pour", "stir"])
     assert orders.ranked == [((0, 1), ["a", "c"]), ((1, 0), ["b"]), ((2,), ["d"])]
     assert orders[0] == next(iter(orders)) == ((0, 1), ["a", "c"])
@@ -108,7 +106,7 @@ def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
     assert "step 3" in str(orders)
 
 
-def test_orders_are_written_and_draw_themselves() -> None:
+def test_orders_are_written_and_draw_themselves():
     orders = rank_orders({"<a>": [0, 1], "b": []}, names=["pour", "<stir>"])
     assert orders.to_json() == [
         {"order": [0, 1], "videos": ["<a>"]},
@@ -119,7 +117,7 @@ def test_orders_are_written_and_draw_themselves() -> None:
     assert "(no step)" in str(orders)
 
 
-def test_a_graph_of_labels_knows_order_and_length() -> None:
+def test_a_graph_of_labels_knows_order_and_length():
     videos = {str(video): [0, 0, -1, 1, 1] for video in range(8)}
     graph = graph_of_labels(videos, rate=1, names=["pour", "stir"])
     assert graph.edges == {(0, 1)}

@@ -1,17 +1,13 @@
 """Plans follow the published schema; the examples convert them to behaviour trees and PDDL."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
-from kitchen_kit import STEPS, Kitchen
+from kitchen_kit import STEPS
 
 from stepcut.order import learn_graph, rank_orders
 from stepcut.order.plan import make_plan, read_schema
@@ -27,9 +23,7 @@ KINDS = {
 }
 
 
-def problems(
-    value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "plan"
-) -> list[str]:
+def problems(value, schema, root, at="plan"):
     """Validate a value against the JSON schema keywords that the plan uses."""
     if "$ref" in schema:
         target = root
@@ -67,7 +61,7 @@ def problems(
     return found
 
 
-def example(name: str) -> ModuleType:
+def example(name):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -76,7 +70,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def test_a_plan_follows_the_schema(tiny_task: Kitchen) -> None:
+def test_a_plan_follows_the_schema(tiny_task):
     plan = json.loads(json.dumps(tiny_task.procedure.plan(), allow_nan=False))
     assert problems(plan, read_schema(), read_schema()) == []
     serve = plan["steps"][3]
@@ -92,7 +86,7 @@ def test_a_plan_follows_the_schema(tiny_task: Kitchen) -> None:
     assert all(way["keeps"] for way in plan["alternatives"])
 
 
-def test_plans_without_lengths_edges_or_steps_follow_it_too() -> None:
+def test_plans_without_lengths_edges_or_steps_follow_it_too():
     for sequences in ([[0, 1]] * 5 + [[1, 0]], [[0, 1], [1, 0]], [[]]):
         orders = rank_orders({str(n): sequence for n, sequence in enumerate(sequences)})
         plan = make_plan(learn_graph(sequences), orders, STEPS)
@@ -103,7 +97,7 @@ def test_plans_without_lengths_edges_or_steps_follow_it_too() -> None:
     assert [way["keeps"] for way in swapped["alternatives"]] == [True, False]
 
 
-def test_the_schema_refuses_what_is_no_plan(tiny_task: Kitchen) -> None:
+def test_the_schema_refuses_what_is_no_plan(tiny_task):
     schema = read_schema()
     plan = tiny_task.procedure.plan()
     assert problems({**plan, "version": 2}, schema, schema)
@@ -112,7 +106,7 @@ def test_the_schema_refuses_what_is_no_plan(tiny_task: Kitchen) -> None:
     assert problems({**plan, "colour": "red"}, schema, schema)
 
 
-def test_a_plan_becomes_a_behaviour_tree(tiny_task: Kitchen) -> None:
+def test_a_plan_becomes_a_behaviour_tree(tiny_task):
     root = ElementTree.fromstring(
         example("plan_to_behaviour_tree").behaviour_tree(tiny_task.procedure.plan())
     )
@@ -122,7 +116,7 @@ def test_a_plan_becomes_a_behaviour_tree(tiny_task: Kitchen) -> None:
     assert [action.get("name") for action in root.iter("Action")] == STEPS
 
 
-def test_a_plan_becomes_pddl(tiny_task: Kitchen) -> None:
+def test_a_plan_becomes_pddl(tiny_task):
     module = example("plan_to_pddl")
     plan = tiny_task.procedure.plan()
     for text in (module.domain(plan), module.problem(plan)):

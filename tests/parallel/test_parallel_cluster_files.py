@@ -1,7 +1,5 @@
 """The cluster examples, as far as they can be checked without a cluster: they parse, and Ray knows their words."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
@@ -16,14 +14,14 @@ CLUSTER = Path(__file__).resolve().parents[2] / "examples" / "cluster"
 pytestmark = pytest.mark.ray  # PyYAML comes with Ray
 
 
-def read(name: str) -> dict[str, Any]:
+def read(name):
     import yaml
 
     content: dict[str, Any] = yaml.safe_load((CLUSTER / name).read_text())
     return content
 
 
-def check_command(words: list[str]) -> None:
+def check_command(words):
     """The command in an example is one that stepcut understands."""
     assert words[0] == "stepcut"
     assert words[1] in COMMANDS
@@ -32,7 +30,7 @@ def check_command(words: list[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_the_cluster_file_is_one_that_ray_takes() -> None:
+def test_the_cluster_file_is_one_that_ray_takes():
     from jsonschema import validate
 
     config = read("ray-cluster.yaml")
@@ -51,7 +49,7 @@ def test_the_cluster_file_is_one_that_ray_takes() -> None:
     check_command(shlex.split(command.group(1).replace("\\\n", " ") + command.group(2)))
 
 
-def test_the_kubernetes_file_has_the_words_of_kuberay() -> None:
+def test_the_kubernetes_file_has_the_words_of_kuberay():
     job = read("kuberay.yaml")
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     assert set(job["spec"]) <= {

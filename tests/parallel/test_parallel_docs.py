@@ -1,7 +1,5 @@
 """The tables of the report on scale are what the script prints."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_tables_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_are_those_of_the_script(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     script = importlib.import_module("scale_tables")
     costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())

@@ -1,14 +1,10 @@
 """Worker processes on one machine: answers in order, failures named, the dead replaced, cancelling."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from pickle import PicklingError
 from typing import Any
 
@@ -32,14 +28,14 @@ from stepcut.parallel.local import Local, map_threads
 
 
 @pytest.fixture
-def engine() -> Iterator[Local]:
+def engine():
     engine = Local(2)
     yield engine
     engine.close()
     assert not multiprocessing.active_children()
 
 
-def test_answers_come_in_the_order_of_the_items(engine: Local) -> None:
+def test_answers_come_in_the_order_of_the_items(engine):
     told: list[tuple[int, object]] = []
     assert engine.map(square, range(7), lambda number, answer: told.append((number, answer))) == [
         n * n for n in range(7)
@@ -49,7 +45,7 @@ def test_answers_come_in_the_order_of_the_items(engine: Local) -> None:
     assert engine.map(cores, [0]) == [(engine.threads, str(engine.threads))]
 
 
-def test_a_failure_and_a_death_stop_nobody_else(engine: Local, tmp_path: Path) -> None:
+def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
     answers = engine.map(stumble, range(6))
     assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
     assert isinstance(answers[2], ValueError)
@@ -66,7 +62,7 @@ def test_a_failure_and_a_death_stop_nobody_else(engine: Local, tmp_path: Path) -
     }
 
 
-def test_errors_that_cannot_travel_are_told_in_words(engine: Local) -> None:
+def test_errors_that_cannot_travel_are_told_in_words(engine):
     answers: Any = engine.map(fail_oddly, range(5))
     assert [answers[n] for n in (0, 4)] == [0, 4]
     for number, said in ((1, "ValueError: one is odd"), (2, "Fussy: two is odd")):
@@ -76,7 +72,7 @@ def test_errors_that_cannot_travel_are_told_in_words(engine: Local) -> None:
     assert isinstance(answers[3], RuntimeError)
 
 
-def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine: Local) -> None:
+def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine):
     with pytest.raises((TypeError, AttributeError, PicklingError)):
         engine.map(square, [lambda: None])
     assert not multiprocessing.active_children()
@@ -84,16 +80,14 @@ def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine: Local) -> N
 
 
 @pytest.mark.parametrize("said", ["0", "-2", "many", "1.5"])
-def test_a_number_of_cores_that_is_none_is_refused(
-    monkeypatch: pytest.MonkeyPatch, said: str
-) -> None:
+def test_a_number_of_cores_that_is_none_is_refused(monkeypatch, said):
     monkeypatch.setenv("STEPCUT_CORES", said)
     with pytest.raises(OptionError, match="STEPCUT_CORES"):
         count_cores()
 
 
-def test_cancelling_ends_all_workers(engine: Local) -> None:
-    def enough(_number: int, _answer: object) -> None:
+def test_cancelling_ends_all_workers(engine):
+    def enough(_number, _answer):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -102,10 +96,8 @@ def test_cancelling_ends_all_workers(engine: Local) -> None:
     assert engine.map(square, [3]) == [9]
 
 
-def test_cancelled_workers_remove_what_they_have_half_written(
-    engine: Local, tmp_path: Path
-) -> None:
-    def enough(_number: int, _answer: object) -> None:
+def test_cancelled_workers_remove_what_they_have_half_written(engine, tmp_path):
+    def enough(_number, _answer):
         assert [file.suffix for file in tmp_path.iterdir()] == [".part"]
         for (
             worker
@@ -118,9 +110,7 @@ def test_cancelled_workers_remove_what_they_have_half_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_worker_that_does_not_go_is_killed(
-    engine: Local, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_does_not_go_is_killed(engine, monkeypatch):
     monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.2)
     assert engine.map(deafen, [0]) == [0]
     engine.close()
@@ -136,12 +126,12 @@ def test_a_worker_that_does_not_go_is_killed(
         (("local", None, "auto"), "address='auto'"),
     ],
 )
-def test_wrong_settings(given: tuple[Any, ...], said: str) -> None:
+def test_wrong_settings(given, said):
     with raises(OptionError, said), open_engine(*given):
         pass
 
 
-def test_an_engine_of_ones_own_stays_open() -> None:
+def test_an_engine_of_ones_own_stays_open():
     own = Local(1)
     with open_engine(own) as given:
         assert given is own
@@ -154,20 +144,18 @@ def test_an_engine_of_ones_own_stays_open() -> None:
         assert one.workers >= 1
 
 
-def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(monkeypatch):
     monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.05)
     hang, begun = threading.Event(), threading.Event()
 
-    def work(item: int, _: Callable[[int], None]) -> int:
+    def work(item, _):
         if item:
             begun.set()
             hang.wait(60)
         begun.wait(60)
         return item
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -179,9 +167,7 @@ def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(
 
 
 @pytest.mark.slow
-def test_threads_of_commands_and_workers_sleep_while_they_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_threads_of_commands_and_workers_sleep_while_they_wait(monkeypatch):
     for name in PASSIVE:
         monkeypatch.delenv(name, raising=False)
     with share_cores(1):

@@ -1,11 +1,7 @@
 """The same on Ray: a local cluster, lost workers, lost nodes, a killed driver; all on this machine."""
 
-from __future__ import annotations
-
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +27,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Ray]:
+def engine():
     engine = Ray(workers=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stepcut.features.extract.PIECE", 3.0)
@@ -42,7 +38,7 @@ def engine() -> Iterator[Ray]:
     assert not ray.is_initialized()
 
 
-def test_answers_failures_and_deaths(engine: Ray, tmp_path: Path) -> None:
+def test_answers_failures_and_deaths(engine, tmp_path):
     assert engine.map(square, range(7)) == [n * n for n in range(7)]
     answers = engine.map(stumble, range(6))
     assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
@@ -58,8 +54,8 @@ def test_answers_failures_and_deaths(engine: Ray, tmp_path: Path) -> None:
     }
 
 
-def test_nobody_writes_once_cancelling_has_ended(engine: Ray, tmp_path: Path) -> None:
-    def enough(_number: int, _answer: object) -> None:
+def test_nobody_writes_once_cancelling_has_ended(engine, tmp_path):
+    def enough(_number, _answer):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -70,7 +66,7 @@ def test_nobody_writes_once_cancelling_has_ended(engine: Ray, tmp_path: Path) ->
     assert engine.map(square, [3]) == [9]
 
 
-def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engine: Ray) -> None:
+def test_ray_gives_the_features_of_one_process(films, tmp_path, engine):
     one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
     # And one worker is killed on the way.
     backbone = Logged(tmp_path / "there", die=tmp_path / "died")
@@ -85,7 +81,7 @@ def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engi
     assert os.getpid() not in pids(tmp_path / "there")
 
 
-def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, engine: Ray) -> None:
+def test_a_video_that_crashes_its_worker_is_named(films, tmp_path, engine):
     from features_films import make_film
 
     dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
@@ -96,15 +92,13 @@ def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, e
     assert f"{dark}: the worker process died, 2 times. It crashes the decoder" in str(failures[0])
 
 
-def test_a_backbone_in_an_actor_gives_the_same_features(
-    films: Path, tmp_path: Path, engine: Ray
-) -> None:
+def test_a_backbone_in_an_actor_gives_the_same_features(films, tmp_path, engine):
     import ray
 
     one, _ = extract(films, fps=2, cache=tmp_path / "one", device="cpu")
     killed = []
 
-    def kill(event: Any) -> None:
+    def kill(event):
         if event.done and not event.finished and not killed:
             killed.append(event.done)
             ray.kill(held.held.actors[0], no_restart=False)
@@ -125,7 +119,7 @@ def test_a_backbone_in_an_actor_gives_the_same_features(
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, many, strict=True))
 
 
-def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, engine: Ray) -> None:
+def test_learning_on_ray_gives_the_same_procedure(films, tmp_path, engine):
     assert engine.workers == 2  # it is running, so that what follows joins it
     quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
     here = sc.learn(films, cache=tmp_path / "here", **quick)

@@ -1,7 +1,5 @@
 """A Ray that starts for one command: on the loopback interface alone, with a token, and nothing of it stays."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -25,7 +23,7 @@ print(json.dumps([sorted(listening), os.environ["RAY_AUTH_MODE"], len(os.environ
 
 
 @pytest.mark.ray
-def test_nobody_else_can_reach_it_and_nothing_stays() -> None:
+def test_nobody_else_can_reach_it_and_nothing_stays():
     pytest.importorskip("psutil")
     run = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     listening, mode, token, folder = json.loads(run.stdout.splitlines()[-1])

@@ -1,12 +1,9 @@
 """Every command that takes --engine, on a cluster that others have started elsewhere: the numbers of one process."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +28,9 @@ pytestmark = [
 STEPS = ("pour", "stir", "serve")
 QUICK = ["-k", "3", "--set", "restarts=2", "--quiet"]
 
-Both = Callable[..., tuple[Path, Path]]
-
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory):
     """A cluster of two nodes with a worker each, whose working folder is another than ours."""
     import_ray()
     from ray.cluster_utils import Cluster
@@ -55,7 +50,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory, films: Path, labelled_video: Any) -> Path:
+def root(tmp_path_factory, films, labelled_video):
     """A data set of two tasks with given features, the same as tasks to learn with two that fail, and films."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
@@ -84,20 +79,14 @@ def root(tmp_path_factory: pytest.TempPathFactory, films: Path, labelled_video: 
 
 
 @pytest.fixture
-def both(
-    address: str,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Both:
+def both(address, root, tmp_path, monkeypatch, capsys):
     """Run a command here and on the cluster; what they say and their exit codes must be one. Gives their folders."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "in").symlink_to(root)
     # All paths are relative, so that a worker elsewhere would not find them.
     monkeypatch.chdir(tmp_path)
 
-    def run(*words: str, code: int = 0) -> tuple[Path, Path]:
+    def run(*words, code=0):
         said = []
         cluster = ["--engine", "ray", "--address", address, "--workers", "2"]
         for name, more in (("made-here", []), ("made-there", cluster)):
@@ -115,13 +104,13 @@ def both(
     return run
 
 
-def alike(text: str) -> str:
+def alike(text):
     """The text without the seconds that tasks took, and with one name for the device."""
     text = text.replace("device of each worker", "device CPU")
     return re.sub(r" +\d+\.\d+ +| +|-+", " ", text)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
@@ -129,7 +118,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_features(both: Both) -> None:
+def test_features(both):
     here, there = both(
         "features",
         "in/films",
@@ -151,14 +140,14 @@ def test_features(both: Both) -> None:
         assert len(made) == 4
 
 
-def test_learn(both: Both) -> None:
+def test_learn(both):
     here, there = both(
         "learn", "in/films", "--cache", "OUT/cache", "-o", "OUT/a.proc", "--device", "cpu", *QUICK
     )
     assert sc.load(here / "a.proc") == sc.load(there / "a.proc")
 
 
-def test_learn_many_tasks_of_which_two_fail(both: Both) -> None:
+def test_learn_many_tasks_of_which_two_fail(both):
     here, there = both(
         "learn", "--tasks", "in/tasks", "--cache", "OUT/cache", "-o", "OUT/procs", *QUICK, code=2
     )
@@ -168,9 +157,7 @@ def test_learn_many_tasks_of_which_two_fail(both: Both) -> None:
         assert sc.load(here / "procs" / name) == sc.load(there / "procs" / name)
 
 
-def test_learn_in_python(
-    address: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_learn_in_python(address, root, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
     here = sc.learn(root / "films", cache=tmp_path / "here", **quick)
@@ -187,7 +174,7 @@ def test_learn_in_python(
         own.close()
 
 
-def test_segment(both: Both) -> None:
+def test_segment(both):
     videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
     here, there = both("segment", "in/tea.proc", *videos, "-o", "OUT/{name}.csv", "--quiet")
     assert contents(here) == contents(there)
@@ -205,13 +192,13 @@ def test_segment(both: Both) -> None:
     assert len(contents(there)) == 6  # the bad one stops nobody
 
 
-def test_check(both: Both) -> None:
+def test_check(both):
     videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
     both("check", "in/tea.proc", *videos, "--json", "--quiet")
     both("check", "in/tea.proc", "in/bad.mp4", *videos, "--json", "--quiet", code=2)
 
 
-def test_evaluate(both: Both) -> None:
+def test_evaluate(both):
     truth = ["--truth", "in/data/tea/annotations"]
     both("evaluate", "in/tea.proc", *truth, "--format", "json", "--per-step", "--per-video")
     both("evaluate", "in/tea.proc", "in/tea.proc", *truth, "--protocol", "paper", "--seeds", "2")
@@ -221,7 +208,7 @@ def test_evaluate(both: Both) -> None:
 TRAIN = ["--set", "train.iterations=3", "train.components=4", "train.dim=4"]
 
 
-def figures(folder: Path) -> Any:
+def figures(folder):
     """What an experiment has found, without when and how fast."""
     (file,) = folder.glob("*.json")
     record = json.loads(file.read_text())
@@ -231,7 +218,7 @@ def figures(folder: Path) -> Any:
     return record
 
 
-def test_experiment_on_given_features(both: Both) -> None:
+def test_experiment_on_given_features(both):
     rows = ["--rows", "random", "kmeans", "smooth", "tc3i + procut"]
     words = ["experiment", "main", "--data", "folder:in/data", *rows, "--seeds", "2", "--steps"]
     words += ["true", *TRAIN]
@@ -244,7 +231,7 @@ def test_experiment_on_given_features(both: Both) -> None:
     assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before
 
 
-def test_experiment_on_videos(both: Both) -> None:
+def test_experiment_on_videos(both):
     words = ["experiment", "main", "--data", "folder:in/filmed", "--rows", "kmeans", "--seeds"]
     words += ["1", "--steps", "2"]
     here, there = both(*words, "--out", "OUT", "--quiet")

@@ -1,12 +1,7 @@
 """Faults of a cluster: a node is lost, the driver is killed, the disk is full, no cluster answers."""
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from errors_kit import raises
@@ -28,7 +23,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def cluster(monkeypatch):
     """Two nodes on this machine, with one worker each."""
     import_ray()
     from ray.cluster_utils import Cluster
@@ -41,9 +36,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cluster.shutdown()
 
 
-def test_a_lost_node(
-    cluster: Any, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_node(cluster, films, tmp_path, monkeypatch):
     monkeypatch.setattr("stepcut.features.extract.PIECE", 1.0)
     node = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
@@ -53,7 +46,7 @@ def test_a_lost_node(
         backbone = Logged(tmp_path / "log", wait=0.2)
         lost = []
 
-        def lose(event: Any) -> None:
+        def lose(event):
             if event.done >= 10 and not lost:
                 lost.append(event.done)
                 cluster.remove_node(node, allow_graceful=False)
@@ -72,14 +65,14 @@ def test_a_lost_node(
     assert rows <= seen(tmp_path / "log") <= rows + 2 * 8
 
 
-def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
+def test_killing_the_driver(films, tmp_path):
     kill_and_run_again(films, tmp_path, "ray")
 
 
-def test_a_full_disk(films: Path, tmp_path: Path) -> None:
+def test_a_full_disk(films, tmp_path):
     fill_the_disk(films, tmp_path, "ray")
 
 
-def test_no_cluster_at_the_address() -> None:
+def test_no_cluster_at_the_address():
     with raises(OptionError, "ray start --head"):
         Ray(address="auto")

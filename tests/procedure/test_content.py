@@ -1,10 +1,7 @@
 """Procedures identify videos by content: another recording never gets the labels of an annotated one."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,7 @@ QUICK: dict[str, Any] = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")
-def learned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("learned")
     (folder / "features").mkdir()
     for number, rows in enumerate(ROWS):
@@ -35,7 +32,7 @@ def learned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(learned_once: Path, tmp_path: Path) -> Path:
+def place(learned_once, tmp_path):
     shutil.copytree(learned_once, tmp_path, dirs_exist_ok=True)
     for file in (tmp_path / "a.proc").glob("*.json"):
         file.write_text(file.read_text().replace(str(learned_once), str(tmp_path)))
@@ -43,13 +40,11 @@ def place(learned_once: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def files(place: Path) -> Path:
+def files(place):
     return place.parent / "features"
 
 
-def test_another_file_of_the_same_name_and_length_is_segmented_anew(
-    place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_file_of_the_same_name_and_length_is_segmented_anew(place, tmp_path, caplog):
     """The same video in another folder is recognised."""
     procedure = sc.load(place)
     (tmp_path / "new").mkdir()
@@ -62,7 +57,7 @@ def test_another_file_of_the_same_name_and_length_is_segmented_anew(
     assert procedure.segment(tmp_path / "new" / "0.npy") == procedure.timelines["0"]
 
 
-def test_changed_features_are_not_taught_the_old_labels(place: Path, files: Path) -> None:
+def test_changed_features_are_not_taught_the_old_labels(place, files):
     np.save(files / "0.npy", ROWS[0][::-1])
     for learn_from in (sc.load(place).teach, sc.load(place).suggest):
         with raises(OptionError, "content has changed", video="0"):
@@ -71,23 +66,23 @@ def test_changed_features_are_not_taught_the_old_labels(place: Path, files: Path
     assert sc.load(place).teach().labels["0"].tolist() == sc.load(place).labels["0"].tolist()
 
 
-def test_the_viewer_marks_changed_features(place: Path, files: Path) -> None:
+def test_the_viewer_marks_changed_features(place, files):
     assert shown_as_changed(place) == []
     np.save(files / "1.npy", ROWS[1][::-1])
     assert shown_as_changed(place) == ["1"]
 
 
-def shown_as_changed(place: Path) -> list[str]:
+def shown_as_changed(place):
     return [video["name"] for video in Viewer(place).state()["videos"] if video["changed"]]
 
 
-def test_a_renamed_video_is_found_by_its_content(place: Path, files: Path) -> None:
+def test_a_renamed_video_is_found_by_its_content(place, files):
     (files / "0.npy").rename(files / "first.npy")
     with raises(OptionError, "first has the content of 0"):
         sc.load(place).teach()
 
 
-def test_a_procedure_of_a_version_without_digests(place: Path, files: Path) -> None:
+def test_a_procedure_of_a_version_without_digests(place, files):
     saved = json.loads((place / "timelines.json").read_text())
     for entry in saved.values():
         del entry["digest"]
@@ -102,13 +97,11 @@ class Eye:
 
     name, dim, size, fingerprint = "eye", 4, 16, "eye"
 
-    def extract(self, frames: np.ndarray) -> np.ndarray:
+    def extract(self, frames):
         return frames.mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2) / 255
 
 
-def test_a_video_recorded_again_is_not_taught_the_old_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, capsys):
     for name in "abc":
         make_film(tmp_path / f"{name}.mp4", frames=200)
     make_film(tmp_path / "new.mov", frames=100, rate=10)

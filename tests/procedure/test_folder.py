@@ -1,7 +1,5 @@
 """Saving a procedure keeps the user's files, links and permissions."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -27,7 +25,7 @@ QUICK: dict[str, Any] = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")
-def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def features(tmp_path_factory):
     folder = tmp_path_factory.mktemp("features")
     for number, rows in enumerate(ROWS):
         np.save(folder / f"{number}.npy", rows)
@@ -35,18 +33,18 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def learned_once(features: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_once(features, tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "a.proc"
     sc.learn(features, steps=4, output=place, **QUICK)
     return place
 
 
 @pytest.fixture
-def place(learned_once: Path, tmp_path: Path) -> Path:
+def place(learned_once, tmp_path):
     return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
 
 
-def put_own_files(place: Path) -> None:
+def put_own_files(place):
     (place / "notes.md").write_text("n")
     (place / "notes.md").chmod(0o640)
     (place / "clips" / "deep").mkdir(parents=True)
@@ -58,7 +56,7 @@ def put_own_files(place: Path) -> None:
     (place / "README.md").write_text("what I know of it")
 
 
-def own_files(place: Path) -> dict[str, Any]:
+def own_files(place):
     found = {
         str(path.relative_to(place)): (
             oct(path.lstat().st_mode),
@@ -71,7 +69,7 @@ def own_files(place: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_what_stepcut_did_not_write_stays(place: Path, features: Path) -> None:
+def test_what_stepcut_did_not_write_stays(place, features):
     put_own_files(place)
     before = own_files(place)
     assert len(before) == 8
@@ -89,9 +87,7 @@ def test_what_stepcut_did_not_write_stays(place: Path, features: Path) -> None:
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
-def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(place, monkeypatch):
     put_own_files(place)
     before, procedure = own_files(place), sc.load(place)
     steps = list(procedure.steps)
@@ -104,9 +100,7 @@ def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
-def test_a_folder_with_the_name_of_a_file_of_stepcut_is_refused_before_any_work(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_with_the_name_of_a_file_of_stepcut_is_refused_before_any_work(place, monkeypatch):
     (place / "loss.csv").mkdir()
     (place / "loss.csv" / "mine.txt").write_text("n")
     monkeypatch.setattr(sc.Procedure, "teach", None)
@@ -117,7 +111,7 @@ def test_a_folder_with_the_name_of_a_file_of_stepcut_is_refused_before_any_work(
     assert (place / "loss.csv" / "mine.txt").read_text() == "n"
 
 
-def test_labels_json_belongs_to_the_user_except_in_format_1(place: Path) -> None:
+def test_labels_json_belongs_to_the_user_except_in_format_1(place):
     procedure = sc.load(place)
     (place / "labels.json").write_text("an export of another program")
     procedure.save(place)
@@ -128,19 +122,17 @@ def test_labels_json_belongs_to_the_user_except_in_format_1(place: Path) -> None
     assert not (place / "labels.json").exists()
 
 
-def test_the_card_is_replaced_until_a_person_writes_into_it(place: Path) -> None:
+def test_the_card_is_replaced_until_a_person_writes_into_it(place):
     sc.load(place).rename({0: "pour"}).save(place)
     assert "pour" in (place / "README.md").read_text()
 
 
 @pytest.mark.parametrize("when", ["before the exchange", "after it", "without one"])
-def test_a_kill_while_folders_are_exchanged_loses_no_file(
-    place: Path, when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_while_folders_are_exchanged_loses_no_file(place, when, monkeypatch):
     put_own_files(place)
     before, procedure = own_files(place), sc.load(place)
 
-    def killed(*_: Any) -> bool:
+    def killed(*_):
         raise KeyboardInterrupt
 
     if when == "before the exchange":
@@ -157,7 +149,7 @@ def test_a_kill_while_folders_are_exchanged_loses_no_file(
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
 
 
-def test_unfinished_files_of_killed_runs_go(place: Path) -> None:
+def test_unfinished_files_of_killed_runs_go(place):
     (place / ".edits.json.0123abcd.part").write_text("{")
     (place / ".mine.0123abcd.part").write_text("of another program")
     old, new = (place.parent / f".a.proc.{letter * 32}.part" for letter in "ab")
@@ -173,11 +165,11 @@ def test_unfinished_files_of_killed_runs_go(place: Path) -> None:
     assert beside == {"a.proc", new.name, ".a.proc.notes.part"}
 
 
-def mode(path: Path) -> int:
+def mode(path):
     return path.stat().st_mode & 0o777
 
 
-def test_permissions_stay(place: Path, tmp_path: Path) -> None:
+def test_permissions_stay(place, tmp_path):
     edits = Edits(place)
     edits.do({"do": "confirm", "video": "0"})
     place.chmod(0o700)
@@ -199,9 +191,7 @@ def test_permissions_stay(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["edits.json", "severity.json"])
-def test_a_link_in_a_procedure_writes_nothing_elsewhere(
-    place: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_link_in_a_procedure_writes_nothing_elsewhere(place, tmp_path, name):
     (tmp_path / "elsewhere.json").write_text('{"critical": ["step 1"]}')
     (place / name).symlink_to(tmp_path / ("elsewhere.json" if "sev" in name else "new.json"))
     Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
@@ -215,7 +205,7 @@ def test_a_link_in_a_procedure_writes_nothing_elsewhere(
 @pytest.mark.parametrize(
     "name", ["config.json", "timelines.json", "model.safetensors", "edits.json"]
 )
-def test_what_is_not_a_plain_file_is_not_read(place: Path, name: str, kind: str) -> None:
+def test_what_is_not_a_plain_file_is_not_read(place, name, kind):
     (place / name).unlink(missing_ok=True)
     if kind == "pipe":
         os.mkfifo(place / name)
@@ -228,9 +218,7 @@ def test_what_is_not_a_plain_file_is_not_read(place: Path, name: str, kind: str)
         sc.load(place)
 
 
-def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(place, monkeypatch):
     handle = os.open(place.parent, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     monkeypatch.setattr(atomic, "LONGEST_WAIT", 0.0)
@@ -245,7 +233,7 @@ def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(
 @pytest.mark.parametrize(
     "name", ["con", "NUL", "aux.txt", "COM1", "lpt9.tar.gz", "a.", "b...", "c. "]
 )
-def test_names_that_windows_takes_for_something_else(name: str) -> None:
+def test_names_that_windows_takes_for_something_else(name):
     safe = str(safe_name(name))
     assert safe != name
     assert safe.split(".")[0].upper() not in {"CON", "NUL", "AUX", "COM1", "LPT9"}

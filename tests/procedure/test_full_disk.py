@@ -1,11 +1,8 @@
 """`learn -o` on a full disk: a clear error, no partial files, and a later run works."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sys
-from pathlib import Path
 
 import full_disk
 import numpy as np
@@ -14,7 +11,7 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("free", [0, 24])
-def test_learn_on_a_full_disk(free: int, tmp_path: Path) -> None:
+def test_learn_on_a_full_disk(free, tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "features").mkdir()
     for name in "abc":

@@ -1,9 +1,5 @@
 """Large sets: some videos stand for all in what would otherwise take too long."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -21,13 +17,13 @@ SAMPLED = (
 )
 
 
-def learn(monkeypatch: pytest.MonkeyPatch, many: int) -> tuple[stepcut.Procedure, list[int]]:
+def learn(monkeypatch, many):
     """Learn from twelve videos as if so `many` were many; also the number of videos of each fit."""
     rows, _ = toy_features(videos=VIDEOS, rate=1.0, duration=60, seed=3)
     fitted: list[int] = []
     fit = StepCut.fit
 
-    def counted(self: StepCut, features: Any, *args: Any, **kwargs: Any) -> StepCut:
+    def counted(self, features, *args, **kwargs):
         fitted.append(len(features))
         return fit(self, features, *args, **kwargs)
 
@@ -39,12 +35,13 @@ def learn(monkeypatch: pytest.MonkeyPatch, many: int) -> tuple[stepcut.Procedure
 
 
 @pytest.fixture(scope="module")
-def every() -> tuple[stepcut.Procedure, list[int]]:
+def every():
     with pytest.MonkeyPatch.context() as patch:
         return learn(patch, 1000)
 
 
-def test_up_to_that_many_videos_nothing_changes(monkeypatch, every) -> None:
+@pytest.mark.slow
+def test_up_to_that_many_videos_nothing_changes(monkeypatch, every):
     whole, _ = every
     same, fitted = learn(monkeypatch, VIDEOS)
     state, expected = same.method.state(), whole.method.state()
@@ -57,7 +54,7 @@ def test_up_to_that_many_videos_nothing_changes(monkeypatch, every) -> None:
     assert max(fitted) == VIDEOS
 
 
-def test_beyond_it_some_videos_stand_for_all(monkeypatch, every) -> None:
+def test_beyond_it_some_videos_stand_for_all(monkeypatch, every):
     whole, all_fitted = every
     some, fitted = learn(monkeypatch, 8)
     assert all_fitted[0] == fitted[0] == VIDEOS

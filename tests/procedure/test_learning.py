@@ -218,7 +218,7 @@ def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
 
 def test_a_video_without_any_step_is_no_normal_one(four: list[np.ndarray]) -> None:
     blinks = [video[:1] for video in four[:3]]
-    proc = sc.learn([*four, *blinks], steps=4)
+    proc = sc.learn([*four, *blinks], steps=4, labels={name: np.array([-1]) for name in "456"})
     empty = [not timeline.segments for timeline in proc.timelines.values()]
     assert empty == [False] * len(four) + [True] * 3
     assert proc.expectations.usual.graph.videos == len(four)

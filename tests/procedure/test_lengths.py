@@ -1,9 +1,5 @@
 """A wrong feature rate is detected from the lengths of files beside the features."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -15,7 +11,7 @@ from stepcut.procedure.lengths import read_durations
 
 
 @pytest.fixture
-def features(tmp_path: Path) -> Path:
+def features(tmp_path):
     """A folder of three feature files with 40 rows each, of two steps."""
     folder = tmp_path / "features"
     folder.mkdir()
@@ -26,9 +22,7 @@ def features(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_assumed_rate_is_stated_first(
-    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_assumed_rate_is_stated_first(features, tmp_path, capsys):
     learned = ["learn", str(features), "-k", "2", "-o", str(tmp_path / "a.proc")]
     learned += ["--set", "restarts=2"]
     assert main(learned) == 0
@@ -41,7 +35,7 @@ def test_the_assumed_rate_is_stated_first(
 
 
 @pytest.mark.parametrize("place", ["features", "."])
-def test_lengths_of_durations_csv_are_compared(features: Path, place: str) -> None:
+def test_lengths_of_durations_csv_are_compared(features, place):
     table = features.parent / place / "durations.csv"
     table.write_text("name,seconds\nv0,20\nv1,20.4\nv2,40\n")
     with raises(FeatureError, setting="rate", value=1, allowed=2, video="v0"):
@@ -50,9 +44,7 @@ def test_lengths_of_durations_csv_are_compared(features: Path, place: str) -> No
     assert learn(features, steps=2, rate=2, restarts=2).timelines["v0"].duration == 20
 
 
-def test_lengths_of_videos_beside_are_compared(
-    features: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lengths_of_videos_beside_are_compared(features, monkeypatch):
     (features.parent / "videos").mkdir()
     (features.parent / "videos" / "V1.mp4").touch()
     monkeypatch.setattr("stepcut.procedure.lengths.video_duration", lambda _: 4.0)
@@ -60,12 +52,12 @@ def test_lengths_of_videos_beside_are_compared(
         learn(features, steps=2)
 
 
-def test_a_difference_of_less_than_a_tenth_is_no_other_rate(features: Path) -> None:
+def test_a_difference_of_less_than_a_tenth_is_no_other_rate(features):
     (features / "durations.csv").write_text("v0,43.9\n")
     assert len(learn(features, steps=2, restarts=2).timelines) == 3
 
 
-def test_a_table_of_lengths_that_is_wrong_is_reported_with_its_line(tmp_path: Path) -> None:
+def test_a_table_of_lengths_that_is_wrong_is_reported_with_its_line(tmp_path):
     (tmp_path / "durations.csv").write_text("name,seconds\nv0,long\n")
     with raises(DataError, path=str(tmp_path / "durations.csv"), line=2, value="long"):
         read_durations(tmp_path)

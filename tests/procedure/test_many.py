@@ -1,7 +1,5 @@
 """learn --tasks: one procedure per sub-folder, failures do not stop the rest; and learn with engines."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from fractions import Fraction
@@ -23,7 +21,7 @@ WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """Two tasks with features, an empty one, and one with NaN."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
@@ -39,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
+def test_one_failure_does_not_stop_the_rest(root, tmp_path):
     engine = Local(2)
     try:
         learned = learn_tasks(root, tmp_path, engine, **QUICK)
@@ -61,9 +59,7 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_says_it_by_its_exit_code(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_it_by_its_exit_code(root, tmp_path, capsys):
     words = ["learn", "--tasks", str(root), "-o", str(tmp_path), "--workers", "1", *WORDS]
     assert main(words) == 2
     shown = capsys.readouterr()
@@ -71,7 +67,7 @@ def test_the_command_says_it_by_its_exit_code(
     assert (tmp_path / "coffee.proc" / "config.json").exists()
 
 
-def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words(root, capsys):
     assert main(["learn", "--tasks", str(root), "video.mp4"]) == 2
     assert "one of the two" in capsys.readouterr().err
     assert main(["learn"]) == 2
@@ -80,21 +76,19 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "it has no sub-folder" in capsys.readouterr().err
 
 
-def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> None:
+def test_the_rate_of_features_may_be_a_fraction(root, tmp_path):
     words = ["learn", str(root / "bread"), "--rate", "30000/1001", "-o", str(tmp_path / "a.proc")]
     words += [*WORDS]
     assert main(words) == 0
     assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
 
 
-def test_no_root(tmp_path: Path) -> None:
+def test_no_root(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
 
 
-def test_two_videos_of_one_name_are_kept_apart(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_videos_of_one_name_are_kept_apart(root, tmp_path, capsys):
     place = tmp_path / "a.proc"
     sc.learn(root / "bread", output=place, **QUICK)
     videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
@@ -116,9 +110,7 @@ def test_two_videos_of_one_name_are_kept_apart(
 
 
 @pytest.mark.slow
-def test_many_videos_are_cut_and_checked_by_workers(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_videos_are_cut_and_checked_by_workers(root, tmp_path, capsys):
     place = tmp_path / "a.proc"
     sc.learn(root / "bread", output=place, **QUICK)
     videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
@@ -147,7 +139,7 @@ def test_many_videos_are_cut_and_checked_by_workers(
 
 
 @pytest.mark.slow
-def test_workers_score_as_one_process_does(root: Path) -> None:
+def test_workers_score_as_one_process_does(root):
     procedure = sc.learn(root / "bread", **QUICK)
     engine = Local(1)
     try:

@@ -1,10 +1,7 @@
 """Procedure: learning, saving, loading, and use on new videos."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,35 +17,31 @@ QUICK = {"restarts": 4}
 
 
 @pytest.fixture(scope="module")
-def videos() -> dict[str, np.ndarray]:
+def videos():
     rows, timelines = toy_features(videos=5, seed=0, dim=12)
     return {timeline.video: video for timeline, video in zip(timelines, rows, strict=True)}
 
 
 @pytest.fixture(scope="module")
-def learned(
-    videos: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory
-) -> sc.Procedure:
+def learned(videos, tmp_path_factory):
     return sc.learn(videos, steps=6, cache=tmp_path_factory.mktemp("cache"), **QUICK)
 
 
 @pytest.fixture
-def procedure(learned: sc.Procedure, tmp_path: Path) -> sc.Procedure:
+def procedure(learned, tmp_path):
     """A fresh copy for every test."""
     learned.save(tmp_path / "copy.proc")
     return sc.load(tmp_path / "copy.proc")
 
 
-def test_it_has_a_label_per_row_and_a_timeline_in_seconds(
-    procedure: sc.Procedure, videos: dict[str, np.ndarray]
-) -> None:
+def test_it_has_a_label_per_row_and_a_timeline_in_seconds(procedure, videos):
     for name, rows in videos.items():
         assert procedure.labels[name].shape == (len(rows),)
         assert procedure.timelines[name].duration == len(rows)
         assert set(procedure.labels[name].tolist()) <= set(range(-1, 6))
 
 
-def test_check_and_segment_end_with_the_video(procedure: sc.Procedure) -> None:
+def test_check_and_segment_end_with_the_video(procedure):
     name, rows = next(iter(procedure.learned_timelines)), 40
     seen = (
         np.random.default_rng(0)
@@ -62,7 +55,7 @@ def test_check_and_segment_end_with_the_video(procedure: sc.Procedure) -> None:
         assert max((when[1] for step in report.steps for when in step.times), default=0) <= end
 
 
-def test_what_is_loaded_equals_what_was_saved(learned: sc.Procedure, tmp_path: Path) -> None:
+def test_what_is_loaded_equals_what_was_saved(learned, tmp_path):
     learned.save(tmp_path / "a.proc")
     again = sc.load(tmp_path / "a.proc")
     assert again == learned
@@ -73,9 +66,7 @@ def test_what_is_loaded_equals_what_was_saved(learned: sc.Procedure, tmp_path: P
     }  # fmt: skip
 
 
-def test_renaming_by_number_and_by_name_reaches_everything(
-    learned: sc.Procedure, procedure: sc.Procedure
-) -> None:
+def test_renaming_by_number_and_by_name_reaches_everything(learned, procedure):
     assert procedure == learned
     procedure.rename({np.int64(0): "pour", "step 2": "stir"})
     assert procedure != learned
@@ -95,23 +86,19 @@ def test_renaming_by_number_and_by_name_reaches_everything(
         ({0: "step 2"}, "already a step"),
     ],
 )
-def test_renaming_that_makes_no_sense(
-    procedure: sc.Procedure, names: dict[int | str, str], says: str
-) -> None:
+def test_renaming_that_makes_no_sense(procedure, names, says):
     with raises(OptionError, says):
         procedure.rename(names)
 
 
-def test_a_video_it_was_learned_from_is_cut_the_same_again(
-    procedure: sc.Procedure, videos: dict[str, np.ndarray]
-) -> None:
+def test_a_video_it_was_learned_from_is_cut_the_same_again(procedure, videos):
     name, rows = next(iter(videos.items()))
     again = procedure.segment(rows)
     assert again.labels(np.arange(len(rows))).tolist() == procedure.labels[name].tolist()
     assert all(0 <= segment.confidence <= 1 for segment in again)
 
 
-def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path) -> None:
+def test_a_new_video_from_a_feature_file(procedure, tmp_path):
     new = toy_features(videos=1, seed=7, dim=12)[0][0]
     np.save(tmp_path / "new.npy", new)
     timeline = procedure.segment(tmp_path / "new.npy")
@@ -119,16 +106,14 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
     assert timeline.steps == tuple(procedure.steps)
 
 
-def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
+def test_features_of_another_width_are_refused(procedure):
     with raises(FeatureError, "[3]", "[12]"):
         procedure.segment(np.zeros((4, 3)))
     with raises(FeatureError, "(3,)", "(12,)"):
         procedure.guide().push(0.0, np.zeros(3))
 
 
-def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
-    procedure: sc.Procedure, tmp_path: Path
-) -> None:
+def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(procedure, tmp_path):
     for name in ("a.mp4", "b.mp4"):
         (tmp_path / name).touch()  # reading would report an empty file
     with pytest.raises(OptionError, match="2 videos"):
@@ -137,9 +122,7 @@ def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
         procedure.check([tmp_path / "a.mp4", tmp_path / "b.mp4"])
 
 
-def test_check_guide_and_plan_answer(
-    procedure: sc.Procedure, videos: dict[str, np.ndarray]
-) -> None:
+def test_check_guide_and_plan_answer(procedure, videos):
     rows = next(iter(videos.values()))
     known, odd = procedure.check(rows), procedure.check(np.flip(rows, axis=0).copy())
     assert known.score < odd.score  # a reversed video is more unusual than a training video
@@ -148,15 +131,13 @@ def test_check_guide_and_plan_answer(
     json.dumps(procedure.plan())
 
 
-def test_it_shows_itself_and_names_are_text_never_markup(procedure: sc.Procedure) -> None:
+def test_it_shows_itself_and_names_are_text_never_markup(procedure):
     procedure.rename({0: "<script>alert(1)</script>"})
     assert "6 steps from 5 videos" in repr(procedure)
     assert "<script>" not in procedure._repr_html_()
 
 
-def test_a_folder_that_is_no_procedure_is_left_alone(
-    procedure: sc.Procedure, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_no_procedure_is_left_alone(procedure, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     with raises(OutputError, "not a procedure"):
@@ -164,7 +145,7 @@ def test_a_folder_that_is_no_procedure_is_left_alone(
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
 
 
-def test_no_such_procedure(tmp_path: Path) -> None:
+def test_no_such_procedure(tmp_path):
     with pytest.raises(ProcedureError, match="does not exist"):
         sc.load(tmp_path / "none.proc")
     with pytest.raises(ProcedureError, match="not a procedure"):
@@ -174,7 +155,7 @@ def test_no_such_procedure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "file", ["model.safetensors", "timelines.json", "check.json", "steps.json"]
 )
-def test_a_damaged_procedure_says_so(procedure: sc.Procedure, tmp_path: Path, file: str) -> None:
+def test_a_damaged_procedure_says_so(procedure, tmp_path, file):
     procedure.save(tmp_path / "a.proc")
     (tmp_path / "a.proc" / file).write_bytes(b"{")
     with raises(ProcedureError, "damaged"):
@@ -185,9 +166,7 @@ class Own(StepCut):
     """A custom method that can be imported."""
 
 
-def test_a_method_of_ones_own_is_found_again_by_the_same_call(
-    videos: dict[str, np.ndarray], tmp_path: Path
-) -> None:
+def test_a_method_of_ones_own_is_found_again_by_the_same_call(videos, tmp_path):
     videos = dict(list(videos.items())[:3])
     for method in (Own(steps=3, restarts=2), f"{__name__}:Own"):
         place = tmp_path / f"{type(method).__name__}.proc"
@@ -200,9 +179,7 @@ def test_a_method_of_ones_own_is_found_again_by_the_same_call(
             sc.load(place)
 
 
-def test_a_method_of_ones_own_learns_but_cannot_be_kept(
-    videos: dict[str, np.ndarray], tmp_path: Path
-) -> None:
+def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos, tmp_path):
     class Mine(StepCut):
         pass
 

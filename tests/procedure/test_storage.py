@@ -1,7 +1,5 @@
 """The folder of a procedure: corrections survive saving, and writes are atomic."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -32,35 +30,35 @@ QUICK: dict[str, Any] = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")
-def videos() -> list[np.ndarray]:
+def videos():
     return toy_features(videos=3, seed=1, dim=8)[0]
 
 
 @pytest.fixture(scope="module")
-def learned_once(videos: list[np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_once(videos, tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "a.proc"
     sc.learn(videos, steps=4, output=place, **QUICK)
     return place
 
 
 @pytest.fixture
-def place(learned_once: Path, tmp_path: Path) -> Path:
+def place(learned_once, tmp_path):
     return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
 
 
-def move(place: Path) -> None:
+def move(place):
     """One correction: move the first boundary of the first video to 3 s."""
     Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
 
 
-def severity(edits: Edits, step: int, kind: str | None) -> str:
+def severity(edits, step, kind):
     return edits.do({"do": "severity", "step": step, "severity": kind})
 
 
 # ---------------------------------------------------------------------- corrections are never lost or ignored
 
 
-def test_load_rename_save_keeps_corrections(place: Path) -> None:
+def test_load_rename_save_keeps_corrections(place):
     move(place)
     sc.load(place).rename({0: "pour", 1: "stir"}).save(place)
     again = sc.load(place)
@@ -71,11 +69,11 @@ def test_load_rename_save_keeps_corrections(place: Path) -> None:
     assert Edits(place).next_undo == "rename 2 steps"
 
 
-def test_a_name_that_does_not_change_is_no_correction(place: Path) -> None:
+def test_a_name_that_does_not_change_is_no_correction(place):
     assert not sc.load(place).rename({0: "step 1"}).corrections.done
 
 
-def test_every_kind_of_correction_shows_everywhere(place: Path, videos: list[np.ndarray]) -> None:
+def test_every_kind_of_correction_shows_everywhere(place, videos):
     edits = Edits(place)
     for edit in (
         {"do": "merge", "step": 1, "into": 0},
@@ -99,9 +97,7 @@ def test_every_kind_of_correction_shows_everywhere(place: Path, videos: list[np.
     assert "step 2" not in procedure.segment(toy_features(videos=1, seed=5, dim=8)[0][0]).sequence()
 
 
-def test_check_says_what_it_does_not_know_of_corrections(
-    place: Path, videos: list[np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_says_what_it_does_not_know_of_corrections(place, videos, capsys):
     assert not sc.load(place).untaught
     edits = Edits(place)
     edits.do({"do": "merge", "step": 1, "into": 0})
@@ -116,7 +112,7 @@ def test_check_says_what_it_does_not_know_of_corrections(
     assert len(taught.steps) == 4
 
 
-def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Path) -> None:
+def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place):
     edits = Edits(place)
     edits.do({"do": "rename", "step": 1, "name": "turn it off"})
     (place / "severity.json").write_text(
@@ -134,9 +130,7 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
     assert sc.load(place).expectations.severity == said
 
 
-def test_severity_is_undone_and_redone_as_other_corrections_are(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_severity_is_undone_and_redone_as_other_corrections_are(place, monkeypatch):
     (place / "severity.json").write_text('{"critical": [1], "free": ["step 2"]}')
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
@@ -156,7 +150,7 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
     # Both files or none are written.
     full = OutputError("no space left on the disk")
 
-    def write(path: Path, value: Any, follow: bool = True) -> None:
+    def write(path, value, follow=True):
         if path.name == "edits.json":
             raise full
         write_json(path, value, follow)
@@ -172,13 +166,11 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(
     assert edits.severity[0] == "free"
 
 
-def test_a_disk_that_takes_nothing_is_told_for_every_change(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_takes_nothing_is_told_for_every_change(place, monkeypatch):
     edits = Edits(place)
     edits.do({"do": "rename", "step": 1, "name": "turn it off"})
 
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
 
     for name in ("unlink", "write_bytes", "touch"):
@@ -195,7 +187,7 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(
     assert not Edits(place).severity
 
 
-def edits_without(place: Path, verb: str) -> Any:
+def edits_without(place, verb):
     """The graph of the procedure without corrections of one kind."""
     mine = sc.load(place)
     mine.corrections = replace(
@@ -204,7 +196,7 @@ def edits_without(place: Path, verb: str) -> Any:
     return mine.graph
 
 
-def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place: Path) -> None:
+def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place):
     (place / "severity.json").write_text('{"critical": [1]}', encoding="utf-8-sig")
     assert sc.load(place).expectations.severity.critical == {1}
     (place / "severity.json").unlink()
@@ -217,16 +209,14 @@ def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place:
     ("text", "words"),
     [("{bad", "not readable as JSON"), ('{"critical": ["setp 2"]}', "did you mean 'step 2'")],
 )
-def test_a_slip_in_the_severities_is_not_called_damage(place: Path, text: str, words: str) -> None:
+def test_a_slip_in_the_severities_is_not_called_damage(place, text, words):
     (place / "severity.json").write_text(text)
     with raises(ProcedureError, words, "severity.json") as told:
         sc.load(place)
     assert "damaged" not in str(told.value)
 
 
-def test_severity_outlives_renaming_saving_and_teaching(
-    place: Path, videos: list[np.ndarray]
-) -> None:
+def test_severity_outlives_renaming_saving_and_teaching(place, videos):
     before = sc.load(place)
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
@@ -245,7 +235,7 @@ def test_severity_outlives_renaming_saving_and_teaching(
         severity(edits, 4, "free")
 
 
-def test_saving_an_older_copy_keeps_what_was_corrected_since(place: Path) -> None:
+def test_saving_an_older_copy_keeps_what_was_corrected_since(place):
     before = sc.load(place)
     move(place)
     before.save(place)
@@ -253,7 +243,7 @@ def test_saving_an_older_copy_keeps_what_was_corrected_since(place: Path) -> Non
     assert before.timelines["0"].segments[0].end == 3.0
 
 
-def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_procedure_or_a_file_stays_one(place, tmp_path):
     (tmp_path / "disk").mkdir()
     there = place.rename(tmp_path / "disk" / "b.proc")
     place.symlink_to(there)
@@ -269,7 +259,7 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) 
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 
 
-def test_two_who_changed_the_same_procedure(place: Path) -> None:
+def test_two_who_changed_the_same_procedure(place):
     mine = sc.load(place).rename({0: "mine"})
     Edits(place).do({"do": "rename", "step": 0, "name": "theirs"})
     with raises(OutputError, "changed on disk"):
@@ -277,9 +267,7 @@ def test_two_who_changed_the_same_procedure(place: Path) -> None:
     assert sc.load(place).steps[0] == "theirs"
 
 
-def test_another_procedure_does_not_write_over_corrections(
-    place: Path, videos: list[np.ndarray], tmp_path: Path
-) -> None:
+def test_another_procedure_does_not_write_over_corrections(place, videos, tmp_path):
     move(place)
     other = sc.learn(videos, steps=3, **QUICK)
     with raises(OutputError, "1 corrections"):
@@ -290,9 +278,7 @@ def test_another_procedure_does_not_write_over_corrections(
     assert len(sc.load(place).steps) == 4
 
 
-def test_another_procedure_does_not_replace_what_a_user_says_of_steps(
-    place: Path, videos: list[np.ndarray]
-) -> None:
+def test_another_procedure_does_not_replace_what_a_user_says_of_steps(place, videos):
     (place / "severity.json").write_text('{"critical": [2]}', encoding="utf-8")
     assert sc.learn(videos, steps=4, output=place, **QUICK).expectations.severity.critical == {2}
     with raises(OutputError, "severity.json"):
@@ -300,8 +286,8 @@ def test_another_procedure_does_not_replace_what_a_user_says_of_steps(
     assert sc.load(place).expectations.severity.critical == {2}
 
 
-def test_an_edit_made_while_learning_survives(place: Path, videos: list[np.ndarray]) -> None:
-    def meanwhile(event: Any) -> None:
+def test_an_edit_made_while_learning_survives(place, videos):
+    def meanwhile(event):
         if event.stage == "order" and event.done:
             move(place)
 
@@ -311,7 +297,7 @@ def test_an_edit_made_while_learning_survives(place: Path, videos: list[np.ndarr
     assert len(sc.load(place.with_name("a.new.proc")).steps) == 3
 
 
-def test_corrections_of_a_procedure_that_was_learned_again(place: Path) -> None:
+def test_corrections_of_a_procedure_that_was_learned_again(place):
     move(place)
     reconfigure(place, fingerprint="another")
     with pytest.raises(ProcedureError, match="another learned state"):
@@ -319,7 +305,7 @@ def test_corrections_of_a_procedure_that_was_learned_again(place: Path) -> None:
     assert (place / "edits.json").exists()
 
 
-def edit(place: Path, who: int) -> list[tuple[str, str]]:
+def edit(place, who):
     """Four corrections in one editor, as (seen, made) pairs."""
     accepted: list[tuple[str, str]] = []
     edits = Edits(place)
@@ -331,7 +317,7 @@ def edit(place: Path, who: int) -> list[tuple[str, str]]:
     return accepted
 
 
-def read(place: Path) -> None:
+def read(place):
     for _ in range(5):
         procedure = sc.load(place)
         assert len(procedure.steps) == 4
@@ -348,7 +334,7 @@ def read(place: Path) -> None:
     ],
     ids=["threads", "processes"],
 )
-def test_many_editors_and_two_readers(place: Path, pool: Any, editors: int) -> None:
+def test_many_editors_and_two_readers(place, pool, editors):
     with pool() as pool:
         readers = [pool.submit(read, place) for _ in range(2)]
         accepted = [
@@ -369,9 +355,7 @@ def test_many_editors_and_two_readers(place: Path, pool: Any, editors: int) -> N
 
 
 @pytest.mark.slow
-def test_raced_saves_leave_one_whole_procedure_and_no_rest(
-    videos: list[np.ndarray], tmp_path: Path
-) -> None:
+def test_raced_saves_leave_one_whole_procedure_and_no_rest(videos, tmp_path):
     made = [sc.learn(videos, steps=steps, **QUICK) for steps in (3, 4)]
     with ThreadPoolExecutor(4) as pool:
         for job in [pool.submit(made[n % 2].save, tmp_path / "out" / "a.proc") for n in range(8)]:
@@ -381,15 +365,13 @@ def test_raced_saves_leave_one_whole_procedure_and_no_rest(
 
 
 @pytest.mark.parametrize("name", ["plain.proc", "take [2].proc"])
-def test_without_an_exchange_a_kill_between_two_renames_is_repaired(
-    name: str, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_exchange_a_kill_between_two_renames_is_repaired(name, place, monkeypatch):
     procedure, renames = sc.load(place), []
     place = place.rename(place.with_name(name))
     replace = os.replace
     monkeypatch.setattr(on_disk, "exchange", lambda *_: False)
 
-    def killed(one: Any, other: Any) -> None:
+    def killed(one, other):
         if Path(other).name == place.name and Path(other).parent == place.parent:
             raise KeyboardInterrupt
         renames.append(other)
@@ -404,25 +386,23 @@ def test_without_an_exchange_a_kill_between_two_renames_is_repaired(
     assert sc.load(place) == procedure
 
 
-def test_files_have_the_rights_that_the_user_gives(place: Path) -> None:
+def test_files_have_the_rights_that_the_user_gives(place):
     assert {oct(path.stat().st_mode & 0o777) for path in place.iterdir()} == {
         oct(0o666 & ~_umask())
     }
 
 
-def _umask() -> int:
+def _umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
 @pytest.mark.parametrize("where", ["file/a.proc", "/proc/stepcut/a.proc"])
-def test_what_cannot_be_written_is_found_before_the_work(
-    videos: list[np.ndarray], tmp_path: Path, where: str
-) -> None:
+def test_what_cannot_be_written_is_found_before_the_work(videos, tmp_path, where):
     (tmp_path / "file").write_text("not a folder")
 
-    def never(event: object) -> None:
+    def never(event):
         raise AssertionError(event)
 
     with pytest.raises(OutputError):
@@ -435,7 +415,7 @@ def test_what_cannot_be_written_is_found_before_the_work(
 OLD = Path(__file__).parent / "v0_2_0"
 
 
-def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path: Path) -> None:
+def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path):
     place = Path(shutil.copytree(OLD / "stepcut.proc", tmp_path / "old.proc"))
     procedure = sc.load(place)
     assert procedure.steps == ["pour milk", "stir", "bake"]
@@ -465,15 +445,13 @@ def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path: 
         ({"stepcut": "9.0", "format": 99}, "pip install --upgrade stepcut"),
     ],
 )
-def test_other_versions_are_refused_with_a_way_out(
-    place: Path, changes: dict[str, Any], way_out: str
-) -> None:
+def test_other_versions_are_refused_with_a_way_out(place, changes, way_out):
     reconfigure(place, **changes)
     with raises(ProcedureError, changes["stepcut"], way_out):
         sc.load(place)
 
 
-def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place: Path) -> None:
+def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place):
     saved = json.loads((place / "timelines.json").read_text())
     saved["0"] |= {"samples": 300_000_000, "duration": 3e8}
     (place / "timelines.json").write_text(json.dumps(saved))
@@ -487,7 +465,7 @@ def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place:
         tracemalloc.stop()
 
 
-def mutated(data: bytes, random: np.random.Generator) -> bytes:
+def mutated(data, random):
     """Damage one file."""
     kind, at = random.integers(7), int(random.integers(max(1, len(data))))
     if kind == 0:
@@ -512,9 +490,7 @@ def mutated(data: bytes, random: np.random.Generator) -> bytes:
     "file",
     ["config", "steps", "timelines", "annotations", "check", "edits", "model", "graph", "orders"],
 )
-def test_a_damaged_folder_is_refused_or_right(
-    place: Path, file: str, videos: list[np.ndarray]
-) -> None:
+def test_a_damaged_folder_is_refused_or_right(place, file, videos):
     shown = sc.load(place).timelines["0"]
     said = Annotation(end=shown.end, segments=shown.segments[:2], annotated=((0.0, 9.0),))
     write_json(place / "annotations.json", Annotations(videos={"0": said}).to_json())
@@ -539,7 +515,7 @@ def test_a_damaged_folder_is_refused_or_right(
             raise AssertionError(path.read_bytes()) from None
 
 
-def reconfigure(place: Path, **changes: Any) -> None:
+def reconfigure(place, **changes):
     config = json.loads((place / "config.json").read_text())
     (place / "config.json").write_text(json.dumps({**config, **changes}))
 
@@ -548,21 +524,19 @@ def reconfigure(place: Path, **changes: Any) -> None:
     ("name", "values"),
     [("rate", ["1e999999999", "0", -1, None]), ("mistakes", [5, "video", [3], [["a"]], None])],
 )
-def test_settings_that_make_no_sense_are_damage(place: Path, name: str, values: list[Any]) -> None:
+def test_settings_that_make_no_sense_are_damage(place, name, values):
     for value in values:
         reconfigure(place, **{name: value})
         with raises(ProcedureError, "damaged"):
             sc.load(place)
 
 
-def test_a_mistake_of_a_video_that_is_gone_is_passed_over(place: Path) -> None:
+def test_a_mistake_of_a_video_that_is_gone_is_passed_over(place):
     reconfigure(place, mistakes=["a video that is gone"])
     assert not sc.load(place).document.mistakes
 
 
-def test_a_procedure_of_a_stranger_runs_no_code(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_procedure_of_a_stranger_runs_no_code(place, tmp_path, monkeypatch):
     (tmp_path / "evil_code.py").write_text(
         "from stepcut.methods import StepCut\nopen(__file__ + '.ran', 'w').close()\nclass Mine(StepCut): pass\n"
     )

@@ -183,6 +183,7 @@ def test_a_worker_that_is_killed_is_started_again(app: Served) -> None:
     assert json.loads((folder / "state.json").read_text())["starts"] == 2
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     job = app.post(f"p/{procedure}/api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
@@ -275,6 +276,7 @@ def test_two_groups_are_compared(app: Served) -> None:
     assert {row[0] for row in answer["budget"]["rows"]} == {"A", "B"}
 
 
+@pytest.mark.slow
 def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Path) -> None:
     root = app.workspace_root
     shutil.copytree(learned, root / "toy.proc")

@@ -1,15 +1,11 @@
 """Clips: duration, copying near key frames, and errors in single videos."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math
 import shutil
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -23,12 +19,12 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.features.video.container import open_video
 from stepcut.features.video.probe import key_times, probe
-from stepcut.features.video.sample import Samples, sample_frames
+from stepcut.features.video.sample import sample_frames
 from stepcut.show.clips import cut_clip, grid_movie, side_by_side, write_clips
 from stepcut.timeline import Segment, Timeline
 
 
-def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path) -> None:
+def test_a_clip_is_copied_where_a_key_frame_is_near(films, tmp_path):
     video, target = films / "v3.mp4", tmp_path / "a.mp4"
     key = float(key_times(video)[4])
     assert cut_clip(video, key, key + 2, target)
@@ -45,7 +41,7 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("copied", [True, False])
-def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
+def test_a_clip_keeps_its_sound(copied, tmp_path):
     video = make_film(tmp_path / "film.mp4", frames=200, sound=True, g="20")
     assert (
         cut_clip(video, 4.0, 6.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)])
@@ -64,7 +60,7 @@ def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("copied", [True, False])
-def test_an_instant_is_a_short_clip(copied: bool, tmp_path: Path) -> None:
+def test_an_instant_is_a_short_clip(copied, tmp_path):
     video = make_film(tmp_path / "film.mp4", frames=60, g="20", bf="0")
     at, target = float(key_times(video)[1]), tmp_path / "a.mp4"
     assert cut_clip(video, at, at, target, keys=None if copied else [Fraction(0)]) == copied
@@ -73,7 +69,7 @@ def test_an_instant_is_a_short_clip(copied: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("copied", [True, False])
 @pytest.mark.parametrize("start", [1.93, 1.99, 2.0])
-def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_path: Path) -> None:
+def test_a_clip_of_the_very_end_has_a_picture(start, copied, tmp_path):
     # 2 s; the last key frame is at 1.6 s.
     video = make_film(tmp_path / "film.mp4", frames=40, rate=20, g="8", bf="0")
     assert (
@@ -88,9 +84,7 @@ def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_pa
 
 @pytest.mark.parametrize("start", [0.5, 3.9, 9.85])
 @pytest.mark.parametrize("bf", ["0", "3"])
-def test_a_copied_clip_of_matroska_begins_with_its_key_frame(
-    bf: str, start: float, tmp_path: Path
-) -> None:
+def test_a_copied_clip_of_matroska_begins_with_its_key_frame(bf, start, tmp_path):
     video = make_film(tmp_path / "film.mkv", frames=199, rate=20, g="18", bf=bf, preset="medium")
     key = max(time for time in key_times(video) if time <= start)
     assert cut_clip(video, start, start + 0.6, tmp_path / "a.mp4")
@@ -100,7 +94,7 @@ def test_a_copied_clip_of_matroska_begins_with_its_key_frame(
     assert seen == list(range(seen[0], seen[-1] + 1))
 
 
-def test_a_copied_clip_without_decoding_times(tmp_path: Path) -> None:
+def test_a_copied_clip_without_decoding_times(tmp_path):
     video = make_film(tmp_path / "film.mkv", frames=2, rate=5, bf="3", preset="medium")
     assert cut_clip(video, 0, 0.4, tmp_path / "a.mp4")
     assert [number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)] == [0, 1]
@@ -109,9 +103,7 @@ def test_a_copied_clip_without_decoding_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "shown"), [(12, 18, {1}), (12, 12, {1}), (18, 22, {1, 2})]
 )
-def test_a_clip_between_frames_shows_the_one_before(
-    start: float, end: float, shown: set[int], tmp_path: Path
-) -> None:
+def test_a_clip_between_frames_shows_the_one_before(start, end, shown, tmp_path):
     video = make_film(
         tmp_path / "film.mp4", frames=4, rate=1, times=[0, 10, 20, 30], clock=Fraction(1)
     )
@@ -121,10 +113,8 @@ def test_a_clip_between_frames_shows_the_one_before(
 
 
 @pytest.mark.parametrize("written_by", ["_copy", "write_video"])
-def test_a_full_disk_is_not_the_fault_of_the_video(
-    written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
+def test_a_full_disk_is_not_the_fault_of_the_video(written_by, films, tmp_path, monkeypatch):
+    def full(*_, **__):
         with open_video(films / "v3.mp4"):  # as both do while they write
             raise av.error.OSError(errno.ENOSPC, "No space left on device")
 
@@ -139,7 +129,7 @@ def test_a_full_disk_is_not_the_fault_of_the_video(
         )
 
 
-def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_path: Path) -> None:
+def test_videos_that_moved_are_found_again(learned, kitchen, tmp_path):
     place = Path(shutil.copytree(learned, tmp_path / "a.proc"))
     kept = json.loads((place / "timelines.json").read_text())
     for one in kept.values():
@@ -158,7 +148,7 @@ def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_pat
     assert main(more) == 2
 
 
-def test_a_video_that_may_be_two_is_not_chosen(films: Path, tmp_path: Path) -> None:
+def test_a_video_that_may_be_two_is_not_chosen(films, tmp_path):
     for name in ("cam1/a.mp4", "cam2/a.mp4", "b.mp4", "b.avi"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(films / "v3.mp4", tmp_path / name)
@@ -175,7 +165,7 @@ def test_a_video_that_may_be_two_is_not_chosen(films: Path, tmp_path: Path) -> N
     }
 
 
-def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
+def test_a_folder_of_clips(films, tmp_path):
     (tmp_path / "broken.mp4").write_bytes(b"no film")
     timelines = {
         "v3": Timeline([Segment(0, 1.5, "pour"), Segment(1.5, 4, "add jam/honey")], 5.0),
@@ -199,7 +189,7 @@ def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
     assert (out / "pour" / "grid.mp4").exists()
 
 
-def test_clips_of_two_videos_never_share_a_name(films: Path, tmp_path: Path) -> None:
+def test_clips_of_two_videos_never_share_a_name(films, tmp_path):
     one, video = Timeline([Segment(0, 1, "pour")], 5.0), str(films / "v3.mp4")
     dotted = ["01.tent.a", "01.tent.b"]
     done = list(
@@ -214,17 +204,15 @@ def test_clips_of_two_videos_never_share_a_name(films: Path, tmp_path: Path) -> 
     assert not (tmp_path / "none").exists()
 
 
-def test_a_grid_lets_go_of_its_videos(
-    films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_lets_go_of_its_videos(films, tmp_path, monkeypatch):
     opened, how = [], []
 
-    def sample(*given: Any, **more: Any) -> Samples:
+    def sample(*given, **more):
         opened.append(sample_frames(*given, **more))
         how.append(more.get("threads"))
         return opened[-1]
 
-    def broken(frames: Iterator[object], *_: object) -> None:
+    def broken(frames, *_):
         next(frames)
         raise VideoError("it ends early")
 
@@ -236,7 +224,7 @@ def test_a_grid_lets_go_of_its_videos(
     assert all(next(film, None) is None for film in opened)  # closed: nothing more comes
 
 
-def test_sheet_and_grid(films: Path, tmp_path: Path) -> None:
+def test_sheet_and_grid(films, tmp_path):
     red, blue = Image.new("RGB", (40, 30), "red"), Image.new("RGB", (30, 30), "blue")
     assert side_by_side([red, blue, red], 2).size == (80, 60)
     parts = [
@@ -249,7 +237,7 @@ def test_sheet_and_grid(films: Path, tmp_path: Path) -> None:
     assert info.duration == pytest.approx(2, abs=0.2)
 
 
-def test_clips_of_two_steps_never_share_a_folder(tmp_path: Path) -> None:
+def test_clips_of_two_steps_never_share_a_folder(tmp_path):
     steps = Timeline([Segment(0, 1, "jam/honey"), Segment(1, 2, "jam_honey")])
     with raises(OptionError, "same names"):
         list(write_clips({"a": steps}, {}, tmp_path / "clips"))

@@ -1,12 +1,7 @@
 """The viewer in a real browser: mouse, keyboard, and attacks."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from show_browser_kit import counts, launched, shows, until
@@ -21,19 +16,19 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with launched() as opened:
         yield opened
 
 
 @pytest.fixture
-def served(place: Path) -> Iterator[Served]:
+def served(place):
     with Served(place) as opened:
         yield opened
 
 
 @pytest.fixture
-def page(browser: Any, served: Served) -> Iterator[Any]:
+def page(browser, served):
     """The open page; console errors fail the test."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
     tab = context.new_page()
@@ -48,7 +43,7 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
     assert [words for words in complaints if "422" not in words] == []
 
 
-def open_on_phone(browser: Any, served: Served) -> Any:
+def open_on_phone(browser, served):
     """The page at phone size; nothing overflows."""
     tab = browser.new_page(viewport={"width": 390, "height": 844})
     tab.goto(served.running.address)
@@ -57,11 +52,11 @@ def open_on_phone(browser: Any, served: Served) -> Any:
     return tab
 
 
-def wait_saved(page: Any, words: str) -> None:
+def wait_saved(page, words):
     until(page, f"document.getElementById('status').textContent.includes({json.dumps(words)})")
 
 
-def colours_of(card: Any, dim: bool = False) -> list[str]:
+def colours_of(card, dim=False):
     """Colours of the timeline on a card, in order; optionally only those of dimmed steps."""
     card.locator(".blocks").first.wait_for(state="attached")
     drawn = card.locator(".blocks").first.evaluate("one => one.style.getPropertyValue('--steps')")
@@ -69,7 +64,7 @@ def colours_of(card: Any, dim: bool = False) -> list[str]:
     return mixed if dim else re.findall(r"#\w+", drawn)
 
 
-def pick(page: Any, card: int, share: float) -> Any:
+def pick(page, card, share):
     """Move the pointer to a fraction of a card's timeline."""
     box = page.locator("#grid .card").nth(card).locator(".blocks").first
     box.scroll_into_view_if_needed()
@@ -77,11 +72,11 @@ def pick(page: Any, card: int, share: float) -> Any:
     return box, {"x": share * size["width"], "y": size["height"] / 2}
 
 
-def name_of(page: Any, number: int) -> Any:
+def name_of(page, number):
     return page.locator(f"[data-key=name{number}]")
 
 
-def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
+def test_load_shows_steps_videos_and_timelines(page):
     assert page.locator("#steps .name").evaluate_all("all => all.map(one => one.value)") == [
         "slice bread",
         "spread butter",
@@ -93,7 +88,7 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
     shows(page.locator("[data-key=name0] + .facts span"), "2 of 2 · 2 s")
 
 
-def test_a_screen_reader_hears_steps_segments_and_boundaries(page: Any) -> None:
+def test_a_screen_reader_hears_steps_segments_and_boundaries(page):
     page.locator("#grid .card .bar").nth(1).wait_for(state="attached")
     heard = page.locator("body").aria_snapshot()
     for words in (
@@ -108,7 +103,7 @@ def test_a_screen_reader_hears_steps_segments_and_boundaries(page: Any) -> None:
     assert page.locator("[role=status]").count() >= 1
 
 
-def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
+def test_play_moves_the_cursor_and_the_chosen_segment(page):
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.keyboard.press("Space")
     until(page, "document.querySelector('#stage video').currentTime > 0.3")
@@ -117,7 +112,7 @@ def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
     until(page, "document.querySelector('#stage video').paused")
 
 
-def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
+def test_click_a_segment_to_jump_and_hop_between_segments(page):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.locator("#stage .segments button").nth(1).click()
     until(page, "document.querySelector('#stage video').currentTime === 2")
@@ -132,7 +127,7 @@ def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
     shows(page.locator("#stage .segments [aria-current] .what"), "pour tea")
 
 
-def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
+def test_frame_steps_speed_loop_and_zoom(page):
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.wait_for_timeout(500)  # the frame rate comes with a separate request
     page.keyboard.press(".")
@@ -157,7 +152,7 @@ def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
     )
 
 
-def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -> None:
+def test_rename_undo_and_find_the_edit_after_reloading(page, place):
     name_of(page, 0).fill("cut the bread")
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved: rename slice bread to cut the bread")
@@ -175,7 +170,7 @@ def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -
     assert name_of(page, 0).input_value() == "cut the bread"
 
 
-def test_a_boundary_is_dragged_with_the_mouse(page: Any, place: Path) -> None:
+def test_a_boundary_is_dragged_with_the_mouse(page, place):
     box = page.locator("#stage .blocks").first.bounding_box()
     at = box["x"] + box["width"] * 2.0 / 6.0
     middle = box["y"] + box["height"] / 2
@@ -188,7 +183,7 @@ def test_a_boundary_is_dragged_with_the_mouse(page: Any, place: Path) -> None:
     assert first[1] == second[0] == pytest.approx(3.0, abs=0.03)
 
 
-def test_keyboard_only(page: Any, place: Path) -> None:
+def test_keyboard_only(page, place):
     """Use Tab and keys to move a boundary, undo, mark background, split and assign a step."""
     for _ in range(80):
         page.keyboard.press("Tab")
@@ -235,7 +230,7 @@ def test_keyboard_only(page: Any, place: Path) -> None:
     shows(page.locator("#stage h2"), "two")
 
 
-def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, place: Path) -> None:
+def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page, place):
     page.locator("#stage .segments button").first.click()
     page.locator("[data-key='1end']").focus()
     page.keyboard.press("Shift+ArrowLeft")
@@ -251,7 +246,7 @@ def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, p
     assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
 
 
-def test_a_boundary_is_dragged_while_the_video_plays(page: Any, place: Path) -> None:
+def test_a_boundary_is_dragged_while_the_video_plays(page, place):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     box = page.locator("[data-key='0end']").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -268,7 +263,7 @@ def test_a_boundary_is_dragged_while_the_video_plays(page: Any, place: Path) -> 
     assert parts_of(Edits(place))[0][1] == pytest.approx(2.0 + 60 * 6 / wide, abs=0.1)
 
 
-def test_keys_in_quick_succession_act_on_what_the_one_before_left(page: Any, place: Path) -> None:
+def test_keys_in_quick_succession_act_on_what_the_one_before_left(page, place):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     press = (
         "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
@@ -281,9 +276,7 @@ def test_keys_in_quick_succession_act_on_what_the_one_before_left(page: Any, pla
     assert 1.0 < end < 1.2
 
 
-def test_what_was_just_done_is_saved_when_the_page_is_left(
-    page: Any, served: Served, place: Path
-) -> None:
+def test_what_was_just_done_is_saved_when_the_page_is_left(page, served, place):
     name_of(page, 0).fill("cut")
     page.goto(served.running.address)
     page.wait_for_selector("body.ready")
@@ -295,7 +288,7 @@ def test_what_was_just_done_is_saved_when_the_page_is_left(
     assert [edit["do"] for edit in Edits(place).corrections.done] == ["rename", "move"]
 
 
-def test_a_video_that_is_not_there_shows_no_picture_of_another(page: Any, served: Served) -> None:
+def test_a_video_that_is_not_there_shows_no_picture_of_another(page, served):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     served.viewer.videos["two"] = None
     page.reload()
@@ -305,7 +298,7 @@ def test_a_video_that_is_not_there_shows_no_picture_of_another(page: Any, served
     assert not page.locator("#stage video").get_attribute("poster")
 
 
-def test_a_range_from_another_video_starts_again(page: Any) -> None:
+def test_a_range_from_another_video_starts_again(page):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("m")
     page.keyboard.press("PageDown")
@@ -321,7 +314,7 @@ def test_a_range_from_another_video_starts_again(page: Any) -> None:
     )
 
 
-def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
+def test_keys_pressed_while_a_video_loads_count(page):
     # Keys may arrive between the metadata and its event; here the event never fires.
     page.evaluate(
         "document.addEventListener('loadedmetadata', (event) => event.stopImmediatePropagation(), true)"
@@ -341,7 +334,7 @@ def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
     )
 
 
-def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served: Served) -> None:
+def test_long_names_stay_inside_the_page_and_its_questions(browser, served):
     served.edit({"do": "rename", "step": 0, "name": "Donaudampfschifffahrt" * 9})
     served.edit({"do": "rename", "step": 1, "name": "very long name " * 12})
     for width in (1280, 390):
@@ -364,7 +357,7 @@ def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served:
         tab.close()
 
 
-def test_a_name_that_is_typed_while_another_is_saved_stays(page: Any, place: Path) -> None:
+def test_a_name_that_is_typed_while_another_is_saved_stays(page, place):
     page.evaluate(
         "(get => { window.fetch = async (...all) => { const answer = await get(...all);"
         "await new Promise(then => setTimeout(then, 600)); return answer; } })(window.fetch)"
@@ -378,7 +371,7 @@ def test_a_name_that_is_typed_while_another_is_saved_stays(page: Any, place: Pat
     assert [edit["name"] for edit in Edits(place).corrections.done] == ["cut", "butter it well"]
 
 
-def test_two_people_see_each_others_edits(page: Any, browser: Any, served: Served) -> None:
+def test_two_people_see_each_others_edits(page, browser, served):
     context = browser.new_context()
     other = context.new_page()
     other.goto(served.running.address)
@@ -395,7 +388,7 @@ def test_two_people_see_each_others_edits(page: Any, browser: Any, served: Serve
     context.close()
 
 
-def test_a_lost_server_is_reported(browser: Any, place: Path) -> None:
+def test_a_lost_server_is_reported(browser, place):
     tab = browser.new_page()
     with Served(place) as served:
         tab.goto(served.running.address)
@@ -416,7 +409,7 @@ def test_a_lost_server_is_reported(browser: Any, place: Path) -> None:
     tab.close()
 
 
-def test_a_report_of_many_steps_in_a_row_can_be_read(browser: Any) -> None:
+def test_a_report_of_many_steps_in_a_row_can_be_read(browser):
     from importlib import resources
 
     from stepcut.order import learn_graph
@@ -433,7 +426,7 @@ def test_a_report_of_many_steps_in_a_row_can_be_read(browser: Any) -> None:
         tab.close()
 
 
-def test_merge_and_colour(page: Any, place: Path) -> None:
+def test_merge_and_colour(page, place):
     page.locator("[data-key=more1]").click()
     page.get_by_label("Merge into").select_option("0")
     page.locator("dialog button.main").click()
@@ -446,7 +439,7 @@ def test_merge_and_colour(page: Any, place: Path) -> None:
     assert Edits(place).document.steps[0].colour == "#aa0000"
 
 
-def test_filter_and_search(page: Any) -> None:
+def test_filter_and_search(page):
     page.locator("[data-key=only1]").click()
     counts(page.locator("#grid .card:visible"), 1)  # the second video does not do it
     assert len(colours_of(page.locator("#grid .card").first, dim=True)) == 2
@@ -461,7 +454,7 @@ def test_filter_and_search(page: Any) -> None:
     until(page, "document.querySelector('#stage h2').textContent === 'two'")
 
 
-def test_one_step_in_all_videos_side_by_side(page: Any) -> None:
+def test_one_step_in_all_videos_side_by_side(page):
     page.locator("[data-key=all0]").click()
     shows(page.locator("#compare h2"), "slice bread")
     counts(page.locator("#compare .tile"), 2)
@@ -477,7 +470,7 @@ def test_one_step_in_all_videos_side_by_side(page: Any) -> None:
     )
 
 
-def test_what_an_export_would_write_is_shown(page: Any, place: Path) -> None:
+def test_what_an_export_would_write_is_shown(page, place):
     name_of(page, 0).fill("cut")
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
@@ -487,7 +480,7 @@ def test_what_an_export_would_write_is_shown(page: Any, place: Path) -> None:
     assert not (place.parent / "breakfast-export").exists()  # a preview writes nothing
 
 
-def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
+def test_a_hostile_name_is_text(page, served):
     hostile = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
     name_of(page, 0).fill(hostile)
     name_of(page, 0).press("Enter")
@@ -504,14 +497,14 @@ def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
     assert hostile not in served.get("").text
 
 
-def test_a_wrong_name_is_refused(page: Any) -> None:
+def test_a_wrong_name_is_refused(page):
     name_of(page, 0).fill("pour tea")
     name_of(page, 0).press("Enter")
     wait_saved(page, "is already a step")
     assert name_of(page, 0).input_value() == "slice bread"
 
 
-def test_enter_adds_a_step_and_closes_the_question(page: Any) -> None:
+def test_enter_adds_a_step_and_closes_the_question(page):
     page.locator("#add").click()
     page.keyboard.type("wipe")
     page.keyboard.press("Enter")
@@ -519,7 +512,7 @@ def test_enter_adds_a_step_and_closes_the_question(page: Any) -> None:
     counts(page.locator("dialog"), 0)
 
 
-def test_the_head_of_a_name_is_seen_by_a_letter_or_not_at_all(page: Any) -> None:
+def test_the_head_of_a_name_is_seen_by_a_letter_or_not_at_all(page):
     for width in range(220, 900, 40):
         page.set_viewport_size({"width": width, "height": 800})
         shown = page.locator("#stage .track .block .head").evaluate_all(
@@ -528,7 +521,7 @@ def test_the_head_of_a_name_is_seen_by_a_letter_or_not_at_all(page: Any) -> None
         assert all(top > 20 or wide >= min(20, whole) for top, wide, whole in shown), (width, shown)
 
 
-def test_a_block_without_room_for_a_letter_shows_none(page: Any, place: Path) -> None:
+def test_a_block_without_room_for_a_letter_shows_none(page, place):
     Edits(place).do({"do": "mark", "video": "one", "start": 1.0, "end": 1.1, "step": 2})
     page.reload()
     page.wait_for_selector("body.ready")
@@ -539,7 +532,7 @@ def test_a_block_without_room_for_a_letter_shows_none(page: Any, place: Path) ->
     assert {bool(text) for width, text in shown if width > 100} == {True}
 
 
-def test_a_bad_token_and_a_file_outside(browser: Any, served: Served) -> None:
+def test_a_bad_token_and_a_file_outside(browser, served):
     tab = browser.new_page()
     origin = served.origin
     assert tab.goto(f"{origin}/wrong-token/").status == 403
@@ -565,7 +558,7 @@ def test_a_bad_token_and_a_file_outside(browser: Any, served: Served) -> None:
     tab.close()
 
 
-def test_another_site_cannot_reach_it(browser: Any, served: Served) -> None:
+def test_another_site_cannot_reach_it(browser, served):
     tab = browser.new_page()
     tab.route(
         "http://evil.example/",
@@ -583,9 +576,7 @@ def test_another_site_cannot_reach_it(browser: Any, served: Served) -> None:
     tab.close()
 
 
-def test_a_video_that_the_browser_cannot_play_gets_a_copy(
-    browser: Any, place: Path, kitchen: Path
-) -> None:
+def test_a_video_that_the_browser_cannot_play_gets_a_copy(browser, place, kitchen):
     import av
 
     film = place.parent / "old.avi"
@@ -615,7 +606,7 @@ def test_a_video_that_the_browser_cannot_play_gets_a_copy(
         tab.close()
 
 
-def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
+def test_thirty_videos_and_a_first_paint(browser, place):
     timelines = json.loads((place / "timelines.json").read_text())
     many = {f"video {number}": timelines["one" if number % 2 else "two"] for number in range(30)}
     (place / "timelines.json").write_text(json.dumps(many))
@@ -632,7 +623,7 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
         tab.close()
 
 
-def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
+def test_a_check_report_is_shown_on_the_timeline(browser, place, kitchen):
     from stepcut.checking.report import Finding, Report, StepSeen
     from stepcut.procedure.corrections.document import Part
     from stepcut.show.viewer.checks import CheckedVideo
@@ -662,7 +653,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         tab.close()
 
 
-def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
+def test_two_annotators_one_above_the_other(browser, place):
     from stepcut.show.viewer.state import Beside
     from stepcut.timeline import Segment, Timeline
 
@@ -692,7 +683,7 @@ def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
         tab.close()
 
 
-def test_names_in_blocks_keep_their_end(page: Any) -> None:
+def test_names_in_blocks_keep_their_end(page):
     name_of(page, 0).fill("put the very long thing that nobody can read on shelf A")
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
@@ -702,7 +693,7 @@ def test_names_in_blocks_keep_their_end(page: Any) -> None:
     assert tail["x"] + tail["width"] <= box["x"] + box["width"]
 
 
-def test_a_name_in_a_narrow_block_loses_its_end_and_not_its_beginning(page: Any) -> None:
+def test_a_name_in_a_narrow_block_loses_its_end_and_not_its_beginning(page):
     name_of(page, 0).fill("spread marmalades")
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
@@ -715,9 +706,7 @@ def test_a_name_in_a_narrow_block_loses_its_end_and_not_its_beginning(page: Any)
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (800, 600), (390, 700)])
-def test_the_list_of_keys_fits_the_window(
-    browser: Any, served: Served, width: int, height: int
-) -> None:
+def test_the_list_of_keys_fits_the_window(browser, served, width, height):
     tab = browser.new_page(viewport={"width": width, "height": height})
     tab.goto(served.running.address)
     tab.wait_for_selector("body.ready")
@@ -733,8 +722,8 @@ def test_the_list_of_keys_fits_the_window(
     tab.close()
 
 
-def test_keys_work_on_keyboards_of_other_letters(page: Any, place: Path) -> None:
-    def press(key: str, code: str, ctrl: bool = False) -> None:
+def test_keys_work_on_keyboards_of_other_letters(page, place):
+    def press(key, code, ctrl=False):
         page.evaluate(
             """([key, code, ctrlKey]) => document.body.dispatchEvent(
                 new KeyboardEvent('keydown', { key, code, ctrlKey, bubbles: true }))""",
@@ -759,7 +748,7 @@ def test_keys_work_on_keyboards_of_other_letters(page: Any, place: Path) -> None
     assert [edit["do"] for edit in Edits(place).corrections.done] == ["mark"]
 
 
-def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
+def test_names_from_right_to_left_begin_at_the_right(page):
     for number, name in (
         (0, "לחתוך את הלחם לפרוסות דקות (לאט)"),
         (2, "صب الشاي في الكوب 2 (ساخن)"),
@@ -782,7 +771,7 @@ def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
     assert [first > last for first, last in places] == [True, False, True]
 
 
-def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
+def test_severity_is_set_and_kept(page, place):
     page.get_by_label("Severity of pour tea in a check").select_option("critical")
     wait_saved(page, "Saved: set the severity")
     assert Edits(place).severity == {2: "critical"}
@@ -791,7 +780,7 @@ def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     assert page.get_by_label("Severity of pour tea in a check").input_value() == "critical"
 
 
-def test_a_video_is_marked_as_containing_a_mistake(browser: Any, many: Path) -> None:
+def test_a_video_is_marked_as_containing_a_mistake(browser, many):
     with Served(many) as opened:
         page = open_on_phone(browser, opened)
         button = page.get_by_role("button", name="Contains a mistake", exact=True)
@@ -809,7 +798,7 @@ def test_a_video_is_marked_as_containing_a_mistake(browser: Any, many: Path) -> 
         page.close()
 
 
-def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser: Any, place: Path) -> None:
+def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser, place):
     config = json.loads((place / "config.json").read_text())
     merges = [
         {"a": [0], "b": [2], "cost": 0.1, "count": 2},
@@ -846,7 +835,7 @@ def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser: Any, place:
         tab.close()
 
 
-def test_an_hour_with_many_segments_zoomed_in(browser: Any, place: Path) -> None:
+def test_an_hour_with_many_segments_zoomed_in(browser, place):
     timelines = json.loads((place / "timelines.json").read_text())
     part = {"step": 0, "confidence": 0.5}
     timelines["one"]["duration"] = 3600.0
@@ -864,7 +853,7 @@ def test_an_hour_with_many_segments_zoomed_in(browser: Any, place: Path) -> None
         tab.close()
 
 
-def test_a_step_is_named_while_it_plays_everywhere(page: Any) -> None:
+def test_a_step_is_named_while_it_plays_everywhere(page):
     page.locator("[data-key=all0]").click()
     name_of(page, 0).fill("cut")
     name_of(page, 0).press("Enter")
@@ -874,7 +863,7 @@ def test_a_step_is_named_while_it_plays_everywhere(page: Any) -> None:
     shows(page.locator("#stage .segments .what").first, "cut")
 
 
-def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) -> None:
+def test_boundaries_are_reached_and_moved_by_a_frame(page, served):
     until(page, "document.querySelector('#stage video').readyState >= 2")
     page.wait_for_timeout(500)
     page.keyboard.press("]")
@@ -890,7 +879,7 @@ def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) 
     until(page, "document.querySelector('#stage video').currentTime === 0")
 
 
-def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned: Path) -> None:
+def test_a_video_is_confirmed_and_the_others_learn_from_it(browser, learned):
     with Served(learned) as opened:
         tab = open_on_phone(browser, opened)
         assert tab.locator("#teach").is_hidden()
@@ -915,9 +904,7 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         tab.close()
 
 
-def test_the_file_that_opens_the_browser_leads_to_the_page(
-    browser: Any, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_that_opens_the_browser_leads_to_the_page(browser, served, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     served.running.open_browser("#two@3.5")
@@ -935,11 +922,11 @@ def test_the_file_that_opens_the_browser_leads_to_the_page(
 # ---------------------------------------------------------------------- tap mode
 
 
-def clicks_of(place: Path, video: str = "one") -> list[tuple[float, int]]:
+def clicks_of(place, video="one"):
     return [tuple(click) for click in Edits(place).document.clicks.get(video, ())]
 
 
-def test_clicks_are_tapped_moved_removed_and_undone(page: Any, place: Path) -> None:
+def test_clicks_are_tapped_moved_removed_and_undone(page, place):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("p")
     assert page.locator("#taps").is_visible()
@@ -993,7 +980,7 @@ def test_clicks_are_tapped_moved_removed_and_undone(page: Any, place: Path) -> N
     counts(page.locator(".track .pin"), 2)
 
 
-def test_keys_act_on_the_video_after_a_click_in_tap_mode(page: Any) -> None:
+def test_keys_act_on_the_video_after_a_click_in_tap_mode(page):
     page.locator("#tap").click()
     page.locator("#taps .chip").first.click()
     until(page, "document.querySelectorAll('.track .pin').length === 1")
@@ -1005,9 +992,7 @@ def test_keys_act_on_the_video_after_a_click_in_tap_mode(page: Any) -> None:
     assert page.locator("#taps").is_visible()
 
 
-def test_a_video_chosen_at_the_end_of_the_page_is_shown_on_a_phone(
-    browser: Any, served: Served
-) -> None:
+def test_a_video_chosen_at_the_end_of_the_page_is_shown_on_a_phone(browser, served):
     tab = open_on_phone(browser, served)
     tab.locator("#grid .card .open").last.click()
     shows(tab.locator("#stage h2"), "two")
@@ -1015,7 +1000,7 @@ def test_a_video_chosen_at_the_end_of_the_page_is_shown_on_a_phone(
     tab.context.close()
 
 
-def test_a_step_is_created_while_tapping_on_a_phone(browser: Any, served: Served) -> None:
+def test_a_step_is_created_while_tapping_on_a_phone(browser, served):
     tab = open_on_phone(browser, served)
     tab.locator("#tap").click()
     chips = tab.locator("#taps .chip")
@@ -1033,14 +1018,14 @@ def test_a_step_is_created_while_tapping_on_a_phone(browser: Any, served: Served
     tab.close()
 
 
-def test_s_at_the_start_splits_the_segment_in_its_middle(page: Any, place: Path) -> None:
+def test_s_at_the_start_splits_the_segment_in_its_middle(page, place):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("s")
     wait_saved(page, "Saved: split a segment")
     assert parts_of(Edits(place))[:2] == [(0.0, 1.0, 0), (1.0, 2.0, 0)]
 
 
-def test_the_full_name_of_a_narrow_block_is_shown(page: Any) -> None:
+def test_the_full_name_of_a_narrow_block_is_shown(page):
     name_of(page, 1).fill("Nadel greifen")
     name_of(page, 1).press("Enter")
     wait_saved(page, "Saved")
@@ -1056,7 +1041,7 @@ def test_the_full_name_of_a_narrow_block_is_shown(page: Any) -> None:
     assert page.locator(".tip").inner_text().startswith("Nadel greifen")
 
 
-def test_signals_are_shown_where_there_is_no_video(browser: Any, tmp_path: Path) -> None:
+def test_signals_are_shown_where_there_is_no_video(browser, tmp_path):
     import numpy as np
 
     from stepcut.toy import toy_features

@@ -1,7 +1,5 @@
 """stepcut view and stepcut.view: the address line, and a clean shutdown."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -10,7 +8,6 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 from errors_kit import raises
@@ -22,10 +19,9 @@ from stepcut.errors import ProcedureError
 from stepcut.show.viewer.server import RunningViewer
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
-def test_view_prints_one_line_and_ends_cleanly(place: Path, number: signal.Signals) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_view_prints_one_line_and_ends_cleanly(place, number):
     command = [sys.executable, "-m", "stepcut.cli.main", "view", str(place), "--port", "0"]
     command += ["--no-browser"]
     with subprocess.Popen(
@@ -42,7 +38,7 @@ def test_view_prints_one_line_and_ends_cleanly(place: Path, number: signal.Signa
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken(place, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["view", str(place), "--port", str(port), "--no-browser"]) == 2
@@ -57,25 +53,19 @@ def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
         (["--at", "one"], "''"),
     ],
 )
-def test_wrong_arguments(
-    place: Path,
-    words: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wrong_arguments(place, words, message, capsys, monkeypatch):
     monkeypatch.setattr(RunningViewer, "run", lambda *_: None)
     assert main(["view", str(place), *words, "--no-browser"]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["none.proc"], ["none.proc", "--port", "99999"]])
-def test_no_procedure(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_procedure(words, tmp_path, capsys):
     assert main(["view", str(tmp_path / words[0]), *words[1:], "--no-browser"]) == 2
     assert "does not exist" in capsys.readouterr().err
 
 
-def test_view_from_python_goes_on_beside_a_notebook(learned: Path) -> None:
+def test_view_from_python_goes_on_beside_a_notebook(learned):
     procedure = sc.load(learned)
     running = sc.view(procedure, browser=False, block=False)
     try:
@@ -91,7 +81,8 @@ def test_view_from_python_goes_on_beside_a_notebook(learned: Path) -> None:
     again.close()
 
 
-def test_looking_loads_what_reads_videos_and_no_model(place: Path) -> None:
+@pytest.mark.slow
+def test_looking_loads_what_reads_videos_and_no_model(place):
     """Threads that answer requests find PyAV and Pillow already loaded."""
     code = f"""
 import pathlib, sys
@@ -104,9 +95,7 @@ assert 'torch' not in sys.modules
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_names_of_videos_may_have_other_capitals_and_a_suffix(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, monkeypatch, capsys):
     shown: list[RunningViewer] = []
     monkeypatch.setattr(
         RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
@@ -119,12 +108,7 @@ def test_names_of_videos_may_have_other_capitals_and_a_suffix(
     assert [len(video["beside"] or ()) for video in shown[0].viewer.state()["videos"]][:2] == [1, 0]
 
 
-def test_labels_alone_are_shown_beside_others(
-    tmp_path: Path,
-    kitchen: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, monkeypatch, capsys):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
     shown: list[RunningViewer] = []
     monkeypatch.setattr(
@@ -161,7 +145,7 @@ def test_labels_alone_are_shown_beside_others(
         sc.load(shown[0].folder)
 
 
-def test_ending_stops_work_in_the_background(place: Path) -> None:
+def test_ending_stops_work_in_the_background(place):
     with Page(place) as page:
         job = page.post("api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
     kept = page.viewer.jobs.get(job["id"])

@@ -1,9 +1,6 @@
 """Plots: all of them as PNG, SVG and PDF; consistent colours; clear errors."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,6 @@ import stepcut as sc
 from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.learned import Curve
-from stepcut.procedure.procedure import Procedure
 from stepcut.show import plots
 from stepcut.show.canvas import compare
 from stepcut.timeline import Segment, Timeline
@@ -34,11 +30,11 @@ FOUND = {
 
 
 @pytest.fixture(scope="module")
-def procedure(learned_once: Path) -> Procedure:
+def procedure(learned_once):
     return sc.load(learned_once)
 
 
-def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path: Path) -> None:
+def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path):
     compared = compare(FOUND, TRUE)
     assert compared.colours == {"pour": colour(1), "stir": colour(0), "taste": colour(2)}
     plots.save(plots.timelines(FOUND, TRUE), tmp_path / "a.svg")
@@ -48,7 +44,7 @@ def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path: Path) 
     assert colour(1) in text
 
 
-def test_a_name_is_no_formula(tmp_path: Path) -> None:
+def test_a_name_is_no_formula(tmp_path):
     name = r"pay $\euro5$ now"
     plots.save(
         plots.timelines({"$a_$": Timeline([Segment(0, 4, name)], duration=10)}), tmp_path / "a.svg"
@@ -59,7 +55,7 @@ def test_a_name_is_no_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", pytest.param("pdf", marks=pytest.mark.slow)])
-def test_the_same_picture_is_the_same_file(suffix: str, tmp_path: Path) -> None:
+def test_the_same_picture_is_the_same_file(suffix, tmp_path):
     for name in ("one", "two"):
         plots.save(plots.timelines(FOUND), tmp_path / f"{name}.{suffix}")
     one = (tmp_path / f"one.{suffix}").read_bytes()
@@ -67,9 +63,7 @@ def test_the_same_picture_is_the_same_file(suffix: str, tmp_path: Path) -> None:
     assert one.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
 
 
-def test_all_plots_of_a_learned_procedure(
-    procedure: Procedure, kitchen: Path, tmp_path: Path
-) -> None:
+def test_all_plots_of_a_learned_procedure(procedure, kitchen, tmp_path):
     drawn = {
         "timelines": plots.timelines(procedure, kitchen / "annotations"),
         "graph": plots.graph(procedure),
@@ -82,9 +76,7 @@ def test_all_plots_of_a_learned_procedure(
         assert "<svg" in (tmp_path / f"{name}.svg").read_text()
 
 
-def test_plots_have_the_colours_that_a_person_chose(
-    learned: Path, kitchen: Path, tmp_path: Path
-) -> None:
+def test_plots_have_the_colours_that_a_person_chose(learned, kitchen, tmp_path):
     mine = sc.load(learned)
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
         mine.corrections = mine.corrections.do({"do": "colour", "step": step, "colour": chosen})
@@ -107,7 +99,7 @@ def test_plots_have_the_colours_that_a_person_chose(
         assert not [number for number in range(3) if colour(number) in text], name
 
 
-def test_embedding_map_of_given_features(procedure: Procedure) -> None:
+def test_embedding_map_of_given_features(procedure):
     rng = np.random.default_rng(0)
     rows = [
         rng.normal(size=(count, *procedure.config["shape"])).astype(np.float32)
@@ -121,7 +113,7 @@ def test_embedding_map_of_given_features(procedure: Procedure) -> None:
         plots.embedding(procedure, rows[:1])
 
 
-def test_embedding_map_of_a_procedure_that_was_learned_from_feature_files(tmp_path: Path) -> None:
+def test_embedding_map_of_a_procedure_that_was_learned_from_feature_files(tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "features").mkdir()
     for number in range(2):
@@ -136,16 +128,14 @@ def test_embedding_map_of_a_procedure_that_was_learned_from_feature_files(tmp_pa
         plots.embedding(sc.load(tmp_path / "a.proc"))
 
 
-def test_confusion_counts_shares_of_true_time() -> None:
+def test_confusion_counts_shares_of_true_time():
     axes = plots.confusion(FOUND, TRUE).axes[0]
     shares = axes.images[0].get_array()
     # rows: pour, stir, taste, background; columns: step 0, step 1, no step
     assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
 
 
-def test_impossible_plots_are_refused(
-    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_impossible_plots_are_refused(learned, tmp_path, monkeypatch):
     with raises(OptionError, ".png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
     mine = sc.load(learned)
@@ -168,7 +158,7 @@ PLOTS: list[Any] = [
 
 @pytest.mark.parametrize("draw", PLOTS)
 @pytest.mark.parametrize("given", [None, 3, "kitchen.proc", FOUND])
-def test_every_plot_refuses_other_types(draw: Any, given: Any) -> None:
+def test_every_plot_refuses_other_types(draw, given):
     with raises(OptionError, type(given).__name__):
         draw(given)
 
@@ -192,12 +182,12 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("draw", "message"), WRONG)
-def test_values_of_a_wrong_type_are_refused(draw: Any, message: str, procedure: Procedure) -> None:
+def test_values_of_a_wrong_type_are_refused(draw, message, procedure):
     with raises(OptionError, message):
         draw(procedure)
 
 
-def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
+def test_things_draw_themselves_in_notebooks(procedure):
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
@@ -205,7 +195,7 @@ def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
     assert len(re.findall("<svg", procedure._repr_html_())) == 3
 
 
-def test_nothing_is_dropped_without_a_word(procedure: Procedure) -> None:
+def test_nothing_is_dropped_without_a_word(procedure):
     few = plots.orders(procedure, most=1).axes[0].get_xlabel()
     assert ("1 of" in few) == (len(procedure.orders) > 1)
     long = {f"the long name of a step that ends in {k}": colour(k) for k in range(4)}
@@ -214,7 +204,7 @@ def test_nothing_is_dropped_without_a_word(procedure: Procedure) -> None:
     assert shown == list(long)
 
 
-def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one() -> None:
+def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one():
     # "a" lies almost all in "pour"; one second of "stir" is all that is left to match "b" with, which is mostly "pour".
     true = {"v": Timeline([Segment(0, 60, "pour"), Segment(60, 61, "stir")], duration=100)}
     found = {"v": Timeline([Segment(0, 40, "a"), Segment(40, 61, "b")], duration=100)}
@@ -225,7 +215,7 @@ def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one() -> None:
     assert "b" in entries
 
 
-def test_timelines_and_tables_as_data_frames() -> None:
+def test_timelines_and_tables_as_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = Timeline([Segment(0, 2, "pour", 0.5)], duration=3, video="v").to_pandas()
     assert isinstance(frame, pandas.DataFrame)

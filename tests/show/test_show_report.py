@@ -1,11 +1,8 @@
 """The report: self-contained, complete, small, and safe against hostile names."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,6 @@ from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.video.sample import frame_at
-from stepcut.procedure.procedure import Procedure
 from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.report import find_moments, make_report
 from stepcut.show.video import picture_at
@@ -29,13 +25,13 @@ from stepcut.toy import toy_features
 class Outside(HTMLParser):
     """Collect all addresses that a page fetches, and all scripts."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.addresses: list[str] = []
         self.scripts = 0
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.scripts += tag == "script"
         self.addresses += [
             value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")
@@ -43,13 +39,11 @@ class Outside(HTMLParser):
 
 
 @pytest.fixture
-def procedure(learned: Path) -> Procedure:
+def procedure(learned):
     return sc.load(learned)
 
 
-def test_the_command_writes_one_page_that_needs_nothing_else(
-    learned: Path, kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_one_page_that_needs_nothing_else(learned, kitchen, tmp_path, capsys):
     video = str(sorted((kitchen / "videos").iterdir())[0])
     words = ["report", str(learned), "-o", str(tmp_path / "r.html"), "--check", video, "--quiet"]
     words += ["--truth", str(kitchen / "annotations"), "--title", "Breakfast & <tea>"]
@@ -84,9 +78,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert "@media print" in page
 
 
-def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
-    procedure: Procedure,
-) -> None:
+def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(procedure):
     seen = StepSeen(1, procedure.steps[1], 0.97, ((2.0, 5.0), (7.0, 9.0)), 1.0)
     never = StepSeen(0, procedure.steps[0], 0.02, (), 1.0)
     gone = Finding("missed", 5.0, 7.0, 0, procedure.steps[0], 0.9, "it was <b>left out</b>")
@@ -100,7 +92,7 @@ def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(
     assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
 
 
-def test_the_summary_names_deviations(procedure: Procedure) -> None:
+def test_the_summary_names_deviations(procedure):
     step = procedure.steps[0]
     gone = Finding("missed", 65.0, 70.0, 0, step, 0.9, "it was not done; 2 of 2 videos do it")
     checks = [Report(f"v{n}", 90.0, [gone], 1.5, [], 0.1, 0.05) for n in range(5)]
@@ -120,18 +112,18 @@ def test_the_summary_names_deviations(procedure: Procedure) -> None:
     assert "1 video checked: no deviation found." in fine
 
 
-def test_steps_are_counted_from_one(procedure: Procedure) -> None:
+def test_steps_are_counted_from_one(procedure):
     page = make_report(procedure, pictures=0)
     assert re.findall(r"<h3[^>]*>(\d+) ·", page) == ["1", "2", "3"]
 
 
-def test_one_step_is_no_plural(procedure: Procedure) -> None:
+def test_one_step_is_no_plural(procedure):
     for step in (2, 1):
         procedure.corrections = procedure.corrections.do({"do": "merge", "step": step, "into": 0})
     assert "<p>1 step discovered in 2 videos" in make_report(procedure, pictures=0)
 
 
-def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure) -> None:
+def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure):
     one, other = procedure.timelines
     [step, *_] = [n for n, videos in enumerate(procedure.graph.occurs) if videos == 2]
     name = procedure.steps[step]
@@ -145,7 +137,7 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure)
     assert "counts may be below those above" in page  # the graph counts other videos
 
 
-def test_videos_that_were_left_out_are_listed_one_by_one(procedure: Procedure) -> None:
+def test_videos_that_were_left_out_are_listed_one_by_one(procedure):
     procedure.config["skipped"] = {
         "a": "a.mp4: <empty>. Copy it again.",
         "b": "b.mp4: no video. Leave it out.",
@@ -157,14 +149,14 @@ def test_videos_that_were_left_out_are_listed_one_by_one(procedure: Procedure) -
     )
 
 
-def test_a_hostile_name_is_text(procedure: Procedure) -> None:
+def test_a_hostile_name_is_text(procedure):
     procedure.rename({0: '"><script>alert(1)</script>'})
     page = make_report(procedure, pictures=1)
     assert Outside(page).scripts == 0
     assert "&lt;script&gt;alert(1)" in page
 
 
-def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
+def test_thirty_videos_stay_below_five_megabytes(procedure):
     (name, timeline), path = (
         next(iter(procedure.timelines.items())),
         next(iter(procedure.videos.values())),
@@ -183,7 +175,7 @@ def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
     assert 20 * 4 * max(map(len, pictures)) < 4_000_000
 
 
-def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
+def test_pictures_are_of_the_surest_segments(procedure):
     for step in procedure.steps:
         ((video, time, _),) = find_moments(procedure, step, each=1)
         chosen = next(s for s in procedure.timelines[video] if s.start <= time < s.end)
@@ -197,7 +189,7 @@ def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
         assert chosen.confidence == max(every)
 
 
-def test_what_a_person_set_is_surest(procedure: Procedure) -> None:
+def test_what_a_person_set_is_surest(procedure):
     video = list(procedure.timelines)[1]
     procedure.corrections = procedure.corrections.do(
         {"do": "mark", "video": video, "start": 1, "end": 2, "step": 0}
@@ -207,7 +199,7 @@ def test_what_a_person_set_is_surest(procedure: Procedure) -> None:
     assert procedure.timelines[video].labels([time]).tolist() == [0]
 
 
-def test_the_report_has_the_colours_that_a_person_chose(procedure: Procedure) -> None:
+def test_the_report_has_the_colours_that_a_person_chose(procedure):
     from stepcut.colours import colour
 
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
@@ -225,7 +217,7 @@ def test_the_report_has_the_colours_that_a_person_chose(procedure: Procedure) ->
     assert not [number for number in range(3) if colour(number) in drawn]
 
 
-def test_after_a_merge_colours_are_those_of_the_viewer(procedure: Procedure) -> None:
+def test_after_a_merge_colours_are_those_of_the_viewer(procedure):
     from stepcut.colours import colour
 
     procedure.corrections = procedure.corrections.do({"do": "merge", "step": 0, "into": 1})
@@ -234,7 +226,7 @@ def test_after_a_merge_colours_are_those_of_the_viewer(procedure: Procedure) -> 
     assert colour(1) in page
 
 
-def test_a_video_that_is_gone_or_was_never_there(procedure: Procedure) -> None:
+def test_a_video_that_is_gone_or_was_never_there(procedure):
     procedure.videos = dict.fromkeys(procedure.videos)
     assert list(find_moments(procedure, procedure.steps[0], each=4)) == []
     procedure.videos = dict.fromkeys(procedure.videos, "gone.mp4")
@@ -242,14 +234,14 @@ def test_a_video_that_is_gone_or_was_never_there(procedure: Procedure) -> None:
     assert Outside(page).addresses == []
 
 
-def test_a_picture_past_the_end(kitchen: Path) -> None:
+def test_a_picture_past_the_end(kitchen):
     video = sorted((kitchen / "videos").iterdir())[0]
     assert picture_at(video, 1.0).startswith(b"\xff\xd8")
     with raises(VideoError, "900"):
         picture_at(video, 900.0)
 
 
-def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Path) -> None:
+def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=41, rate=20)
     times = (0.0, 0.34, 1.0, 1.97, 2.03, 2.049, 2.05, 2.1)
     for time, number in zip(times, (0, 6, 20, 39, 40, 40, 39, 40), strict=True):
@@ -259,7 +251,7 @@ def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Pat
     assert frame_at(film, 2.3) is None
 
 
-def test_the_top_states_reliability_without_jargon() -> None:
+def test_the_top_states_reliability_without_jargon():
     rows, truth = toy_features(videos=4, duration=40)
     taught = sc.learn(rows, steps=6, restarts=2).teach({str(k): truth[k] for k in range(3)})
     assert taught.quality.kind == "labels"
@@ -270,7 +262,7 @@ def test_the_top_states_reliability_without_jargon() -> None:
     assert str(taught.quality) in page
 
 
-def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:
+def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path):
     random = np.random.default_rng(0)
     rows = [
         np.repeat(np.eye(6)[:4], 12, axis=0) + 0.1 * random.normal(size=(48, 6)) for _ in range(3)
@@ -287,12 +279,12 @@ def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:
     assert f"{len(procedure.steps) - 1} steps: (" in page
 
 
-def test_settings_are_in_the_page(procedure: Procedure) -> None:
+def test_settings_are_in_the_page(procedure):
     page = make_report(procedure, pictures=0)
     assert json.dumps(procedure.config["fingerprint"])[1:-1] in page
 
 
-def test_bars_tell_name_times_and_confidence_on_hover() -> None:
+def test_bars_tell_name_times_and_confidence_on_hover():
     bar = draw_bar(Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4))
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
@@ -300,7 +292,7 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
     assert ">0:05<" in draw_axis(30)
 
 
-def test_values_of_a_wrong_type_are_refused(procedure: Procedure) -> None:
+def test_values_of_a_wrong_type_are_refused(procedure):
     path: Any = "kitchen.proc"
     with raises(OptionError, "'kitchen.proc'"):
         make_report(path)

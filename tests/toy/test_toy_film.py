@@ -1,12 +1,9 @@
 """Toy videos on disk: real mp4 files that match their ground truth."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
 from itertools import islice
-from pathlib import Path
 
 import av
 import numpy as np
@@ -15,27 +12,27 @@ from errors_kit import raises
 
 from stepcut.errors import DataError, OptionError
 from stepcut.progress import Event
-from stepcut.toy import EDGES, STEPS, ToyKitchen, make_kitchen, write_script
+from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 from stepcut.toy.render import FPS, render_frames
 from stepcut.toy.scene import Look
 
 
 @pytest.fixture(scope="module")
-def kitchen(tmp_path_factory: pytest.TempPathFactory) -> ToyKitchen:
+def kitchen(tmp_path_factory):
     return make_kitchen(tmp_path_factory.mktemp("kitchen"), videos=2, seed=5, duration=4)
 
 
-def fingerprint(path: Path) -> str:
+def fingerprint(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def changed(look: Look, **values: object) -> Look:
+def changed(look, **values):
     other = copy.copy(look)
     vars(other).update(values)
     return other
 
 
-def test_files_are_real_videos_of_the_stated_length(kitchen: ToyKitchen) -> None:
+def test_files_are_real_videos_of_the_stated_length(kitchen):
     assert [path.name for path in kitchen.videos] == ["kitchen-5-00.mp4", "kitchen-5-01.mp4"]
     for path in kitchen.videos:
         with av.open(str(path)) as container:
@@ -44,7 +41,7 @@ def test_files_are_real_videos_of_the_stated_length(kitchen: ToyKitchen) -> None
         assert frames == pytest.approx(np.arange(len(frames)) / FPS, abs=1e-3)
 
 
-def test_annotations_have_the_egoprocel_layout(kitchen: ToyKitchen) -> None:
+def test_annotations_have_the_egoprocel_layout(kitchen):
     for name, timeline in kitchen.timelines.items():
         lines = (kitchen.annotations / f"{name}.csv").read_text().splitlines()
         cells = [line.split(",") for line in lines]
@@ -56,7 +53,7 @@ def test_annotations_have_the_egoprocel_layout(kitchen: ToyKitchen) -> None:
         ]
 
 
-def test_truth_is_that_of_the_plan_and_the_graph_is_beside_it(kitchen: ToyKitchen) -> None:
+def test_truth_is_that_of_the_plan_and_the_graph_is_beside_it(kitchen):
     assert kitchen.timelines == {
         f"kitchen-5-0{v}": write_script(5, v, duration=4).timeline for v in (0, 1)
     }
@@ -67,16 +64,14 @@ def test_truth_is_that_of_the_plan_and_the_graph_is_beside_it(kitchen: ToyKitche
     assert repr(kitchen) == "<ToyKitchen 2 videos of 6 steps, 0.1 min, ego>"
 
 
-def test_the_same_arguments_give_the_same_bytes_and_others_do_not(
-    kitchen: ToyKitchen, tmp_path: Path
-) -> None:
+def test_the_same_arguments_give_the_same_bytes_and_others_do_not(kitchen, tmp_path):
     again = make_kitchen(tmp_path, videos=1, seed=5, duration=4)
     assert fingerprint(again.videos[0]) == fingerprint(kitchen.videos[0])
     assert fingerprint(kitchen.videos[0]) != fingerprint(kitchen.videos[1])
 
 
 @pytest.mark.slow
-def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path: Path) -> None:
+def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path):
     first = make_kitchen(tmp_path, videos=2, seed=6, duration=4)
     before = {path: (path.stat().st_mtime_ns, fingerprint(path)) for path in first.videos}
     damaged = first.videos[1]
@@ -91,13 +86,13 @@ def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_a_folder_with_another_kitchen_is_left_alone(kitchen: ToyKitchen) -> None:
+def test_a_folder_with_another_kitchen_is_left_alone(kitchen):
     with raises(DataError, "videos=2, seed=5"):
         make_kitchen(kitchen.folder, videos=3, seed=9, duration=4)
     assert len(list(kitchen.folder.glob("videos/*.mp4"))) == 2
 
 
-def test_a_flawed_kitchen_describes_its_mistakes(tmp_path: Path) -> None:
+def test_a_flawed_kitchen_describes_its_mistakes(tmp_path):
     flawed = make_kitchen(tmp_path, videos=1, seed=7, duration=4, flaw="skip:add jam")
     (name,) = flawed.timelines
     assert "add jam" not in flawed.timelines[name].sequence()
@@ -113,9 +108,7 @@ def test_a_flawed_kitchen_describes_its_mistakes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("step", "view"), [("pour water", "ego"), ("cut bread", "side")])
 @pytest.mark.slow
-def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(
-    step: str, view: str
-) -> None:
+def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(step, view):
     script = write_script(8, 0, duration=4, repeat=0, skip=0)
     plain = changed(Look(script.seed), light=(1.0, 1.0, 1.0), gamma=1.0, vivid=1.0, noise=0.0)
     marked = changed(plain, tools={**plain.tools, step: (255, 0, 255)})
@@ -128,16 +121,14 @@ def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(
     assert np.array_equal(seen, truth)
 
 
-def test_the_side_view_films_the_same_recording_otherwise(
-    kitchen: ToyKitchen, tmp_path: Path
-) -> None:
+def test_the_side_view_films_the_same_recording_otherwise(kitchen, tmp_path):
     side = make_kitchen(tmp_path, videos=1, seed=5, duration=4, view="side")
     (name,) = side.timelines
     assert side.timelines[name] == kitchen.timelines[name]
     assert fingerprint(side.videos[0]) != fingerprint(kitchen.videos[0])
 
 
-def test_the_head_moves_and_the_tripod_does_not() -> None:
+def test_the_head_moves_and_the_tripod_does_not():
     script = write_script(5, 0, duration=4, background=0)
     change = {}
     for view in ("ego", "side"):
@@ -148,7 +139,7 @@ def test_the_head_moves_and_the_tripod_does_not() -> None:
     assert change["side"] < 1 < change["ego"]
 
 
-def test_kitchens_differ_from_video_to_video() -> None:
+def test_kitchens_differ_from_video_to_video():
     looks = [Look((0, video)) for video in range(8)]
     assert len({look.wall for look in looks}) == 8
     assert len({tuple(sorted(look.places, key=look.places.__getitem__)) for look in looks}) > 3
@@ -163,9 +154,7 @@ def test_kitchens_differ_from_video_to_video() -> None:
         ({"duration": 1}, "duration=1 is not allowed"),
     ],
 )
-def test_bad_arguments_leave_nothing_behind(
-    tmp_path: Path, wrong: dict[str, object], words: str
-) -> None:
+def test_bad_arguments_leave_nothing_behind(tmp_path, wrong, words):
     with pytest.raises(OptionError) as error:
         make_kitchen(tmp_path / "new", **wrong)
     assert words in str(error.value)

@@ -1,9 +1,6 @@
 """The script of a toy video: steps, order and durations."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +11,11 @@ from stepcut.toy import EDGES, STEPS, toy_features, write_script
 from stepcut.toy.script import must_precede
 
 
-def many(count: int = 60, **plan: object) -> list[list[str]]:
+def many(count=60, **plan):
     return [write_script(seed, 0, **plan).timeline.sequence() for seed in range(count)]
 
 
-def test_same_seed_same_script_and_another_seed_another() -> None:
+def test_same_seed_same_script_and_another_seed_another():
     assert write_script(3, 1) == write_script(3, 1)
     assert (
         len(
@@ -28,17 +25,17 @@ def test_same_seed_same_script_and_another_seed_another() -> None:
     )
 
 
-def test_without_freedom_the_order_is_the_careful_cooks() -> None:
+def test_without_freedom_the_order_is_the_careful_cooks():
     assert all(sequence == list(STEPS) for sequence in many(shuffle=0, skip=0, repeat=0))
 
 
-def test_first_times_keep_to_the_task_graph_however_free_the_order() -> None:
+def test_first_times_keep_to_the_task_graph_however_free_the_order():
     for sequence in many(200, shuffle=1, repeat=0.5, skip=0.2):
         first = {step: sequence.index(step) for step in sequence}
         assert all(first[a] < first[b] for a, b in must_precede() if a in first and b in first)
 
 
-def test_every_allowed_order_and_no_other_occurs() -> None:
+def test_every_allowed_order_and_no_other_occurs():
     allowed = {
         order
         for order in itertools.permutations(STEPS)
@@ -48,12 +45,12 @@ def test_every_allowed_order_and_no_other_occurs() -> None:
     assert seen == allowed
 
 
-def test_edges_are_transitively_reduced() -> None:
+def test_edges_are_transitively_reduced():
     for edge in EDGES:
         assert edge not in must_precede(EDGES - {edge})
 
 
-def test_shots_fill_the_video_and_lie_on_frames() -> None:
+def test_shots_fill_the_video_and_lie_on_frames():
     script = write_script(1, 0, duration=30)
     assert script.shots[0].start == 0
     assert all(a.end == b.start for a, b in itertools.pairwise(script.shots))
@@ -63,13 +60,13 @@ def test_shots_fill_the_video_and_lie_on_frames() -> None:
 
 
 @pytest.mark.parametrize("background", [0.0, 0.2, 0.5])
-def test_background_has_the_share_asked_for(background: float) -> None:
+def test_background_has_the_share_asked_for(background):
     timeline = write_script(4, 0, background=background).timeline
     idle = sum(end - start for start, end in timeline.gaps())
     assert idle / timeline.end == pytest.approx(background, abs=0.01)
 
 
-def test_skips_and_repeats_are_as_frequent_as_asked() -> None:
+def test_skips_and_repeats_are_as_frequent_as_asked():
     none, some = many(skip=0, repeat=0), many(200, skip=0.3, repeat=0.4)
     assert all(sorted(sequence) == sorted(STEPS) for sequence in none)
     assert np.mean([len(set(sequence)) for sequence in some]) == pytest.approx(0.7 * 6, abs=0.3)
@@ -77,11 +74,11 @@ def test_skips_and_repeats_are_as_frequent_as_asked() -> None:
     assert all(a != b for sequence in some for a, b in itertools.pairwise(sequence))
 
 
-def test_even_when_all_is_skipped_three_steps_are_left() -> None:
+def test_even_when_all_is_skipped_three_steps_are_left():
     assert all(len(sequence) == 3 for sequence in many(skip=1, repeat=0))
 
 
-def test_a_missed_step_is_missing_and_described() -> None:
+def test_a_missed_step_is_missing_and_described():
     script = write_script(7, 0, flaw="skip:add jam")
     assert sorted(script.timeline.sequence()) == sorted(set(STEPS) - {"add jam"})
     (flaw,) = script.flaws
@@ -94,7 +91,7 @@ def test_a_missed_step_is_missing_and_described() -> None:
 
 
 @pytest.mark.parametrize("step", ["spread butter", "add jam", "stir tea", "wash dish"])
-def test_a_swapped_step_comes_before_what_it_needs(step: str) -> None:
+def test_a_swapped_step_comes_before_what_it_needs(step):
     script = write_script(7, 0, flaw=f"swap:{step}")
     sequence = script.timeline.sequence()
     assert sorted(sequence) == sorted(STEPS)
@@ -105,7 +102,7 @@ def test_a_swapped_step_comes_before_what_it_needs(step: str) -> None:
 
 
 @pytest.mark.parametrize(("flaw", "longer"), [("skip:cut bread", False), ("repeat:add jam", True)])
-def test_a_mistake_changes_the_length_and_not_the_pace(flaw: str, longer: bool) -> None:
+def test_a_mistake_changes_the_length_and_not_the_pace(flaw, longer):
     seconds = {}
     for name in (None, flaw):
         videos = [write_script(7, n, flaw=name, skip=0, repeat=0) for n in range(40)]
@@ -117,7 +114,7 @@ def test_a_mistake_changes_the_length_and_not_the_pace(flaw: str, longer: bool) 
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step_repeated_too_often_breaks_no_order(step: str) -> None:
+def test_a_step_repeated_too_often_breaks_no_order(step):
     script = write_script(7, 0, flaw=f"repeat:{step}")
     sequence = script.timeline.sequence()
     assert sequence.count(step) == 3
@@ -148,13 +145,13 @@ def test_a_step_repeated_too_often_breaks_no_order(step: str) -> None:
         ({"flaw": "swap:cut bread"}, "Choose from spread butter, add jam, stir tea, wash dish"),
     ],
 )
-def test_bad_settings_are_answered_with_what_is_allowed(plan: dict[str, Any], words: str) -> None:
+def test_bad_settings_are_answered_with_what_is_allowed(plan, words):
     with pytest.raises(OptionError) as error:
         write_script(0, **plan)
     assert words in str(error.value)
 
 
-def test_a_negative_seed_is_refused() -> None:
+def test_a_negative_seed_is_refused():
     with raises(OptionError, setting="seed", value=-1):
         write_script(-1)
 
@@ -162,7 +159,7 @@ def test_a_negative_seed_is_refused() -> None:
 # ---------------------------------------------------------------------- features without videos
 
 
-def test_toy_features_follow_the_script_of_the_videos() -> None:
+def test_toy_features_follow_the_script_of_the_videos():
     rows, timelines = toy_features(videos=3, seed=2, dim=16, rate=2)
     assert timelines == [write_script(2, video).timeline for video in range(3)]
     for array, timeline in zip(rows, timelines, strict=True):
@@ -172,7 +169,7 @@ def test_toy_features_follow_the_script_of_the_videos() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(rows, again, strict=True))
 
 
-def test_without_nuisance_a_step_is_the_same_vector_in_all_videos_and_background_is_not() -> None:
+def test_without_nuisance_a_step_is_the_same_vector_in_all_videos_and_background_is_not():
     rows, timelines = toy_features(videos=3, rate=5, noise=0, offset=0, drift=0)
     labels = [
         timeline.labels(np.arange(len(array)) / 5)
@@ -187,6 +184,6 @@ def test_without_nuisance_a_step_is_the_same_vector_in_all_videos_and_background
 
 
 @pytest.mark.parametrize("wrong", [{"videos": 0}, {"dim": 0}, {"rate": 0}])
-def test_toy_features_refuse_nothing_to_do(wrong: dict[str, int]) -> None:
+def test_toy_features_refuse_nothing_to_do(wrong):
     with pytest.raises(OptionError, match="is not allowed"):
         toy_features(**wrong)

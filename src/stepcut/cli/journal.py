@@ -125,7 +125,7 @@ class Journal:
         if state.st_nlink != 1:
             raise self._refused("has a second name (a hard link), whose file it would change")
         if state.st_mode & 0o022:
-            raise self._refused("can be changed by other users; run chmod 600 on it")
+            raise self._refused("can be changed by other users (chmod 600 prevents that)")
 
     def _refused(self, why: str) -> OutputError:
-        return OutputError(f"{self.path}: the journal {why}. Or use another with --journal FILE.")
+        return OutputError(f"{self.path}: the journal {why}. Name another with --journal FILE.")

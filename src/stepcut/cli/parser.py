@@ -48,7 +48,7 @@ def seconds(text: str) -> float:
     return number
 
 
-TYPES = {"N": whole, "S": seconds, "SHARE": float}
+TYPES = {"N": whole, "S": seconds, "SHARE": float, "HZ": float}
 FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 

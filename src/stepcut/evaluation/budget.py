@@ -89,7 +89,7 @@ def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tupl
 
 def _idle(timeline: Timeline) -> float:
     """Return the seconds of the video without a step."""
-    return sum(end - start for start, end in timeline.crop(0, timeline.end).gaps())
+    return float(sum(end - start for start, end in timeline.crop(0, timeline.end).gaps()))
 
 
 def _does(timeline: Timeline, step: str) -> bool:

@@ -1,9 +1,12 @@
 """Compare how two groups of people do a procedure: durations, counts and order.
 
-For every step and the whole: Mann and Whitney's test of the seconds, with the effect size
-d = P(A > B) - P(A < B) (Cliff's delta, from -1 to 1); Fisher's exact test of how many videos miss
-or repeat a step, with the difference of the shares; the share of exchanged pairs against the usual
-order. The p-values of all rows that vary are corrected together after Holm.
+For every step and the whole procedure:
+
+- the Mann-Whitney test of the seconds, with Cliff's delta, P(A > B) - P(A < B), from -1 to 1;
+- Fisher's exact test of how many videos miss or repeat a step, with the difference of the shares;
+- the share of pairs of steps in an unusual order.
+
+The p-values of all rows that vary are corrected together after Holm.
 """
 
 from collections import Counter

@@ -7,18 +7,23 @@ from contextlib import closing, suppress
 from fractions import Fraction
 from itertools import chain, islice, repeat
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 
 import numpy as np
 
-from stepcut.errors import FeatureError
+from stepcut.errors import FeatureError, VideoError
 from stepcut.features.backbones.backbone import Backbone, Frames, Rows
 from stepcut.features.files import write_rows
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.engine import count_cores
 from stepcut.rate import Rate, as_rate
+
+DECODE_SECONDS = 60
+"""Time limit for the next packet of an open video."""
+_LEAVE = 5.0
+"""Seconds in which the decoding thread closes the file."""
 
 
 def compute_features(
@@ -85,7 +90,7 @@ def compute_rows(
         )
     # Close explicitly on errors: the garbage collector could close it inside any other code,
     # where waiting for a thread can deadlock.
-    with closing(_batches(pictures, batch_size(backbone), samples.close)) as batches:
+    with closing(_batches(pictures, batch_size(backbone), samples)) as batches:
         for frames in batches:
             rows = np.asarray(backbone.extract(frames))
             if rows.ndim not in (2, 4) or rows.shape[:2] != (len(frames), backbone.dim):
@@ -97,7 +102,7 @@ def compute_rows(
             yield rows
 
 
-def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -> Generator[Frames]:
+def _batches(pictures: Iterator[Frames], size: int, samples: Samples) -> Generator[Frames]:
     """Yield arrays (n, H, W, 3) of up to `size` frames, reading one batch ahead."""
     wanted: SimpleQueue[bool] = SimpleQueue()
     found: SimpleQueue[list[Frames] | BaseException] = SimpleQueue()
@@ -109,7 +114,7 @@ def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -
             except BaseException as error:  # the caller's thread decides
                 found.put(error)
         with suppress(Exception):
-            close()
+            samples.close()
 
     # Only this thread uses the decoder. A daemon, since Python waits for others at its exit, and a
     # damaged video may hang the decoder.
@@ -117,14 +122,31 @@ def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -
     reader.start()
     try:
         wanted.put(True)
-        while batch := found.get():
+        while batch := _wait(found, samples):
             if isinstance(batch, BaseException):
                 raise batch
             wanted.put(True)
             yield np.stack(batch)
     finally:
         wanted.put(False)
-        reader.join()
+        reader.join(_LEAVE)
+
+
+def _wait(
+    found: SimpleQueue[list[Frames] | BaseException], samples: Samples
+) -> list[Frames] | BaseException:
+    """Return what the decoding thread found, unless it reads no packet for `DECODE_SECONDS`.
+
+    Seconds are counted one by one, so that a suspended program has as many left afterwards.
+    """
+    progress = waited = 0
+    while waited < DECODE_SECONDS:
+        with suppress(Empty):
+            return found.get(timeout=1)
+        waited = waited + 1 if 0 < samples.progress == progress else 0
+        progress = samples.progress
+    what = f"the decoder made no progress for {DECODE_SECONDS} seconds"
+    raise VideoError(f"{samples.path}: {what}. Exclude it, or copy it to a faster disk.")
 
 
 def batch_size(backbone: Backbone) -> int:

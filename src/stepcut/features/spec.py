@@ -20,10 +20,7 @@ MODEL_FILES = (".onnx", ".xml", ".tflite")
 FETCH = "fetch"
 """Value of `weights` that allows a download, for backbones from a hub."""
 
-LOOKED = (
-    "A procedure looks for it at its old path, beside its own folder and in the current folder: "
-    "put it there."
-)
+LOOKED = "Put it at its old path, beside the folder of the procedure, or into the current folder."
 
 Three = tuple[float, float, float]
 

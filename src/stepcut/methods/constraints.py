@@ -77,7 +77,7 @@ def check_constraints(
     """One constraint or None per video of so many rows; refuse invalid ones."""
     if len(constraints) != len(lengths):
         raise OptionError(
-            f"constraints must be a list of {len(lengths)}, one for each video; None stands for "
+            f"constraints must be a list of {len(lengths)}, one for each video; None means "
             "no annotation."
         )
     for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):

@@ -62,11 +62,11 @@ def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
 
 
 def plain_numbers(settings: Any) -> Any:
-    """Replace NumPy numbers by plain ones, also in lists and dicts, for JSON."""
+    """Replace NumPy numbers by plain ones and tuples by lists, also in lists and dicts, for JSON."""
     if isinstance(settings, Mapping):
         return {name: plain_numbers(value) for name, value in settings.items()}
     if isinstance(settings, list | tuple):
-        return type(settings)(map(plain_numbers, settings))
+        return [*map(plain_numbers, settings)]
     return settings.item() if isinstance(settings, np.generic) else settings
 
 

@@ -21,7 +21,7 @@ from stepcut.methods.arithmetic import (
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import MANY, Array, Labels, build
 from stepcut.methods.method import Method
-from stepcut.methods.stepcut.consensus import agreement, come_again, time_regularity
+from stepcut.methods.stepcut.consensus import agreement, come_again
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs
 
@@ -56,8 +56,11 @@ class Evidence:
     halves: float
     """Agreement of all steps with those learned from half of the videos, mean of both halves."""
     beyond: float
-    """(h - c) / (1 - c): h is the agreement of the two halves with each other, c the same for
-    features with random phases, which keep their spectrum but share nothing with other videos."""
+    """(h - c) / (1 - c): agreement of the two halves with each other, beyond chance.
+
+    h is measured on the features, c on features with random phases: they keep their spectrum, but
+    share nothing with other videos.
+    """
     stable: float
     """Share of rows that keep their step when their video is held out."""
     uniform: float
@@ -270,6 +273,27 @@ def order_by_content(features: Sequence[Array]) -> list[int]:
         return hashlib.blake2b(rows.data).digest()
 
     return sorted(range(len(features)), key=digest)
+
+
+def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> float:
+    """1 when every step comes at one time in all videos, 0 when the step does not determine the time.
+
+    1 - mean over steps of var(t_vk over videos v) / var(all t_vk),  t_vk the mean normalised time of step k in video v.
+    """
+    times = np.full((len(labels), steps), np.nan)
+    for i, numbers in enumerate(labels):
+        along = normalised_times(len(numbers))
+        lasts = np.bincount(numbers[numbers >= 0], minlength=steps)
+        sums = np.bincount(numbers[numbers >= 0], weights=along[numbers >= 0], minlength=steps)
+        there = lasts >= shortest
+        times[i, there] = sums[there] / lasts[there]
+    shared = (~np.isnan(times)).sum(
+        axis=0
+    ) >= 2  # a step of one video has no other time to agree with
+    spread = float(np.nanvar(times)) if (~np.isnan(times)).any() else 0.0
+    if not shared.any() or spread <= 0:
+        return 0.0
+    return float(1 - np.nanvar(times[:, shared], axis=0).mean() / spread)
 
 
 def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:

@@ -1,7 +1,7 @@
 """Suggest: choose the videos whose labels help most, by greedy k-medoids.
 
-Videos are chosen one by one, so that the labelled set S has the least mean over all videos and
-their moments x at time t of the distance to the nearest moment y of S at time u:
+Videos are chosen one by one. Each choice minimizes the mean distance of all moments x (at time t)
+of all videos to the nearest moment y (at time u) of a labelled video:
 
     d(x, y) = |x - y|^2 / median of |x - y|^2  +  (t - u)^2 / median of (t - u)^2
 

@@ -38,7 +38,7 @@ class Engine(ABC):
         A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
         answer is `WorkerDied`. Free workers get the next item. A cluster gets a few ahead, so that
         it knows when to grow. `done(number, answer)` is called in this process as answers arrive;
-        an exception in it stops all work. With `gpu`, every item gets a GPU of its own, if any.
+        an exception in it stops all work. With `gpu`, every item gets a separate GPU, if any.
         """
         answers: dict[int, Any] = {}
         with closing(self._answers(work, items, gpu)) as arriving:

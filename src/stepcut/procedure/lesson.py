@@ -259,10 +259,14 @@ def _report_little(annotations: Annotations, rate: Fraction) -> None:
             clicks[one.step] = clicks.get(one.step, 0) + (one.duration == 0)
     listed = {step for one in annotations.videos.values() for step in one.transcript}
     listed |= {one.name for one in annotations.recipe}
-    for step in seconds.keys() - listed:
-        if seconds[step] <= max(LITTLE, 1 / float(rate)) and clicks[step] < 2:
-            how = f"for {seconds[step]:g} s" if seconds[step] else "by one click"
-            warn_once(
-                f"step {step!r} is annotated only {how} in all videos together, which is little "
-                "evidence. Annotate it in another video, too."
-            )
+    little: dict[str, list[str]] = {}
+    for step, lasts in seconds.items():
+        if step not in listed and lasts <= max(LITTLE, 1 / float(rate)) and clicks[step] < 2:
+            how = f"for {lasts:g} s" if lasts else "by one click"
+            little.setdefault(how, []).append(repr(step))
+    for how, steps in little.items():
+        many = f"steps {', '.join(steps)} are each" if len(steps) > 1 else f"step {steps[0]} is"
+        warn_once(
+            f"{many} annotated only {how} in all videos together, which is little evidence. "
+            "Annotate another video, too."
+        )

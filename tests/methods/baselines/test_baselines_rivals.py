@@ -1,9 +1,5 @@
 """Baselines: trivial ones, k-means with time, subset selection against plain greedy, ASOT against its formula."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -22,7 +18,7 @@ from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
 from stepcut.paper.cnc.subset import Subset, choose_subset
 
 
-def test_the_choice_of_a_subset_by_hand() -> None:
+def test_the_choice_of_a_subset_by_hand():
     # Three frames at 0, 1 and 10, states at 0, 1, 9: the middle one first (it serves two), then the far one.
     apart = np.abs(np.array([[0.0], [1.0], [9.0]]) - np.array([0.0, 1.0, 10.0])).astype(np.float32)
     assert choose_subset(apart, 1) == [1]
@@ -30,7 +26,7 @@ def test_the_choice_of_a_subset_by_hand() -> None:
     assert sorted(choose_subset(apart, 3)) == [0, 1, 2]
 
 
-def test_squared_distances() -> None:
+def test_squared_distances():
     rng = np.random.default_rng(0)
     rows, states = (
         rng.normal(size=(20, 3)).astype(np.float32),
@@ -41,9 +37,7 @@ def test_squared_distances() -> None:
     assert (squared_distances(rows, rows) >= 0).all()
 
 
-def test_the_same_seed_gives_the_same_centres_on_many_cores(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_seed_gives_the_same_centres_on_many_cores(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
     find_means(rows[:9], 9, 0, 1)  # what is to be limited is loaded
     monkeypatch.setenv("OMP_NUM_THREADS", "8")  # as many as that, also on a machine of two cores
@@ -51,7 +45,7 @@ def test_the_same_seed_gives_the_same_centres_on_many_cores(
         assert len({find_means(rows, 9, 0, 1).tobytes() for _ in range(4)}) == 1
 
 
-def test_subset_chooses_among_its_states() -> None:
+def test_subset_chooses_among_its_states():
     rng = np.random.default_rng(0)
     videos = [rng.normal(size=(50, 4)) for _ in range(2)]
     few = Subset(steps=3, states=3, normalise=False).fit(videos)
@@ -59,7 +53,7 @@ def test_subset_chooses_among_its_states() -> None:
     assert all(np.abs(means.centres_ - centre).sum(axis=1).min() < 1e-4 for centre in few.centres_)
 
 
-def test_the_time_prior_of_k_means_is_a_dimension() -> None:
+def test_the_time_prior_of_k_means_is_a_dimension():
     rows = np.ones((10, 3), dtype=np.float32)
     timed = append_time(rows, 2.0)
     np.testing.assert_allclose(timed[:, 3], 2 * (np.arange(10) + 0.5) / 10)
@@ -74,17 +68,17 @@ def test_the_time_prior_of_k_means_is_a_dimension() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(small, large, strict=True))
 
 
-def test_time_cost() -> None:
+def test_time_cost():
     cost = time_cost(4, 2)
     np.testing.assert_allclose(cost[:, 0], [0.125, 0.125, 0.375, 0.625])
     np.testing.assert_allclose(cost, cost[::-1, ::-1])
 
 
-def test_time_order_puts_unused_steps_last() -> None:
+def test_time_order_puts_unused_steps_last():
     assert time_order([np.array([3, 3, 0, 0]), np.array([3, 0])], 5).tolist() == [3, 0, 1, 2, 4]
 
 
-def slow_transport(cost: Any, radius: float, alpha: float, entropy: float, balance: float) -> Any:
+def slow_transport(cost, radius, alpha, entropy, balance):
     """The formula with its matrices written out; T is the plan whose rows sum to p = 1/N, q = 1/K."""
     n, k = cost.shape
     p, q = 1 / n, 1 / k
@@ -104,7 +98,7 @@ def slow_transport(cost: Any, radius: float, alpha: float, entropy: float, balan
 @pytest.mark.parametrize(
     ("frames", "radius"), [(60, 0.04), (60, 0.2), (10, 0.04), (1, 0.5), (33, 1.0)]
 )
-def test_transport_is_its_formula(frames: int, radius: float) -> None:
+def test_transport_is_its_formula(frames, radius):
     cost = np.random.default_rng(0).random((frames, 4))
     np.testing.assert_allclose(
         transport(cost, radius, 0.3, 0.07, 0.1),
@@ -113,14 +107,14 @@ def test_transport_is_its_formula(frames: int, radius: float) -> None:
     )
 
 
-def test_around_sums_the_neighbours_without_the_frame() -> None:
+def test_around_sums_the_neighbours_without_the_frame():
     plan = np.random.default_rng(0).random((20, 3))
     apart = np.abs(np.subtract.outer(np.arange(20), np.arange(20)))
     for reach in (1, 4, 30):
         np.testing.assert_allclose(around(plan, reach), ((apart >= 1) & (apart <= reach)) @ plan)
 
 
-def test_asot_finds_repeats_and_rare_steps() -> None:
+def test_asot_finds_repeats_and_rare_steps():
     rng = np.random.default_rng(0)
     true = np.repeat([0, 1, 0, 2, 3], [60, 40, 60, 8, 40])
     videos = [np.eye(4, 12)[true] + 0.15 * rng.normal(size=(len(true), 12)) for _ in range(3)]
@@ -130,10 +124,10 @@ def test_asot_finds_repeats_and_rare_steps() -> None:
         assert np.mean(labels == most[true]) > 0.97
 
 
-def test_subset_selection_chooses_from_ten_states_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subset_selection_chooses_from_ten_states_a_step(monkeypatch):
     asked = []
 
-    def spy(rows: Any, k: int, seed: int, restarts: int) -> Any:
+    def spy(rows, k, seed, restarts):
         asked.append(k)
         return find_means(rows, k, seed, restarts)
 
@@ -145,7 +139,7 @@ def test_subset_selection_chooses_from_ten_states_a_step(monkeypatch: pytest.Mon
     assert asked == [30, 40, 7]
 
 
-def test_the_smooth_row_is_what_its_description_says() -> None:
+def test_the_smooth_row_is_what_its_description_says():
     # Centred per video, a Gaussian of 12 s, principal components, length 1, 1.5 x normalised time.
     rate, rng = 2.0, np.random.default_rng(0)
     videos = [np.cumsum(rng.normal(size=(n, 5)), axis=0) for n in (300, 240)]
@@ -167,14 +161,14 @@ def test_the_smooth_row_is_what_its_description_says() -> None:
         np.testing.assert_allclose(found[:, -1], 1.5 * np.arange(len(rows)) / len(rows), atol=1e-6)
 
 
-def test_uniform_is_equal_parts_and_one_cluster_is_one() -> None:
+def test_uniform_is_equal_parts_and_one_cluster_is_one():
     labels = Uniform(steps=3).fit([np.zeros((6, 2)), np.zeros((7, 2)), np.zeros((2, 2))]).labels_
     equal = [[0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 1, 2, 2], [0, 1]]
     assert [video.tolist() for video in labels] == equal
     assert OneCluster(steps=3).fit([np.zeros((4, 2))]).labels_[0].tolist() == [0, 0, 0, 0]
 
 
-def test_random_uses_all_steps_alike_and_the_seed() -> None:
+def test_random_uses_all_steps_alike_and_the_seed():
     videos = [np.random.default_rng(0).normal(size=(7000, 1))]
     labels = Random(steps=7).fit(videos).labels_[0]
     assert np.abs(np.bincount(labels, minlength=7) / 1000 - 1).max() < 0.15

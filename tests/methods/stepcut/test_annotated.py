@@ -1,7 +1,5 @@
 """The default method learns from what people know: labels, partial labels, clicks, transcripts, recipes."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -16,11 +14,10 @@ from stepcut.toy import STEPS, toy_features
 
 RATE = 2.0
 Labels = NDArray[np.int64]
-Kitchen = tuple[list[NDArray[np.float32]], list[Labels]]
 
 
 @pytest.fixture(scope="module")
-def kitchen() -> Kitchen:
+def kitchen():
     rows, timelines = toy_features(videos=6, rate=RATE, seed=3)
     true = []
     for video, timeline in zip(rows, timelines, strict=True):
@@ -32,29 +29,29 @@ def kitchen() -> Kitchen:
     return rows, true
 
 
-def some(true: list[Labels], count: int) -> list[Labels | None]:
+def some(true, count):
     return [labels if number < count else None for number, labels in enumerate(true)]
 
 
 @pytest.fixture(scope="module")
-def taught(kitchen: Kitchen) -> StepCut:
+def taught(kitchen):
     return StepCut(steps=len(STEPS), rate=RATE, restarts=9).fit(
         kitchen[0], constraints=as_constraints(some(kitchen[1], 2))
     )
 
 
-def test_what_a_person_said_stays(kitchen: Kitchen, taught: StepCut) -> None:
+def test_what_a_person_said_stays(kitchen, taught):
     for found, true in zip(taught.labels_[:2], kitchen[1][:2], strict=True):
         np.testing.assert_array_equal(found, true)
 
 
-def test_the_other_videos_take_the_numbers_of_the_labels(kitchen: Kitchen, taught: StepCut) -> None:
+def test_the_other_videos_take_the_numbers_of_the_labels(kitchen, taught):
     found, true = np.concatenate(taught.labels_[2:]), np.concatenate(kitchen[1][2:])
     busy = true >= 0
     assert (found == true)[busy].mean() > 0.7
 
 
-def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -> None:
+def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen):
     labels = np.full(len(kitchen[0][0]), OPEN)
     labels[:20] = 4
     learned = StepCut(steps=3, rate=RATE, restarts=3).fit(
@@ -64,19 +61,19 @@ def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -
     assert (learned.labels_[0][:20] == 4).all()
 
 
-def test_a_number_below_open_is_told_so(kitchen: Kitchen) -> None:
+def test_a_number_below_open_is_told_so(kitchen):
     with pytest.raises(OptionError, match="-3"):
         StepCut(steps=6).fit(
             kitchen[0], constraints=as_constraints([np.full(len(kitchen[0][0]), -3), *[None] * 5])
         )
 
 
-def test_the_method_of_the_paper_takes_no_labels(kitchen: Kitchen) -> None:
+def test_the_method_of_the_paper_takes_no_labels(kitchen):
     with pytest.raises(OptionError, match="labels"):
         CnC(steps=6).fit(kitchen[0], constraints=as_constraints(some(kitchen[1], 1)))
 
 
-def test_a_taught_method_can_be_stored(kitchen: Kitchen, taught: StepCut) -> None:
+def test_a_taught_method_can_be_stored(kitchen, taught):
     again = StepCut.restore(taught.settings(), taught.state())
     for first, second in zip(
         taught.probabilities(kitchen[0]), again.probabilities(kitchen[0]), strict=True
@@ -88,9 +85,7 @@ def test_a_taught_method_can_be_stored(kitchen: Kitchen, taught: StepCut) -> Non
     )
 
 
-def test_probabilities_of_a_taught_method_are_shares_of_the_steps(
-    kitchen: Kitchen, taught: StepCut
-) -> None:
+def test_probabilities_of_a_taught_method_are_shares_of_the_steps(kitchen, taught):
     for share, cut, true in zip(
         taught.probabilities(kitchen[0]), taught.predict(kitchen[0]), kitchen[1], strict=True
     ):
@@ -99,14 +94,14 @@ def test_probabilities_of_a_taught_method_are_shares_of_the_steps(
         assert (share.argmax(axis=1) == cut)[cut >= 0].mean() > 0.95
 
 
-def test_a_taught_method_follows_a_video_as_it_comes(kitchen: Kitchen, taught: StepCut) -> None:
+def test_a_taught_method_follows_a_video_as_it_comes(kitchen, taught):
     video, true = kitchen[0][5], kitchen[1][5]
     follower = taught.online()
     found = np.array([follower.push(row).argmax() for row in video])
     assert (found == true)[true >= 0].mean() > 0.5
 
 
-def test_labelled_videos_are_seen_less_surely_when_they_are_left_out() -> None:
+def test_labelled_videos_are_seen_less_surely_when_they_are_left_out():
     rows, timelines = toy_features(videos=6, rate=RATE, seed=3, noise=3.0)
     true = [
         timeline.labels(np.arange(len(video)) / RATE)
@@ -125,13 +120,13 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out() -> None:
     assert sure[0] < sure[1] - 0.05  # 0.78 and 0.88
 
 
-def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen: Kitchen) -> None:
+def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen):
     assert StepCut(rate=RATE, restarts=4).fit(
         kitchen[0], constraints=as_constraints(some(kitchen[1], 1))
     ).steps_ == len(STEPS)
 
 
-def test_background_is_what_a_person_calls_background(kitchen: Kitchen) -> None:
+def test_background_is_what_a_person_calls_background(kitchen):
     """A step that a person calls background in all labelled videos is background in the others too."""
     rows, true = kitchen
     without = [np.where(labels == 2, BACKGROUND, labels) for labels in true]
@@ -142,7 +137,7 @@ def test_background_is_what_a_person_calls_background(kitchen: Kitchen) -> None:
     assert (learned.labels_[5][there] == BACKGROUND).mean() > 0.5
 
 
-def test_steps_that_differ_in_motion_alone_are_taught_apart() -> None:
+def test_steps_that_differ_in_motion_alone_are_taught_apart():
     """Pictures that go 0 to 1 and back to 0: the same pictures in both steps, in opposite order."""
     rng = np.random.default_rng(0)
     swing = np.concatenate([np.linspace(0, 1, 12), np.linspace(1, 0, 12)])
@@ -163,32 +158,30 @@ def test_steps_that_differ_in_motion_alone_are_taught_apart() -> None:
         [np.zeros(1, dtype=np.float64), *[None] * 5],
     ],
 )
-def test_labels_that_make_no_sense_are_refused(
-    kitchen: Kitchen, labels: list[Labels | None]
-) -> None:
+def test_labels_that_make_no_sense_are_refused(kitchen, labels):
     with pytest.raises(OptionError):
         StepCut(steps=6, rate=RATE).fit(kitchen[0], constraints=as_constraints(labels))
 
 
-def occurrences(labels: Labels) -> list[tuple[int, int]]:
+def occurrences(labels):
     """A click (row, step) in the middle of every segment of a step."""
     edges = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
     middles = [(a + b) // 2 for a, b in itertools.pairwise(edges)]
     return [(row, int(labels[row])) for row in middles if labels[row] >= 0]
 
 
-def right(method: StepCut, true: list[Labels], first: int) -> float:
+def right(method, true, first):
     """The share of rows of steps, in the videos from `first`, that have their own number."""
     found, steps = np.concatenate(method.labels_[first:]), np.concatenate(true[first:])
     return float((found == steps)[steps >= 0].mean())
 
 
-def fit_toys(kitchen: Kitchen, constraints: list[Constraint | None]) -> StepCut:
+def fit_toys(kitchen, constraints):
     method = StepCut(steps=len(STEPS), rate=RATE, restarts=6)
     return method.fit(kitchen[0], constraints=constraints)
 
 
-def test_clicks_hold_and_name_the_steps_of_the_other_videos(kitchen: Kitchen) -> None:
+def test_clicks_hold_and_name_the_steps_of_the_other_videos(kitchen):
     clicks = [Constraint(clicks=tuple(occurrences(one))) for one in kitchen[1][:2]]
     method = fit_toys(kitchen, [*clicks, *[None] * 4])
     for labels, one in zip(method.labels_[:2], clicks, strict=True):
@@ -200,7 +193,7 @@ def test_clicks_hold_and_name_the_steps_of_the_other_videos(kitchen: Kitchen) ->
     assert right(method, kitchen[1], 2) > 0.7
 
 
-def test_incomplete_clicks_say_no_more_than_their_instants(kitchen: Kitchen) -> None:
+def test_incomplete_clicks_say_no_more_than_their_instants(kitchen):
     [first, *_] = occurrences(kitchen[1][0])
     whole = fit_toys(kitchen, [Constraint(clicks=(first,)), *[None] * 5])
     part = fit_toys(kitchen, [Constraint(clicks=(first,), complete=False), *[None] * 5])
@@ -209,7 +202,7 @@ def test_incomplete_clicks_say_no_more_than_their_instants(kitchen: Kitchen) -> 
     assert part.labels_[0][first[0]] == first[1]
 
 
-def test_transcripts_without_times_name_the_steps(kitchen: Kitchen) -> None:
+def test_transcripts_without_times_name_the_steps(kitchen):
     scripts = [Transcript(tuple(step for _, step in occurrences(one))) for one in kitchen[1]]
     method = fit_toys(kitchen, [Constraint(transcript=one) for one in scripts])
     for labels, one in zip(method.labels_, scripts, strict=True):
@@ -219,7 +212,7 @@ def test_transcripts_without_times_name_the_steps(kitchen: Kitchen) -> None:
     assert right(method, kitchen[1], 0) > 0.7
 
 
-def test_a_step_that_may_come_any_time_stands_outside_the_order(kitchen: Kitchen) -> None:
+def test_a_step_that_may_come_any_time_stands_outside_the_order(kitchen):
     order = [step for _, step in occurrences(kitchen[1][0])]
     free = order.pop(2)
     recipe = Transcript(tuple(order), anytime=frozenset({free}))
@@ -227,7 +220,7 @@ def test_a_step_that_may_come_any_time_stands_outside_the_order(kitchen: Kitchen
     assert set(np.concatenate(method.labels_)) <= {*order, free, BACKGROUND}
 
 
-def test_a_few_labelled_rows_count_no_more_than_they_determine(kitchen: Kitchen) -> None:
+def test_a_few_labelled_rows_count_no_more_than_they_determine(kitchen):
     """One second of one step is little evidence; it is used, and the other steps stay where they were."""
     labels = np.full(len(kitchen[0][0]), OPEN)
     there = np.flatnonzero(kitchen[1][0] == 3)[:2]
@@ -246,14 +239,12 @@ def test_a_few_labelled_rows_count_no_more_than_they_determine(kitchen: Kitchen)
         Constraint(transcript=Transcript(tuple([0, 1] * 10_000))),
     ],
 )
-def test_clicks_and_transcripts_that_make_no_sense_are_refused(
-    kitchen: Kitchen, wrong: Constraint
-) -> None:
+def test_clicks_and_transcripts_that_make_no_sense_are_refused(kitchen, wrong):
     with pytest.raises((OptionError, AnnotationError)):
         fit_toys(kitchen, [wrong, *[None] * 5])
 
 
-def test_an_open_constraint_is_none_at_all(kitchen: Kitchen) -> None:
+def test_an_open_constraint_is_none_at_all(kitchen):
     nothing = fit_toys(kitchen, [None] * 6)
     still = fit_toys(kitchen, as_constraints([np.full(len(kitchen[0][0]), OPEN), *[None] * 5]))
     for a, b in zip(nothing.labels_, still.labels_, strict=True):

@@ -1,12 +1,9 @@
 """The chain of states: forward-backward equals the sum over all paths, with and without constraints."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
 from stepcut.methods.constraints import OPEN, Constraint, Transcript
@@ -18,7 +15,7 @@ BACK = 2
 ROWS = 6
 
 
-def fits_transcript(path: tuple[int, ...], script: Transcript) -> bool:
+def fits_transcript(path, script):
     """Whether the steps of a path, repeats of one state apart, are those of the transcript."""
     done = [a for a, _ in zip(path, (*path[1:], -1), strict=True) if _ != a]
     done = [state for state in done if state != BACK and state not in script.anytime]
@@ -31,7 +28,7 @@ def fits_transcript(path: tuple[int, ...], script: Transcript) -> bool:
     return False
 
 
-def fits(path: tuple[int, ...], one: Constraint) -> bool:
+def fits(path, one):
     """Whether a path of states keeps to a constraint: read straight from its definition."""
     if one.labels is not None:
         for state, label in zip(path, one.labels, strict=True):
@@ -51,7 +48,7 @@ def fits(path: tuple[int, ...], one: Constraint) -> bool:
     return one.transcript is None or fits_transcript(path, one.transcript)
 
 
-def _in_order(path: tuple[int, ...], states: list[int]) -> bool:
+def _in_order(path, states):
     """Whether a path goes through these states in order; any but the last may be skipped."""
     place = 0
     for state in path:
@@ -76,7 +73,7 @@ CONSTRAINTS = {
 }
 
 
-def oracle(evidence: NDArray[np.float64], one: Constraint) -> NDArray[np.float64]:
+def oracle(evidence, one):
     """The share (T, S) of all paths that keep to the constraint, each of equal prior but for stays."""
     total = np.zeros(evidence.shape)
     for path in product(range(evidence.shape[1]), repeat=len(evidence)):
@@ -90,14 +87,14 @@ def oracle(evidence: NDArray[np.float64], one: Constraint) -> NDArray[np.float64
 
 
 @pytest.mark.parametrize("name", ["nothing", "labels", "partial labels", "incomplete clicks"])
-def test_where_any_state_may_follow_any_other_it_is_the_sum_over_paths(name: str) -> None:
+def test_where_any_state_may_follow_any_other_it_is_the_sum_over_paths(name):
     evidence = np.random.default_rng(0).normal(size=(ROWS, 3))
     chain = build_chain(CONSTRAINTS[name], ROWS, 3)
     np.testing.assert_allclose(chain.posterior(evidence, STAY), oracle(evidence, CONSTRAINTS[name]))
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_a_state_is_possible_exactly_where_some_path_that_fits_has_it(name: str) -> None:
+def test_a_state_is_possible_exactly_where_some_path_that_fits_has_it(name):
     evidence = np.random.default_rng(1).normal(size=(ROWS, 3))
     found = build_chain(CONSTRAINTS[name], ROWS, 3).posterior(evidence, STAY)
     np.testing.assert_array_equal(found > 0, oracle(evidence, CONSTRAINTS[name]) > 0)
@@ -105,7 +102,7 @@ def test_a_state_is_possible_exactly_where_some_path_that_fits_has_it(name: str)
 
 
 @pytest.mark.parametrize("name", ["complete clicks", "clicks at the ends", "transcript"])
-def test_a_left_right_chain_is_the_sum_over_paths_of_its_nodes(name: str) -> None:
+def test_a_left_right_chain_is_the_sum_over_paths_of_its_nodes(name):
     evidence = np.random.default_rng(2).normal(size=(ROWS, 3))
     chain = build_chain(CONSTRAINTS[name], ROWS, 3)
     begin, end = chain.ends
@@ -124,7 +121,7 @@ def test_a_left_right_chain_is_the_sum_over_paths_of_its_nodes(name: str) -> Non
     np.testing.assert_allclose(found, total / total.sum(axis=1, keepdims=True))
 
 
-def test_a_step_of_any_time_may_stand_where_background_may() -> None:
+def test_a_step_of_any_time_may_stand_where_background_may():
     chain = build_chain(Constraint(transcript=Transcript((0,), anytime=frozenset({1}))), 3, 3)
     evidence = np.zeros((3, 3))
     evidence[0, 1] = evidence[1, 0] = evidence[2, 1] = 50
@@ -133,7 +130,7 @@ def test_a_step_of_any_time_may_stand_where_background_may() -> None:
     assert chain.posterior(evidence, STAY)[:, 0].sum() >= 1  # step 0 is done somewhere
 
 
-def test_the_forward_pass_alone_ends_where_forward_backward_ends() -> None:
+def test_the_forward_pass_alone_ends_where_forward_backward_ends():
     evidence = np.random.default_rng(2).normal(size=(9, 4)) * 3
     free, belief = build_chain(None, 9, 4), None
     for row in range(9):
@@ -141,7 +138,7 @@ def test_the_forward_pass_alone_ends_where_forward_backward_ends() -> None:
         np.testing.assert_allclose(belief, free.posterior(evidence[: row + 1], 0.9)[-1])
 
 
-def test_evidence_of_any_size_leaves_finite_posteriors() -> None:
+def test_evidence_of_any_size_leaves_finite_posteriors():
     evidence = np.zeros((50, 3))
     evidence[:25, 0], evidence[25:, 2] = 1e6, 1e6
     found = build_chain(None, 50, 3).posterior(evidence, 0.9)
@@ -157,17 +154,17 @@ def test_evidence_of_any_size_leaves_finite_posteriors() -> None:
         Constraint(labels=np.array([1, 1, 1, 0, 0, 0]), clicks=((1, 0),), complete=False),
     ],
 )
-def test_annotations_that_contradict_each_other_are_refused(one: Constraint) -> None:
+def test_annotations_that_contradict_each_other_are_refused(one):
     with pytest.raises(AnnotationError, match="contradict"):
         build_chain(one, ROWS, 3).posterior(np.zeros((ROWS, 3)), STAY)
 
 
-def test_more_clicks_than_rows_are_refused() -> None:
+def test_more_clicks_than_rows_are_refused():
     with pytest.raises(AnnotationError, match="4 clicks"):
         build_chain(Constraint(clicks=((0, 0), (1, 1), (2, 0), (2, 1))), 3, 3)
 
 
-def test_every_second_label_keeps_what_lasts_a_single_row() -> None:
+def test_every_second_label_keeps_what_lasts_a_single_row():
     labels = np.array([0, 0, 0, 1, 0, 0, OPEN, OPEN])
     assert stride_labels(labels, 2).tolist() == [0, 1, 0, OPEN]
     assert stride_labels(labels, 1).tolist() == labels.tolist()

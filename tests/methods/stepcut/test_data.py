@@ -1,12 +1,7 @@
 """What the default method claims on real recordings: CaptainCook4D features, no labels in learning."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
@@ -15,9 +10,7 @@ from stepcut.paper.datasets import load
 pytestmark = pytest.mark.data
 
 
-def recipe(
-    root: Path, name: str, backbone: str
-) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int64]], int]:
+def recipe(root, name, backbone):
     task = next(task for task in load("captaincook4d", root / "captaincook4d") if task.name == name)
     rows, true = [], []
     for video in task.with_features(backbone):
@@ -36,7 +29,7 @@ def recipe(
     ("name", "backbone", "least"),
     [("Microwave Egg Sandwich", "pe_core_b16", 55), ("Spiced Hot Chocolate", "omnivore", 57)],
 )
-def test_far_above_the_clock(shared_data: Path, name: str, backbone: str, least: float) -> None:
+def test_far_above_the_clock(shared_data, name, backbone, least):
     rows, true, steps = recipe(shared_data, name, backbone)
     uniform = score(METHODS["uniform"](steps=steps).fit(rows).labels_, true).f1
     found = score(StepCut(steps=steps).fit(rows).labels_, true).f1
@@ -44,6 +37,6 @@ def test_far_above_the_clock(shared_data: Path, name: str, backbone: str, least:
     assert found > uniform + 10
 
 
-def test_the_number_of_steps_by_itself(shared_data: Path) -> None:
+def test_the_number_of_steps_by_itself(shared_data):
     rows, _, steps = recipe(shared_data, "Tomato Mozzarella Salad", "pe_core_b16")
     assert abs(StepCut().fit(rows).steps_ - steps) <= 0.3 * steps

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
+from stepcut.methods.quality import time_regularity
 from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.consensus import (
     agreement,
@@ -15,7 +16,6 @@ from stepcut.methods.stepcut.consensus import (
     consensus,
     first_times,
     overlap,
-    time_regularity,
 )
 from stepcut.methods.stepcut.restarts import choose_width, usual_times
 from stepcut.methods.stepcut.slow_features import (
@@ -93,8 +93,7 @@ def test_consensus_whatever_their_numbers() -> None:
     for _ in range(7):
         noisy = np.where(rng.random(100) < 0.3, rng.integers(0, 4, 100), true)
         cuts.append(rng.permutation(4)[noisy])
-    votes = consensus(cuts, 4)
-    assert agreement(votes.argmax(axis=1), true, 4) > max(agreement(cut, true, 4) for cut in cuts)
+    assert agreement(consensus(cuts, 4), true, 4) > max(agreement(cut, true, 4) for cut in cuts)
 
 
 def test_time_regularity_is_one_for_a_fixed_order_and_nothing_for_any_order() -> None:

@@ -1,12 +1,7 @@
 """EM: the M-step and the E-step against plain loops, and what they are for."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.em import ANYTIME, BALANCE, BINS, EM, MOST, WIDTH, Emission, Joined
@@ -14,11 +9,10 @@ from stepcut.methods.stepcut.learning import correlated_rows
 from stepcut.methods.stepcut.model import motion
 from stepcut.methods.stepcut.slow_features import SHRINK
 
-Floats = NDArray[np.float64]
 STATES, DIM = 3, 4
 
 
-def make(seed: int = 0, **changes: Any) -> EM:
+def make(seed=0, **changes):
     rng = np.random.default_rng(seed)
     videos = [rng.normal(size=(length, DIM)) for length in (1, 7, 30, 12)]
     rows = sum(map(len, videos))
@@ -40,7 +34,7 @@ def make(seed: int = 0, **changes: Any) -> EM:
     )
 
 
-def maximise_slowly(em: EM) -> Emission:
+def maximise_slowly(em):
     """Row by row, state by state."""
     videos = em.videos.split(np.arange(len(em.videos.rows)))
     means, times = np.zeros((STATES, DIM)), [[] for _ in range(STATES)]
@@ -76,7 +70,7 @@ def maximise_slowly(em: EM) -> Emission:
     return Emission(inverse @ means.T, bias, clock)
 
 
-def test_the_m_step_is_that_of_a_plain_loop() -> None:
+def test_the_m_step_is_that_of_a_plain_loop():
     em = make()
     fast, slow = em.maximise(), maximise_slowly(em)
     np.testing.assert_allclose(fast.weights, slow.weights, atol=1e-9)
@@ -84,7 +78,7 @@ def test_the_m_step_is_that_of_a_plain_loop() -> None:
     np.testing.assert_allclose(fast.timing, slow.timing, atol=1e-9)
 
 
-def test_the_m_step_without_some_rows_is_that_of_the_others_alone() -> None:
+def test_the_m_step_without_some_rows_is_that_of_the_others_alone():
     em = make()
     gone = em.videos.video == 2
     kept = em.videos.split(em.videos.rows)
@@ -101,7 +95,7 @@ def test_the_m_step_without_some_rows_is_that_of_the_others_alone() -> None:
     np.testing.assert_allclose(em.maximise(gone).weights, alone.maximise().weights)
 
 
-def test_the_e_step_is_forward_backward_with_a_bonus_for_what_is_rare() -> None:
+def test_the_e_step_is_forward_backward_with_a_bonus_for_what_is_rare():
     em = make()
     emission = em.maximise()
     bonus = np.zeros((4, STATES))
@@ -119,7 +113,7 @@ def test_the_e_step_is_forward_backward_with_a_bonus_for_what_is_rare() -> None:
         np.testing.assert_allclose(em.posterior, np.concatenate(posteriors))
 
 
-def test_every_video_counts_once_in_the_mean_of_a_step() -> None:
+def test_every_video_counts_once_in_the_mean_of_a_step():
     videos = [np.full((100, 1), 1.0), np.full((10, 1), 3.0)]
     posterior = np.column_stack([np.ones(110), np.zeros(110)])
     em = EM(
@@ -140,7 +134,7 @@ def test_every_video_counts_once_in_the_mean_of_a_step() -> None:
     assert emission.bias[1] < -1e5  # a state that no row shows
 
 
-def test_em_moves_a_bad_start_to_the_steps() -> None:
+def test_em_moves_a_bad_start_to_the_steps():
     rng = np.random.default_rng(7)
     true = [np.repeat(rng.permutation(3), 20) for _ in range(6)]
     videos = [np.eye(3)[cut] + 0.3 * rng.normal(size=(60, 3)) for cut in true]
@@ -161,7 +155,7 @@ def test_em_moves_a_bad_start_to_the_steps() -> None:
     assert (em.posterior.argmax(axis=1) == np.concatenate(true)).mean() > 0.95
 
 
-def test_a_step_done_late_is_still_that_step_and_time_decides_between_look_alikes() -> None:
+def test_a_step_done_late_is_still_that_step_and_time_decides_between_look_alikes():
     early, late = np.log([1.9, 0.1]), np.log([0.1, 1.9])
     clock = np.array([early] * (BINS // 2) + [late] * (BINS - BINS // 2))
     emission = Emission(20 * np.eye(2), np.array([-10.0, -10.0]), clock)
@@ -171,7 +165,7 @@ def test_a_step_done_late_is_still_that_step_and_time_decides_between_look_alike
     assert seen[1, 1] > seen[1, 0]
 
 
-def test_rows_repeated_count_as_many_rows_per_observation() -> None:
+def test_rows_repeated_count_as_many_rows_per_observation():
     rng = np.random.default_rng(0)
     steps = [np.repeat(rng.normal(size=(8, 5)), 6, axis=0) for _ in range(3)]
     videos = [one + 0.1 * rng.normal(size=one.shape) for one in steps]
@@ -184,7 +178,7 @@ def test_rows_repeated_count_as_many_rows_per_observation() -> None:
     assert correlated_rows([np.ones((1, 5))], 20) > 0
 
 
-def test_motion_is_the_difference_of_rows_around_each() -> None:
+def test_motion_is_the_difference_of_rows_around_each():
     rows = np.array([[0.0], [1.0], [3.0], [6.0]])
     np.testing.assert_array_equal(motion(rows, 1), [[1.0], [3.0], [5.0], [3.0]])
     np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)

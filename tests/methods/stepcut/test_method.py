@@ -1,27 +1,22 @@
 """The default method keeps its contract and finds the steps of toy kitchens: repeats, free order, background."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from stepcut.errors import FeatureError, NotLearned, OptionError
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
 from stepcut.methods.quality import measure_quality
-from stepcut.timeline import Timeline
 from stepcut.toy import STEPS, toy_features
 
 RATE = 2.0
-Labels = NDArray[np.int64]
 
 
-def truth(timeline: Timeline, rows: int) -> Labels:
+def truth(timeline, rows):
     """Step numbers from 1, 0 for background."""
     labels = np.zeros(rows, dtype=np.int64)
     times = np.arange(rows) / RATE
@@ -30,32 +25,32 @@ def truth(timeline: Timeline, rows: int) -> Labels:
     return labels
 
 
-def kitchen(seed: int = 3, **plan: float) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+def kitchen(seed=3, **plan):
     rows, timelines = toy_features(videos=8, rate=RATE, seed=seed, **plan)
     return rows, [
         truth(timeline, len(video)) for timeline, video in zip(timelines, rows, strict=True)
     ]
 
 
-def strict_f1(method: StepCut, true: list[Labels]) -> float:
+def strict_f1(method, true):
     return score(method.labels_, true, protocol="strict").f1
 
 
 @pytest.fixture(scope="module")
-def plain() -> tuple[list[NDArray[np.float32]], list[Labels]]:
+def plain():
     return kitchen()
 
 
 @pytest.fixture(scope="module")
-def learned(plain: tuple[list[NDArray[np.float32]], list[Labels]]) -> StepCut:
+def learned(plain):
     return StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0])
 
 
-def test_finds_the_steps_of_a_toy_kitchen(plain, learned) -> None:
+def test_finds_the_steps_of_a_toy_kitchen(plain, learned):
     assert strict_f1(learned, plain[1]) > 78
 
 
-def test_the_answers_have_the_shapes_of_the_contract(plain, learned) -> None:
+def test_the_answers_have_the_shapes_of_the_contract(plain, learned):
     rows = plain[0]
     assert learned.steps_ == 6
     assert METHODS["stepcut"] is StepCut
@@ -78,12 +73,12 @@ def test_the_answers_have_the_shapes_of_the_contract(plain, learned) -> None:
     assert all((a == b).all() for a, b in zip(learned.predict(rows), learned.labels_, strict=True))
 
 
-def test_same_seed_same_labels_in_whatever_order_the_videos_come(plain, learned) -> None:
+def test_same_seed_same_labels_in_whatever_order_the_videos_come(plain, learned):
     again = StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0][::-1])
     assert all((a == b).all() for a, b in zip(again.labels_[::-1], learned.labels_, strict=True))
 
 
-def test_a_kept_method_answers_as_before(plain, learned) -> None:
+def test_a_kept_method_answers_as_before(plain, learned):
     settings = json.loads(json.dumps(learned.settings()))
     back = StepCut.restore(settings, learned.state())
     assert back.steps_ == learned.steps_
@@ -94,14 +89,14 @@ def test_a_kept_method_answers_as_before(plain, learned) -> None:
     assert all((a == b).all() for a, b in zip(learned.labels_, back.labels_, strict=True))
 
 
-def test_a_new_recording_is_cut_about_as_well(plain, learned) -> None:
+def test_a_new_recording_is_cut_about_as_well(plain, learned):
     rows, true = plain
     inside = score([learned.labels_[0]], [true[0]]).f1
     method = StepCut(steps=6, rate=RATE, restarts=9).fit(rows[1:])
     assert score(method.predict(rows[:1]), true[:1]).f1 > inside - 15
 
 
-def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new() -> None:
+def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new():
     features = list(toy_features(videos=24, seed=101, duration=120)[0])
     method = StepCut(steps=6, restarts=12).fit(features[:8])
     new, again = (np.concatenate(method.novelty(part)) for part in (features[8:], features[:8]))
@@ -112,7 +107,7 @@ def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new() -
     assert np.median(again) < 0.9 * np.median(new)
 
 
-def test_online_depends_on_the_past_alone(plain, learned) -> None:
+def test_online_depends_on_the_past_alone(plain, learned):
     video = plain[0][0]
     whole, part = learned.online(), learned.online()
     first = [whole.push(row) for row in video][:40]
@@ -121,7 +116,7 @@ def test_online_depends_on_the_past_alone(plain, learned) -> None:
     assert np.allclose(np.sum(first, axis=1), 1)
 
 
-def test_online_follows_about_as_well_as_looking_at_the_whole_video(plain, learned) -> None:
+def test_online_follows_about_as_well_as_looking_at_the_whole_video(plain, learned):
     online = []
     for video in plain[0]:
         follower = learned.online()
@@ -129,9 +124,7 @@ def test_online_follows_about_as_well_as_looking_at_the_whole_video(plain, learn
     assert score(online, plain[1]).f1 > 45
 
 
-def make_rounds(
-    rounds: int, noise: float, seed: int = 0, videos: int = 10
-) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+def make_rounds(rounds, noise, seed=0, videos=10):
     """Some videos of a start, `rounds` of four short actions and an end; four seconds each, two rows a second."""
     rng = np.random.default_rng(seed)
     looks, rows, true = rng.normal(size=(6, 48)), [], []
@@ -152,7 +145,7 @@ def make_rounds(
         pytest.param(8, 1.0, marks=pytest.mark.slow),
     ],
 )
-def test_short_actions_that_come_again_and_again_are_found(rounds: int, noise: float) -> None:
+def test_short_actions_that_come_again_and_again_are_found(rounds, noise):
     rows, true = make_rounds(rounds, noise)
     method = StepCut(steps=6, rate=2.0, restarts=12).fit(rows)
     assert strict_f1(method, true) > 90
@@ -161,7 +154,7 @@ def test_short_actions_that_come_again_and_again_are_found(rounds: int, noise: f
     assert quality.kind == "estimate"
 
 
-def test_short_actions_come_to_light_in_few_videos() -> None:
+def test_short_actions_come_to_light_in_few_videos():
     rows, true = make_rounds(rounds=6, noise=2.0, videos=5)
     method = StepCut(steps=6, rate=2.0, restarts=6).fit(rows)
     assert strict_f1(method, true) > 90
@@ -174,12 +167,12 @@ def test_short_actions_come_to_light_in_few_videos() -> None:
     assert most == list(range(6))  # numbered as they come in a round
 
 
-def test_a_given_width_is_kept() -> None:
+def test_a_given_width_is_kept():
     rows, _ = make_rounds(rounds=4, noise=1.0)
     assert StepCut(steps=6, rate=2.0, restarts=3, seconds=3.0).fit(rows).chosen_ == {"seconds": 3.0}
 
 
-def repeated(labels: Labels) -> list[tuple[int, int]]:
+def repeated(labels):
     """Where steps are done for the second time."""
     bounds = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
     seen, out = set(), []
@@ -190,7 +183,7 @@ def repeated(labels: Labels) -> list[tuple[int, int]]:
     return out
 
 
-def test_auto_chooses_a_number_near_the_true_one_and_says_why(plain) -> None:
+def test_auto_chooses_a_number_near_the_true_one_and_says_why(plain):
     method = StepCut(rate=RATE, restarts=6).fit(plain[0])
     assert 4.2 <= method.steps_ <= 7.8
     assert str(method.steps_) in method.choice_.reason
@@ -198,7 +191,7 @@ def test_auto_chooses_a_number_near_the_true_one_and_says_why(plain) -> None:
     assert back.choice_.reason == method.choice_.reason
 
 
-def test_odd_videos_do_not_break_it() -> None:
+def test_odd_videos_do_not_break_it():
     rng = np.random.default_rng(0)
     still = np.ones((12, 5), dtype=np.float32)
     short = [rng.normal(size=(length, 5)).astype(np.float32) for length in (1, 2, 7)]
@@ -208,14 +201,14 @@ def test_odd_videos_do_not_break_it() -> None:
     assert len(StepCut(steps=2, restarts=3).fit(maps).labels_[0]) == 20
 
 
-def test_a_seed_may_be_any_that_numpy_takes_and_a_smoothing_as_narrow_as_it_likes() -> None:
+def test_a_seed_may_be_any_that_numpy_takes_and_a_smoothing_as_narrow_as_it_likes():
     rows, _ = toy_features(videos=4, seed=1)
     for given in ({"seed": 20_261_117, "seconds": 1e-300}, {"seed": 2**32 - 1}):
         method = StepCut(steps=3, restarts=3, **given).fit(rows)
         assert measure_quality(method, rows).right is not None
 
 
-def test_steps_are_numbered_by_when_they_usually_come(learned) -> None:
+def test_steps_are_numbered_by_when_they_usually_come(learned):
     times = np.concatenate([(np.arange(len(one)) + 0.5) / len(one) for one in learned.discovered_])
     steps = np.concatenate(learned.discovered_)
     means = [times[steps == step].mean() for step in range(6)]
@@ -223,7 +216,7 @@ def test_steps_are_numbered_by_when_they_usually_come(learned) -> None:
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])
-def test_repeated_and_reordered_steps_are_found_with_and_without_time(prior: float) -> None:
+def test_repeated_and_reordered_steps_are_found_with_and_without_time(prior):
     rows, true = kitchen(repeat=0.5, shuffle=1.0)
     method = StepCut(steps=6, rate=RATE, restarts=9, prior=prior).fit(rows)
     assert strict_f1(method, true) > 65
@@ -238,7 +231,7 @@ def test_repeated_and_reordered_steps_are_found_with_and_without_time(prior: flo
     assert np.mean([guess == step for guess, step in both]) > 0.6
 
 
-def test_videos_left_out_together_are_never_seen_by_a_model_learned_from_them() -> None:
+def test_videos_left_out_together_are_never_seen_by_a_model_learned_from_them():
     rows, _ = toy_features(videos=22, rate=RATE, seed=3)
     method = StepCut(steps=4, rate=RATE, restarts=1).fit([video[::4] for video in rows])
     some = method.left_out_.of(range(1, 22))
@@ -249,7 +242,8 @@ def test_videos_left_out_together_are_never_seen_by_a_model_learned_from_them() 
         )
 
 
-def test_the_share_of_background_is_a_setting() -> None:
+@pytest.mark.slow
+def test_the_share_of_background_is_a_setting():
     gains = []
     for seed in range(3, 7):
         rows, true = kitchen(seed, background=0.5)
@@ -260,7 +254,7 @@ def test_the_share_of_background_is_a_setting() -> None:
     assert np.mean(gains) > 5
 
 
-def test_a_range_bounds_the_number_of_steps(plain) -> None:
+def test_a_range_bounds_the_number_of_steps(plain):
     rows = plain[0][:4]
     method = StepCut(steps=(7, 9), rate=RATE, restarts=1).fit(rows)
     assert method.steps_ == 7
@@ -271,7 +265,7 @@ def test_a_range_bounds_the_number_of_steps(plain) -> None:
 
 
 @pytest.mark.parametrize(("steps", "found"), [("auto", 3), ((5, 14), 6)])
-def test_fewer_rows_than_steps_are_usual(steps: str | tuple[int, int], found: int) -> None:
+def test_fewer_rows_than_steps_are_usual(steps, found):
     videos = [
         np.random.default_rng(seed).normal(size=(3, 8)).astype(np.float32) for seed in range(2)
     ]
@@ -289,14 +283,14 @@ def test_fewer_rows_than_steps_are_usual(steps: str | tuple[int, int], found: in
         {"seconds": 1000},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused_by_name(given: dict[str, float]) -> None:
+def test_a_setting_that_makes_no_sense_is_refused_by_name(given):
     [(name, value)] = given.items()
     with pytest.raises(OptionError) as told:
         StepCut(steps=2, **given).fit([np.eye(30)] * 2)
     assert (told.value.setting, told.value.value) == (name, value)
 
 
-def test_what_cannot_be_learned_from_is_refused() -> None:
+def test_what_cannot_be_learned_from_is_refused():
     with pytest.raises(NotLearned):
         StepCut().predict([np.zeros((3, 2))])
     with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
@@ -307,7 +301,7 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(8, marks=pytest.mark.slow)])
-def test_the_rate_of_the_features_does_not_change_the_steps(plain, learned, times: int) -> None:
+def test_the_rate_of_the_features_does_not_change_the_steps(plain, learned, times):
     rows = [np.repeat(video, times, axis=0) for video in plain[0]]
     often = StepCut(steps=6, rate=times * RATE, restarts=9).fit(rows)
     same = [
@@ -317,7 +311,7 @@ def test_the_rate_of_the_features_does_not_change_the_steps(plain, learned, time
     assert np.mean(same) > 0.85  # another seed agrees by 0.81 to 1
 
 
-def test_more_videos_than_take_part_in_discovery_join_later(monkeypatch) -> None:
+def test_more_videos_than_take_part_in_discovery_join_later(monkeypatch):
     rows, _timelines = toy_features(videos=12, rate=1.0, seed=3)
     every = StepCut(steps=6, restarts=6).fit(rows)
     monkeypatch.setattr("stepcut.methods.stepcut.learning.MANY", 8)

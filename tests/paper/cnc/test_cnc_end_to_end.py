@@ -1,9 +1,5 @@
 """Tuning the backbone from the command line: learn, save, load, and use on videos."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 from resnet_weights import resnet_file
@@ -21,7 +17,7 @@ SMALL = ["train.iterations=2", "train.frames=3", "train.hidden=4", "train.dim=4"
 
 
 @pytest.mark.slow
-def test_learn_tunes_the_backbone_and_segment_uses_it(tmp_path: Path) -> None:
+def test_learn_tunes_the_backbone_and_segment_uses_it(tmp_path):
     weights = resnet_file(tmp_path / "resnet50.safetensors", stages=1)
     untuned = resnet50(load_file(weights), "conv2a").convs
     videos = make_kitchen(tmp_path / "kitchen", videos=2, duration=8.0).videos

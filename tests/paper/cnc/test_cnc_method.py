@@ -1,9 +1,6 @@
 """The paper's method: custom parts are saved and restored, settings reach their parts."""
 
-from __future__ import annotations
-
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +21,12 @@ QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 class Halves(KMeans):
     """A segmenter of one's own."""
 
-    def segment(self, rows: Any) -> Any:
+    def segment(self, rows):
         return (np.arange(len(rows)) * 2 // len(rows)).astype(np.int64)
 
 
 @pytest.fixture
-def videos() -> dict[str, np.ndarray]:
+def videos():
     rng = np.random.default_rng(0)
     return {
         f"v{n}": np.repeat(np.eye(3, 8), 12, axis=0) + 0.1 * rng.normal(size=(36, 8))
@@ -37,9 +34,7 @@ def videos() -> dict[str, np.ndarray]:
     }
 
 
-def test_a_segmenter_object_is_saved_and_loaded(
-    videos: dict[str, np.ndarray], tmp_path: Path
-) -> None:
+def test_a_segmenter_object_is_saved_and_loaded(videos, tmp_path):
     own = ProCut(steps=3, smoothness=4.5, seed=3)
     learned = sc.learn(
         videos, method=CnC(steps=3, segmenter=own, train=QUICK), output=tmp_path / "p.proc"
@@ -54,9 +49,7 @@ def test_a_segmenter_object_is_saved_and_loaded(
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(
-    videos: dict[str, np.ndarray], tmp_path: Path
-) -> None:
+def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(videos, tmp_path):
     learned = sc.learn(
         videos,
         method=CnC(steps=2, segmenter=Halves(steps=2), train=QUICK),
@@ -69,9 +62,7 @@ def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(
     np.testing.assert_array_equal(loaded.method.predict(rows)[0], learned.method.predict(rows)[0])
 
 
-def test_a_segmenter_object_is_left_alone_and_follows_the_method(
-    videos: dict[str, np.ndarray],
-) -> None:
+def test_a_segmenter_object_is_left_alone_and_follows_the_method(videos):
     own = KMeans(steps=7)
     learned = sc.learn(videos, steps=3, rate=2, method="cnc", segmenter=own, train=QUICK)
     assert len(learned.steps) == 3
@@ -80,14 +71,14 @@ def test_a_segmenter_object_is_left_alone_and_follows_the_method(
     assert vars(own) == vars(KMeans(steps=7))  # neither fitted nor changed
 
 
-def test_numbers_of_numpy_are_saved(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_numbers_of_numpy_are_saved(videos, tmp_path):
     counts: dict[str, Any] = {"steps": np.int64(3), "dim": np.int32(8)}
     method = CnC(**counts, train={**QUICK, "iterations": np.int64(3)})
     learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
     assert sc.load(tmp_path / "p.proc") == learned
 
 
-def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
+def test_a_segmenter_by_its_place(videos):
     method = CnC(steps=2, segmenter=f"{__name__}:Halves", train=QUICK).fit(list(videos.values()))
     assert method.labels_[0].tolist() == [0] * 18 + [1] * 18
     with raises(OptionError, "'procut'"):
@@ -96,11 +87,11 @@ def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
         CnC(segmenter="collections:Counter").fit(list(videos.values()))
 
 
-def no_training(*_: Any) -> Any:
+def no_training(*_):
     raise AssertionError("training began")
 
 
-def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.ndarray]) -> None:
+def test_settings_are_answered_before_anything_is_learned(videos):
     rows = list(videos.values())
     with raises(OptionError, "iterations"):
         CnC(train={"steps": 40}).fit(rows)
@@ -126,7 +117,7 @@ def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.n
         ("lav+tcc", 12, "video"),
     ],
 )
-def test_as_published_is_the_text_of_each_loss(loss: str, weight: Any, time: str) -> None:
+def test_as_published_is_the_text_of_each_loss(loss, weight, time):
     # Sums over T frames beside sums over T^2 pairs weigh a mean over pairs T times, or half of that.
     method = CnC(steps=3, dim=16, rate=2, loss=loss, as_published=True, train={"frames": 24})
     losses = method._make_embedder().losses
@@ -136,9 +127,7 @@ def test_as_published_is_the_text_of_each_loss(loss: str, weight: Any, time: str
     assert (cut["m"], cut["normalise"], cut["solver"], cut["window"]) == (2, False, "expansion", 2)
 
 
-def test_what_is_set_by_hand_comes_before_the_published_text(
-    videos: dict[str, np.ndarray], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_set_by_hand_comes_before_the_published_text(videos, caplog):
     by_hand = CnC(steps=3, as_published=True, train={**QUICK, "weight": 3}, cut={"m": 1.5})
     method = by_hand.fit(list(videos.values()))
     assert all(left in caplog.text for left in NOT_SET)  # what cannot be set is reported
@@ -150,7 +139,7 @@ def test_what_is_set_by_hand_comes_before_the_published_text(
     )
 
 
-def test_as_published_every_loss_trains_another_network(videos: dict[str, np.ndarray]) -> None:
+def test_as_published_every_loss_trains_another_network(videos):
     rows = [np.repeat(video, 4, axis=0) for video in videos.values()]
     found = {
         loss: CnC(steps=3, loss=loss, as_published=True, train={"iterations": 30, "dim": 8})

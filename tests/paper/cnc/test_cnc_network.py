@@ -1,7 +1,5 @@
 """The networks: frames with context, prepared vectors, the fast path against the plain one."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +14,7 @@ from stepcut.paper.cnc.network import MapEncoder, VectorEncoder, centre_and_smoo
 from stepcut.paper.cnc.sampling import context_rows, draw
 
 
-def plain(network: MapEncoder, maps: Tensor) -> Tensor:
+def plain(network, maps):
     """The network as it stands in the paper, without dropout."""
     x = F.relu(network.norm1(network.conv1(maps)))
     x = F.relu(network.norm2(network.conv2(x)))
@@ -27,7 +25,7 @@ def plain(network: MapEncoder, maps: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("context", [1, 2, 3, 4])
 @pytest.mark.parametrize("size", [(5, 4), (1, 1)])
-def test_fast_path_equals_the_plain_network(context: int, size: tuple[int, int]) -> None:
+def test_fast_path_equals_the_plain_network(context, size):
     torch.manual_seed(0)
     network = MapEncoder(channels=6, dim=5, hidden=7, dropout=0.0).double()
     maps = torch.randn(4, 6, context, *size, dtype=torch.float64)
@@ -53,7 +51,7 @@ def test_fast_path_equals_the_plain_network(context: int, size: tuple[int, int])
         torch.testing.assert_close(fast, slow)
 
 
-def test_channels_and_time_are_never_mixed() -> None:
+def test_channels_and_time_are_never_mixed():
     """One marked channel of one frame arrives in that channel at that time, and nowhere else."""
     maps = np.zeros((6, 4, 3, 3), np.float32)
     maps[3, 2] = 1.0  # frame 3, channel 2
@@ -69,12 +67,12 @@ def test_channels_and_time_are_never_mixed() -> None:
     np.testing.assert_array_equal(gathered.numpy(), expected)
 
 
-def test_other_channels_are_refused() -> None:
+def test_other_channels_are_refused():
     with raises(FeatureError, "3 channels", "8"):
         MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(2, 3, 2, 5, 5))
 
 
-def test_vector_encoder_is_two_convolutions() -> None:
+def test_vector_encoder_is_two_convolutions():
     torch.manual_seed(0)
     network = VectorEncoder(features=9, components=4, dim=3, hidden=6)
     rows = torch.randn(2, VectorEncoder.TAPS, 4)
@@ -88,7 +86,7 @@ def test_vector_encoder_is_two_convolutions() -> None:
     torch.testing.assert_close(network(rows), expected)
 
 
-def test_draw_is_sorted_different_and_padded() -> None:
+def test_draw_is_sorted_different_and_padded():
     lengths = [50, 8, 40, 30, 60, 70]
     (batch,) = draw(
         np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0
@@ -110,7 +108,7 @@ def test_draw_is_sorted_different_and_padded() -> None:
         )
 
 
-def test_context_is_in_seconds() -> None:
+def test_context_is_in_seconds():
     rows = np.array([0, 10, 59])
     assert context_rows(rows, 60, (-0.5, 0.0), rate=30).tolist() == [[0, 0], [0, 10], [44, 59]]
     assert context_rows(rows, 60, (-2.0, 0.0, 2.0), rate=Fraction(30000, 1001)).tolist() == [
@@ -120,7 +118,7 @@ def test_context_is_in_seconds() -> None:
     ]
 
 
-def test_preparation_centres_smooths_and_projects() -> None:
+def test_preparation_centres_smooths_and_projects():
     random = np.random.default_rng(0)
     x = random.normal(size=(50, 6)) + 5
     plain = centre_and_smooth(x, rate=1, seconds=0)
@@ -141,7 +139,7 @@ def test_preparation_centres_smooths_and_projects() -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e6])
-def test_the_unit_of_the_features_makes_no_difference(unit: float) -> None:
+def test_the_unit_of_the_features_makes_no_difference(unit):
     x = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
     network.learn_axes([unit * x])

@@ -1,9 +1,5 @@
 """ProCut: settings in seconds, steps shared by all videos, no links between videos."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -14,7 +10,7 @@ from stepcut.paper.cnc.graph import chain, energy, window_links
 from stepcut.paper.cnc.procut import ProCut
 
 
-def kitchen(rate: int, seed: int = 0, noise: float = 0.9) -> list[Any]:
+def kitchen(rate, seed=0, noise=0.9):
     """Three videos of five steps of 20 to 40 seconds in differing orders; the signal is the same at every rate."""
     rng = np.random.default_rng(seed)
     places = rng.normal(size=(5, 16))
@@ -27,14 +23,14 @@ def kitchen(rate: int, seed: int = 0, noise: float = 0.9) -> list[Any]:
 
 
 @pytest.mark.parametrize("window", [0.0, 4.0])
-def test_the_same_setting_means_the_same_at_every_rate(window: float) -> None:
+def test_the_same_setting_means_the_same_at_every_rate(window):
     slow = ProCut(steps=5, rate=1, window=window).fit(kitchen(1)).labels_
     fast = ProCut(steps=5, rate=10, window=window).fit(kitchen(10)).labels_
     agree = [np.mean(np.repeat(a, 10) == b) for a, b in zip(slow, fast, strict=True)]
     assert min(agree) > 0.97
 
 
-def test_the_cut_is_the_lowest_energy_of_its_probabilities() -> None:
+def test_the_cut_is_the_lowest_energy_of_its_probabilities():
     videos = kitchen(1)
     segmenter = ProCut(steps=5, smoothness=3.0).fit(videos)
     for shares, labels in zip(
@@ -43,7 +39,7 @@ def test_the_cut_is_the_lowest_energy_of_its_probabilities() -> None:
         assert np.array_equal(labels, chain(1 - shares, 3.0))
 
 
-def test_with_a_window_the_energy_is_no_higher_than_the_chains() -> None:
+def test_with_a_window_the_energy_is_no_higher_than_the_chains():
     videos = kitchen(2, noise=3.0)
     wide = ProCut(steps=5, rate=2, smoothness=0.5, window=5.0).fit(videos)
     narrow = ProCut(steps=5, rate=2, smoothness=0.5).fit(videos)
@@ -57,7 +53,7 @@ def test_with_a_window_the_energy_is_no_higher_than_the_chains() -> None:
     assert better > 0
 
 
-def test_smoother_means_fewer_changes_and_none_means_the_nearest_step() -> None:
+def test_smoother_means_fewer_changes_and_none_means_the_nearest_step():
     videos = kitchen(1)
     changes = []
     for smoothness in (0.0, 1.0, 5.0, 1000.0):
@@ -73,7 +69,7 @@ def test_smoother_means_fewer_changes_and_none_means_the_nearest_step() -> None:
     assert changes[0] > changes[2] > changes[3] == 0
 
 
-def test_a_video_is_cut_alike_alone_and_in_company() -> None:
+def test_a_video_is_cut_alike_alone_and_in_company():
     videos = kitchen(1)
     segmenter = ProCut(steps=5).fit(videos)
     together = segmenter.predict(videos)
@@ -83,7 +79,7 @@ def test_a_video_is_cut_alike_alone_and_in_company() -> None:
     )
 
 
-def test_a_repeated_step_keeps_its_number() -> None:
+def test_a_repeated_step_keeps_its_number():
     rows = np.repeat(np.eye(3)[[0, 1, 0, 2]], 30, axis=0)
     labels = ProCut(steps=3).fit([rows]).labels_[0].reshape(4, 30)
     assert (labels == labels[:, :1]).all()
@@ -91,7 +87,7 @@ def test_a_repeated_step_keeps_its_number() -> None:
     assert len(set(labels[:, 0].tolist())) == 3
 
 
-def test_direction_alone_counts_when_normalised() -> None:
+def test_direction_alone_counts_when_normalised():
     rng = np.random.default_rng(0)
     videos = kitchen(1, noise=0.3)
     louder = [video * rng.uniform(0.1, 10, size=(len(video), 1)) for video in videos]
@@ -102,7 +98,7 @@ def test_direction_alone_counts_when_normalised() -> None:
         assert max(np.mean(a == b) for a, b in zip(plain, unscaled, strict=True)) < 0.99
 
 
-def test_alpha_expansion_on_the_chain_is_never_below_the_exact_cut() -> None:
+def test_alpha_expansion_on_the_chain_is_never_below_the_exact_cut():
     rng = np.random.default_rng(0)
     videos = [rng.normal(size=(40, 3)) for _ in range(2)]
     exact = ProCut(steps=3, smoothness=1.5).fit(videos)

@@ -1,13 +1,11 @@
 """Subset selection: the number of candidate states."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from stepcut.paper.cnc.subset import Subset
 
 
-def test_the_default_is_ten_states_per_step() -> None:
+def test_the_default_is_ten_states_per_step():
     rng = np.random.default_rng(0)
     videos = [rng.normal(size=(60, 4)).astype(np.float32) for _ in range(2)]
     plain, ten, five = (

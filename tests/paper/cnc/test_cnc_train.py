@@ -1,21 +1,16 @@
 """Embedder: it learns, resumes bit-identically, uses no labels, and refuses wrong input."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools
 import json
-from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from errors_kit import raises
-from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
 from stepcut.methods.learned import Curve
@@ -24,10 +19,8 @@ from stepcut.paper.cnc.sampling import Batch, draw
 from stepcut.paper.cnc.training import Checkpoint, Plan, converged, train
 from stepcut.progress import Event, silent
 
-Arrays = list[NDArray[Any]]
 
-
-def make_vectors(dim: int = 12, lengths: tuple[int, ...] = (60, 45, 20)) -> Arrays:
+def make_vectors(dim=12, lengths=(60, 45, 20)):
     """Videos that go through the same four states, each at its own pace, in a kitchen of its own."""
     random = np.random.default_rng(0)
     states = random.normal(size=(4, dim)) * 2
@@ -39,7 +32,7 @@ def make_vectors(dim: int = 12, lengths: tuple[int, ...] = (60, 45, 20)) -> Arra
     return videos
 
 
-def make_maps() -> Arrays:
+def make_maps():
     random = np.random.default_rng(0)
     return [random.normal(size=(length, 5, 4, 3)).astype(np.float32) for length in (20, 9, 14)]
 
@@ -49,7 +42,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("loss", ["tc3i", "tcc", "lav", "lav+tcc"])
-def test_loss_falls(loss: str) -> None:
+def test_loss_falls(loss):
     embedder = Embedder.of(loss=loss, dim=8, seed=0, iterations=60).fit(make_vectors())
     values = [row[0] for row in embedder.curve_.values]
     assert np.mean(values[-10:]) < 0.97 * np.mean(values[:5])
@@ -66,7 +59,7 @@ def test_loss_falls(loss: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
-def test_shapes_seeds_and_saving(kind: str) -> None:
+def test_shapes_seeds_and_saving(kind):
     features = make_vectors() if kind == "vectors" else make_maps()
     embedder = Embedder.of(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3).fit(features)
     out = embedder.transform(features)
@@ -97,12 +90,12 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
-def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
+def test_resumes_to_the_bit(kind, tmp_path):
     features = make_vectors() if kind == "vectors" else make_maps()
     given: dict[str, Any] = {"dim": 6, "iterations": 12, "hidden": 8, "device": "cpu"}
     whole = Embedder.of(**given).fit(features)
 
-    def interrupt(event: Event) -> None:
+    def interrupt(event):
         if event.done in (5, 9):
             raise Stop
 
@@ -125,7 +118,7 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
         Embedder.of(**given).fit(features, checkpoint=file)
 
 
-def test_hook_sees_the_loss_and_its_parts() -> None:
+def test_hook_sees_the_loss_and_its_parts():
     seen: list[Event] = []
     Embedder.of(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
     reported = [event for event in seen if event.values]
@@ -135,9 +128,7 @@ def test_hook_sees_the_loss_and_its_parts() -> None:
     assert seen[-1].finished
 
 
-def train_reading(
-    every: int, progress: Callable[[Event], None] = silent, checkpoint: Path | None = None
-) -> tuple[Curve, torch.nn.Module]:
+def train_reading(every, progress=silent, checkpoint=None):
     """Ten iterations of a tiny network, whose losses are read so many at a time."""
     torch.manual_seed(0)
     network = torch.nn.Linear(2, 1)
@@ -161,7 +152,7 @@ def train_reading(
     return curve, network
 
 
-def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
+def test_hook_sees_every_step_where_losses_are_read_many_at_a_time():
     seen: list[Event] = []
     curve, _ = train_reading(4, seen.append)
     reported = [event.values["loss"] for event in seen if event.values]
@@ -170,11 +161,11 @@ def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
     assert curve.values == train_reading(1)[0].values
 
 
-def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path) -> None:
+def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path):
     """Frames drawn ahead of the checkpoint are drawn again."""
     whole, network = train_reading(4)
 
-    def interrupt(event: Event) -> None:
+    def interrupt(event):
         if event.done == 6:
             raise Stop
 
@@ -186,7 +177,7 @@ def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path)
         assert torch.equal(one, other)
 
 
-def test_the_first_checkpoints_come_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_checkpoints_come_soon(tmp_path, monkeypatch):
     """Ten iterations of one second each: a run that is killed within half a minute does not begin from nothing."""
     clock = itertools.count()
     kept: list[int] = []
@@ -197,7 +188,7 @@ def test_the_first_checkpoints_come_soon(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(kept) > 2
 
 
-def test_stops_when_converged() -> None:
+def test_stops_when_converged():
     plan = Plan(
         learning_rate=1, weight_decay=0, iterations=100, patience=4, tolerance=0.01, read_every=1
     )
@@ -210,18 +201,18 @@ def test_stops_when_converged() -> None:
     assert len(short.curve_.values) < 500
 
 
-def test_diverged_loss_names_step_and_setting() -> None:
+def test_diverged_loss_names_step_and_setting():
     calls = itertools.count(1)
 
-    def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+    def explode(u, *_):
         return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
 
     with raises(TrainingError, "iteration 3", "learning_rate=0.0001"):
         Embedder.of(loss=explode, dim=4, iterations=5).fit(make_vectors())
 
 
-def test_your_own_loss() -> None:
-    def mean_square(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+def test_your_own_loss():
+    def mean_square(u, *_):
         return u.square().mean()
 
     embedder = Embedder.of(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
@@ -230,13 +221,13 @@ def test_your_own_loss() -> None:
         embedder.settings()
 
 
-def test_own_limits_follow_the_data() -> None:
+def test_own_limits_follow_the_data():
     """Ten passes over the rows, and a window that does not swallow the steps of a short video."""
     features = make_vectors(lengths=(60, 45, 20))
     embedder = Embedder.of(dim=4, frames=10).fit(features)
     assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
 
-    def cidm_of(videos: Arrays, window: float | None) -> float:
+    def cidm_of(videos, window):
         return Embedder.of(dim=4, iterations=1, window=window).fit(videos).curve_.values[0][2]
 
     assert cidm_of(features, None) == cidm_of(features, 45 / 40)
@@ -246,13 +237,13 @@ def test_own_limits_follow_the_data() -> None:
     assert cidm_of(long, None) != cidm_of(long, 11.2)
 
 
-def test_two_videos_shorter_than_asked() -> None:
+def test_two_videos_shorter_than_asked():
     features = make_vectors(lengths=(12, 9))
     out = Embedder.of(dim=4, iterations=3).fit(features).transform(features)
     assert [len(rows) for rows in out] == [12, 9]
 
 
-def test_same_answer_for_a_video_alone() -> None:
+def test_same_answer_for_a_video_alone():
     features = make_vectors()
     embedder = Embedder.of(dim=4, iterations=3).fit(features)
     np.testing.assert_allclose(
@@ -260,7 +251,7 @@ def test_same_answer_for_a_video_alone() -> None:
     )
 
 
-def test_wrong_input_is_refused() -> None:
+def test_wrong_input_is_refused():
     features = make_vectors()
     with raises(OptionError, "2 videos"):
         Embedder.of().fit(features[:1])
@@ -308,7 +299,7 @@ def test_wrong_input_is_refused() -> None:
         {"tune_backbone": True, "backbone": 5},
     ],
 )
-def test_an_invalid_setting_is_refused_with_its_value(wrong: dict[str, Any]) -> None:
+def test_an_invalid_setting_is_refused_with_its_value(wrong):
     with pytest.raises(OptionError) as reported:
         Embedder.of(**wrong).fit(make_vectors())
     name, value = list(wrong.items())[-1]
@@ -318,7 +309,7 @@ def test_an_invalid_setting_is_refused_with_its_value(wrong: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("frames", [6, 10])
 @pytest.mark.parametrize("loss", ["lav", "lav+tcc"])
-def test_the_weight_in_lav_is_that_of_sums(loss: str, frames: int) -> None:
+def test_the_weight_in_lav_is_that_of_sums(loss, frames):
     # soft-DTW along a path + 0.5 x the sum over T^2 pairs, divided by T: half of T on the mean over pairs.
     embedder = Embedder.of(loss=loss, dim=4, iterations=1, frames=frames).fit(make_vectors())
     terms = dict(zip(embedder.curve_.names, embedder.curve_.values[0], strict=True))
@@ -327,7 +318,7 @@ def test_the_weight_in_lav_is_that_of_sums(loss: str, frames: int) -> None:
     assert rest == pytest.approx(0.5 * pairs / frames, rel=1e-4)
 
 
-def test_time_in_frames_counts_those_of_the_papers_videos() -> None:
+def test_time_in_frames_counts_those_of_the_papers_videos():
     # The paper's window of 300 frames lasts 10 seconds. Two frames lie one second apart, beyond a window of half a one.
     a_second = 300 / 10
     embedder = Embedder.of(loss="tc3i", gamma_time="frames", margin=2.0, weight=1.0)
@@ -341,7 +332,7 @@ def test_time_in_frames_counts_those_of_the_papers_videos() -> None:
     assert float(terms["cidm"]) == pytest.approx(2 * far / 4, rel=1e-5)
 
 
-def test_vectors_are_smoothed_over_two_seconds() -> None:
+def test_vectors_are_smoothed_over_two_seconds():
     features = make_vectors()
     quick: dict[str, Any] = {"dim": 4, "iterations": 1, "rate": 2.0}
     usual = Embedder.of(**quick).fit(features).transform(features)[0]

@@ -1,7 +1,5 @@
 """End-to-end training: a trainable backbone, exact in chunks, saved and restored."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -11,18 +9,17 @@ from errors_kit import raises
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.backbone import Graph
 from stepcut.features.backbones.resnet50 import resnet50
 from stepcut.features.backbones.torch_runtime import FUNCTIONS, TorchRuntime, as_tensors
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
 
 
-def tiny_graph() -> Graph:
+def tiny_graph():
     random = np.random.default_rng(0)
     weights: dict[str, NDArray[Any]] = {}
 
-    def conv(name: str, norm: str, out: int, into: int, k: int) -> None:
+    def conv(name, norm, out, into, k):
         weights[f"{name}.weight"] = (random.normal(size=(out, into, k, k)) / k).astype(np.float32)
         for part in ("weight", "running_var"):
             weights[f"{norm}.{part}"] = np.ones(out, np.float32)
@@ -36,7 +33,7 @@ def tiny_graph() -> Graph:
     return resnet50(weights, "conv2a")
 
 
-def test_tuning_end_to_end_is_exact_in_parts() -> None:
+def test_tuning_end_to_end_is_exact_in_parts():
     graph = tiny_graph()
     backbone = TunableBackbone(graph)
     random = np.random.default_rng(0)

@@ -1,9 +1,5 @@
 """`stepcut data`: list, info, check, stats, cite."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import datasets_trees as trees
 import pytest
 from openpyxl import load_workbook
@@ -12,13 +8,13 @@ from stepcut.cli.main import main
 from stepcut.paper.datasets import DATASETS
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def run(capsys, *words):
     code = main(["data", *words])
     out, err = capsys.readouterr()
     return code, out, err
 
 
-def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list(capsys):
     code, out, _ = run(capsys, "list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[2:]] == list(DATASETS)
@@ -28,7 +24,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_info_and_cite(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_and_cite(name, capsys):
     code, out, _ = run(capsys, "info", name)
     assert code == 0
     for part in (DATASETS[name].title, "Licence: ", "How to obtain it: ", "Folder tree:\nROOT/"):
@@ -38,9 +34,7 @@ def test_info_and_cite(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.startswith(("@inproceedings{", "% "))
 
 
-def test_check_says_exactly_what_is_missing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_check_says_exactly_what_is_missing(capsys, tmp_path):
     root = str(trees.egoprocel_json(tmp_path))
     code, out, _ = run(capsys, "check", "egoprocel", "--root", root)
     assert code == 1
@@ -59,7 +53,7 @@ def test_check_says_exactly_what_is_missing(
     )
 
 
-def test_check_of_what_is_complete(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_check_of_what_is_complete(capsys, tmp_path):
     trees.put(tmp_path / "a.mp4", "no video")
     trees.put(tmp_path / "a.csv", "0,1,pour\n")
     code, out, _ = run(capsys, "check", "folder", "--root", str(tmp_path))
@@ -67,7 +61,7 @@ def test_check_of_what_is_complete(capsys: pytest.CaptureFixture[str], tmp_path:
     assert out.endswith("1 with a timeline, 1 with a video, 0 with features\n  complete.\n")
 
 
-def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_stats(capsys, tmp_path):
     root = str(trees.egoprocel_json(tmp_path))
     code, out, err = run(capsys, "stats", "egoprocel", "--root", root, "--format", "csv")
     assert code == 0
@@ -88,7 +82,7 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "\\toprule" in run(capsys, "stats", "egoprocel", "--root", root, "--format", "latex")[1]
 
 
-def test_tables_are_written_by_suffix(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_tables_are_written_by_suffix(capsys, tmp_path):
     root = str(trees.egoprocel_json(tmp_path))
     sheet, text = tmp_path / "stats.xlsx", tmp_path / "list.csv"
     assert run(capsys, "stats", "egoprocel", "--root", root, "-o", str(sheet))[0] == 0
@@ -102,7 +96,7 @@ def test_tables_are_written_by_suffix(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "use -o with list or stats" in err
 
 
-def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_stats_of_the_published_tree(capsys, tmp_path):
     root = str(trees.egoprocel_tree(tmp_path))
     code, out, err = run(
         capsys, "stats", "egoprocel", "--root", root, "--view", "top", "--format", "csv"
@@ -133,9 +127,7 @@ def test_stats_of_the_published_tree(capsys: pytest.CaptureFixture[str], tmp_pat
         (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
     ],
 )
-def test_errors_are_one_line(
-    words: list[str], what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(words, what, capsys):
     code, out, err = run(capsys, *words)
     assert (code, out) == (2, "")
     assert what in err

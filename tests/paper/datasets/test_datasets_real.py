@@ -1,7 +1,5 @@
 """The real annotations, if available: published statistics are reproduced, defects reported."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path
@@ -21,7 +19,7 @@ pytestmark = [
 DEFECT = {title for title, info in TASKS.items() if info.defects}
 
 
-def test_egoprocel_statistics_are_the_published_ones() -> None:
+def test_egoprocel_statistics_are_the_published_ones():
     tasks = load("egoprocel", SHARED / "egoprocel")
     assert len(tasks) == 16
     for task in tasks:
@@ -35,7 +33,7 @@ def test_egoprocel_statistics_are_the_published_ones() -> None:
     assert count(tasks).hours == pytest.approx(62, abs=2)  # three videos of MECCANO are absent
 
 
-def test_egoprocel_statistics_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_egoprocel_statistics_on_the_command_line(capsys):
     assert (
         main(["data", "stats", "egoprocel", "--root", str(SHARED / "egoprocel"), "--format", "csv"])
         == 0
@@ -51,7 +49,7 @@ def test_egoprocel_statistics_on_the_command_line(capsys: pytest.CaptureFixture[
     assert "Salad: same-named key-steps were merged: 6 of 9 are left." in capsys.readouterr().out
 
 
-def test_captaincook4d() -> None:
+def test_captaincook4d():
     tasks = load("captaincook4d", SHARED / "captaincook4d")
     assert {task.name: (len(task), len(task.steps)) for task in tasks} == {
         "Microwave Egg Sandwich": (18, 12),

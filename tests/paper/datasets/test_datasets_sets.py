@@ -1,7 +1,5 @@
 """Every data set returns tasks, videos, timelines in seconds, step names, and missing files."""
 
-from __future__ import annotations
-
 import logging
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +12,7 @@ from errors_kit import raises
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
 from stepcut.paper.datasets import DATASETS, Task, TaskVideo, egoprocel, examine, load
-from stepcut.paper.datasets.egoprocel import Frames, collapse_views, fullest
+from stepcut.paper.datasets.egoprocel import collapse_views, fullest
 from stepcut.timeline import Segment, Timeline
 
 MAKERS = {
@@ -26,7 +24,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_every_data_set_is_described(name: str) -> None:
+def test_every_data_set_is_described(name):
     data_set = DATASETS[name]
     assert data_set.name == name
     for text in (data_set.title, data_set.about, data_set.licence, data_set.obtain, data_set.rate):
@@ -37,7 +35,7 @@ def test_every_data_set_is_described(name: str) -> None:
     assert name in repr(data_set)
 
 
-def test_the_number_of_tasks_is_the_published_one() -> None:
+def test_the_number_of_tasks_is_the_published_one():
     assert {name: len(DATASETS[name].tasks) for name in MAKERS} == {
         "egoprocel": 16,
         "crosstask": 18,
@@ -47,7 +45,7 @@ def test_the_number_of_tasks_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
-def test_every_data_set_gives_the_same_thing(name: str, tmp_path: Path) -> None:
+def test_every_data_set_gives_the_same_thing(name, tmp_path):
     for task in load(name, MAKERS[name](tmp_path)):
         assert task.steps
         assert len(set(task.steps)) == len(task.steps)
@@ -60,20 +58,20 @@ def test_every_data_set_gives_the_same_thing(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_a_root_that_is_not_there(name: str, tmp_path: Path) -> None:
+def test_a_root_that_is_not_there(name, tmp_path):
     with raises(DataError, f"stepcut data info {name}"):
         load(name, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_an_empty_root(name: str, tmp_path: Path) -> None:
+def test_an_empty_root(name, tmp_path):
     with raises(DataError, f"stepcut data info {name}"):
         load(name, tmp_path)
     assert examine(name, tmp_path).missing
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
-def test_what_macos_leaves_beside_every_file_is_passed_over(name: str, tmp_path: Path) -> None:
+def test_what_macos_leaves_beside_every_file_is_passed_over(name, tmp_path):
     root = MAKERS[name](tmp_path)
     trees.put(root / "videos" / "film.mp4", "no video")
     before = examine(name, root)
@@ -82,7 +80,7 @@ def test_what_macos_leaves_beside_every_file_is_passed_over(name: str, tmp_path:
     assert examine(name, root) == before
 
 
-def test_an_unknown_name() -> None:
+def test_an_unknown_name():
     with raises(OptionError, "'egoprocel'?", value="egoprocl"):
         load("egoprocl", ".")
 
@@ -90,7 +88,7 @@ def test_an_unknown_name() -> None:
 # ---------------------------------------------------------------------- EgoProceL
 
 
-def test_egoprocel_tree(tmp_path: Path) -> None:
+def test_egoprocel_tree(tmp_path):
     tasks = {task.name: task for task in load("egoprocel", trees.egoprocel_tree(tmp_path))}
     assert list(tasks) == list(DATASETS["egoprocel"].tasks)
     eggs = tasks["Eggs"].videos[0]
@@ -108,13 +106,13 @@ def test_egoprocel_tree(tmp_path: Path) -> None:
     ("view", "camera"),
     [("top", "7151020"), ("back", "6510211"), ("left", "8421130"), ("right", "7151062")],
 )
-def test_egoprocel_views(view: str, camera: str, tmp_path: Path) -> None:
+def test_egoprocel_views(view, camera, tmp_path):
     tasks = load("egoprocel", trees.egoprocel_tree(tmp_path), view=view)
     sandwich = next(task for task in tasks if task.name == "Sandwich")
     assert [video.name for video in sandwich] == [f"S07_Sandwich_{camera}-100"]
 
 
-def test_egoprocel_unknown_view(tmp_path: Path) -> None:
+def test_egoprocel_unknown_view(tmp_path):
     with raises(
         OptionError,
         setting="view",
@@ -124,13 +122,13 @@ def test_egoprocel_unknown_view(tmp_path: Path) -> None:
         load("egoprocel", trees.egoprocel_tree(tmp_path), view="front")
 
 
-def test_egoprocel_root_may_be_the_annotations_and_folders_differ_in_case(tmp_path: Path) -> None:
+def test_egoprocel_root_may_be_the_annotations_and_folders_differ_in_case(tmp_path):
     root = trees.egoprocel_tree(tmp_path) / "annotations"
     (root / "EGTEA_Gaze+").rename(root / "egtea gaze")
     assert len(load("egoprocel", root)) == 16
 
 
-def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path: Path) -> None:
+def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path):
     root = trees.egoprocel_tree(tmp_path)
     (root / "annotations/CMU-MMAC/Eggs/S07_Eggs_Video/S07_Eggs_7150991-100.csv").unlink()
     trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,1 open\n")
@@ -150,7 +148,7 @@ def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["0001,-8\n", "name,seconds\n0001,0\n", "0001,8\n0002,nan\n"])
-def test_lengths_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
+def test_lengths_that_are_none_are_refused(text, tmp_path):
     trees.put(tmp_path / "0001.csv", "0,1,pour\n")
     trees.put(tmp_path / "videos" / "0001.mp4", "no video")
     trees.put(tmp_path / "durations.csv", text)
@@ -158,7 +156,7 @@ def test_lengths_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
         load("folder", tmp_path)
 
 
-def test_an_index_without_seconds_is_about_something_else(tmp_path: Path) -> None:
+def test_an_index_without_seconds_is_about_something_else(tmp_path):
     trees.put(tmp_path / "annotations" / "a.csv", "0,1,pour\n")
     trees.put(tmp_path / "index.csv", "video,person\na,Ann\n")
     (task,) = load("folder", tmp_path)
@@ -179,7 +177,7 @@ def test_an_index_without_seconds_is_about_something_else(tmp_path: Path) -> Non
         ("toy", "graph.json", "{}"),
     ],
 )
-def test_an_invalid_file_is_named(name: str, file: str, text: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_named(name, file, text, tmp_path):
     if name == "captaincook4d":
         trees.captaincook4d_tree(tmp_path)
     trees.put(tmp_path / file, text)
@@ -187,14 +185,14 @@ def test_an_invalid_file_is_named(name: str, file: str, text: str, tmp_path: Pat
         load(name, tmp_path)
 
 
-def test_egoprocel_bad_durations(tmp_path: Path) -> None:
+def test_egoprocel_bad_durations(tmp_path):
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "durations.csv", "0001,8\n0002,long\n")
     with raises(DataError, path=str(root / "durations.csv"), line=2, value="long"):
         load("egoprocel", root)
 
 
-def test_egoprocel_durations_that_are_no_table(tmp_path: Path) -> None:
+def test_egoprocel_durations_that_are_no_table(tmp_path):
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "durations.csv", "0001," + "8" * 200_000)
     with pytest.raises(DataError) as caught:
@@ -202,14 +200,14 @@ def test_egoprocel_durations_that_are_no_table(tmp_path: Path) -> None:
     assert caught.value.path == str(root / "durations.csv")
 
 
-def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path: Path) -> None:
+def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path):
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
     with raises(AnnotationError, "0002.csv, line 2", "'open'"):
         load("egoprocel", root)
 
 
-def test_egoprocel_json_collapses_views(tmp_path: Path) -> None:
+def test_egoprocel_json_collapses_views(tmp_path):
     found = examine("egoprocel", trees.egoprocel_json(tmp_path))
     pc, eggs = found.tasks
     assert [video.name for video in pc] == ["Head_1", "Head_2"]
@@ -229,8 +227,8 @@ def test_egoprocel_json_collapses_views(tmp_path: Path) -> None:
     assert sum("is missing" in line for line in found.missing) == 14
 
 
-def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
-    def frames(*starts: int) -> Frames:
+def test_views_are_of_one_recording_when_their_steps_begin_together():
+    def frames(*starts):
         return list(zip(["1", "2"], starts, [start + 10 for start in starts], strict=False))
 
     here, nearby, elsewhere, shorter = (
@@ -250,7 +248,7 @@ def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
 # ---------------------------------------------------------------------- the others
 
 
-def test_crosstask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_crosstask(tmp_path, caplog):
     root = trees.crosstask_tree(tmp_path)
     with caplog.at_level(logging.WARNING, "stepcut"):
         jello, car = load("crosstask", root)
@@ -275,7 +273,7 @@ def test_crosstask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("text", "what"), [("1\nA\nx\n2\nonly one\n", "line 5"), ("A\n1\nx\n2\na,b\n", "line 1")]
 )
-def test_an_invalid_crosstask_task_list_is_refused(text: str, what: str, tmp_path: Path) -> None:
+def test_an_invalid_crosstask_task_list_is_refused(text, what, tmp_path):
     trees.put(tmp_path / "crosstask_release" / "tasks_primary.txt", text)
     (tmp_path / "crosstask_release" / "annotations").mkdir()
     with raises(AnnotationError, what):
@@ -289,9 +287,7 @@ def test_an_invalid_crosstask_task_list_is_refused(text: str, what: str, tmp_pat
         ("crosstask", "crosstask_release/annotations/16815_zz.csv"),
     ],
 )
-def test_an_invalid_line_is_reported_and_the_others_are_read(
-    name: str, file: str, tmp_path: Path
-) -> None:
+def test_an_invalid_line_is_reported_and_the_others_are_read(name, file, tmp_path):
     root = {"procel": trees.procel_tree, "crosstask": trees.crosstask_tree}[name](tmp_path)
     trees.put(root / file, "1,0,2\nsoon\n2,5,4\n2,3,4.5\n")
     found = examine(name, root)
@@ -305,7 +301,7 @@ def test_an_invalid_line_is_reported_and_the_others_are_read(
     )
 
 
-def test_procel(tmp_path: Path) -> None:
+def test_procel(tmp_path):
     root = trees.procel_tree(tmp_path)
     tire, coffee = load("procel", root)
     assert (tire.name, tire.steps) == ("change_tire", ("brake on", "raise jack"))
@@ -328,7 +324,7 @@ def test_procel(tmp_path: Path) -> None:
         load("procel", root)
 
 
-def test_a_damaged_file_of_matlab_is_named(tmp_path: Path) -> None:
+def test_a_damaged_file_of_matlab_is_named(tmp_path):
     root = trees.procel_tree(tmp_path)
     path = root / "ProceL_dataset" / "make_coffee" / "data.mat"
     whole = path.read_bytes()
@@ -339,7 +335,7 @@ def test_a_damaged_file_of_matlab_is_named(tmp_path: Path) -> None:
             load("procel", root)
 
 
-def test_captaincook4d(tmp_path: Path) -> None:
+def test_captaincook4d(tmp_path):
     root = trees.captaincook4d_tree(tmp_path)
     (task,) = load("captaincook4d", root)
     assert task.name == "Coffee"
@@ -366,7 +362,7 @@ def test_captaincook4d(tmp_path: Path) -> None:
     assert "23 of 24 recipes are missing" in missing
 
 
-def test_captaincook4d_reports_unknown_steps_unmatched_and_changed_files(tmp_path: Path) -> None:
+def test_captaincook4d_reports_unknown_steps_unmatched_and_changed_files(tmp_path):
     root = trees.captaincook4d_tree(tmp_path)
     graph = root / "task_graphs" / "coffee.json"
     graph.write_text(graph.read_text().replace("pour-pour water", "pour-pour milk"))
@@ -384,7 +380,7 @@ def test_captaincook4d_reports_unknown_steps_unmatched_and_changed_files(tmp_pat
     assert "coffee.json: absent" in "\n".join(found.missing)
 
 
-def test_videos_of_one_name_in_two_folders_are_reported(tmp_path: Path) -> None:
+def test_videos_of_one_name_in_two_folders_are_reported(tmp_path):
     for folder in ("monday", "tuesday"):
         trees.put(tmp_path / "videos" / folder / "tea.mp4", "no video")
     found = examine("folder", tmp_path)
@@ -393,7 +389,7 @@ def test_videos_of_one_name_in_two_folders_are_reported(tmp_path: Path) -> None:
     assert str(tmp_path / "videos" / "tuesday" / "tea.mp4") in problem
 
 
-def test_a_plain_folder(tmp_path: Path) -> None:
+def test_a_plain_folder(tmp_path):
     for name in ("a", "b", "quiet"):
         trees.put(tmp_path / "tea" / f"{name}.mp4", "no video")
     write(tmp_path / "tea" / "a.eaf", Timeline([Segment(0, 1, "pour")], 3.0, video="a.mp4"))
@@ -414,7 +410,7 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     assert [each.name for each in load("folder", tmp_path)] == ["tea"]
 
 
-def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Path) -> None:
+def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path):
     (tmp_path / "TEA.MP4").write_bytes(b"no film")
     (tmp_path / "tea.csv").write_text("0,1,pour\n")
     found = examine("folder", tmp_path)
@@ -424,21 +420,21 @@ def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Pat
     assert "match one video" in "\n".join(examine("folder", tmp_path).problems)
 
 
-def test_folder_of_videos_without_any_labels(tmp_path: Path) -> None:
+def test_folder_of_videos_without_any_labels(tmp_path):
     trees.put(tmp_path / "a.mp4", "no video")
     found = examine("folder", tmp_path)
     assert [video.name for video in found.tasks[0]] == ["a"]
     assert found.missing == found.problems == []
 
 
-def test_folder_of_frames_needs_a_rate(tmp_path: Path) -> None:
+def test_folder_of_frames_needs_a_rate(tmp_path):
     trees.put(tmp_path / "groundTruth" / "a.txt", "stir\nstir\n")
     assert "needs a frame rate" in "\n".join(examine("folder", tmp_path).problems)
     (task,) = load("folder", tmp_path, rate=2)
     assert task.timelines["a"].segments == (Segment(0, 1, "stir"),)
 
 
-def test_toy_kitchen_as_a_data_set(tmp_path: Path) -> None:
+def test_toy_kitchen_as_a_data_set(tmp_path):
     trees.put(tmp_path / "graph.json", '{"steps": ["pour", "stir"], "edges": [["pour", "stir"]]}')
     trees.put(tmp_path / "annotations" / "k1.csv", "0,1,2 stir\n")
     trees.put(tmp_path / "videos" / "k1.mp4", "no video")
@@ -447,7 +443,7 @@ def test_toy_kitchen_as_a_data_set(tmp_path: Path) -> None:
     assert task.timelines["k1"].steps == ("pour", "stir")
 
 
-def test_invalid_features_are_refused(tmp_path: Path) -> None:
+def test_invalid_features_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[1.0, np.nan]]))
     video = TaskVideo("x", features={"net": tmp_path / "x.npy"})
     with raises(FeatureError, "x.npy: row 0"):
@@ -457,7 +453,7 @@ def test_invalid_features_are_refused(tmp_path: Path) -> None:
     assert len(Task("t", [video], ())) == 1
 
 
-def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path: Path) -> None:
+def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path):
     tree = trees.egoprocel_tree(tmp_path / "tree")
     for path in (tree / "annotations").rglob("*.csv"):
         trees.put(tree / "videos" / f"{path.name[:-4].removesuffix(egoprocel.TENT_ENDING)}.mp4")
@@ -484,7 +480,7 @@ def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path: 
     }
 
 
-def test_captaincook4d_in_two_folders_is_one_data_set(tmp_path: Path) -> None:
+def test_captaincook4d_in_two_folders_is_one_data_set(tmp_path):
     for name in ("one", "two"):
         trees.captaincook4d_tree(tmp_path / name)
     steps = tmp_path / "two" / "annotations" / "complete_step_annotations.json"

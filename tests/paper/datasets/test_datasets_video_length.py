@@ -1,10 +1,7 @@
 """Lengths and frame rates come from the video files, if available."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
-from pathlib import Path
 
 import av
 import numpy as np
@@ -18,7 +15,7 @@ from stepcut.timeline import Segment, Timeline
 
 
 @pytest.fixture
-def film(tmp_path: Path) -> Path:
+def film(tmp_path):
     """Thirty frames at 12 a second: two and a half seconds."""
     path = tmp_path / "tea" / "a.mp4"
     path.parent.mkdir()
@@ -32,7 +29,7 @@ def film(tmp_path: Path) -> Path:
     return path
 
 
-def test_length_and_rate(film: Path) -> None:
+def test_length_and_rate(film):
     assert video_duration(film) == pytest.approx(2.5)
     assert video_rate(str(film)) == Fraction(12)
     film.with_suffix(".txt").write_text("no video")
@@ -40,14 +37,14 @@ def test_length_and_rate(film: Path) -> None:
     assert video_rate("no such file") is None
 
 
-def test_the_foreground_is_of_the_true_length(film: Path) -> None:
+def test_the_foreground_is_of_the_true_length(film):
     write(film.with_suffix(".csv"), Timeline([Segment(0, 1, "pour")]))
     (task,) = load("folder", film.parent)
     assert task.videos[0].duration == pytest.approx(2.5)
     assert task.timelines["a"].duration == pytest.approx(2.5)
 
 
-def test_label_studio_asks_the_video_for_its_rate(film: Path) -> None:
+def test_label_studio_asks_the_video_for_its_rate(film):
     path = film.parent / "tasks.json"
     write(path, Timeline([Segment(0, 1, "pour")], video=str(film)), "label-studio")
     (task,) = json.loads(path.read_text())

@@ -1,9 +1,5 @@
 """Evidence for the protocols: EgoProceL annotations reproduce published rows."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -36,7 +32,7 @@ Labels = list[np.ndarray]
 
 
 @pytest.fixture(scope="module")
-def parts(shared_data: Path) -> dict[str, list[Labels]]:
+def parts(shared_data):
     """Part -> the true labels of each of its tasks."""
     from stepcut.paper.datasets import load
 
@@ -48,9 +44,7 @@ def parts(shared_data: Path) -> dict[str, list[Labels]]:
     return found
 
 
-def figures(
-    tasks: list[Labels], row: str, steps: int, protocol: str = "paper"
-) -> tuple[float, float]:
+def figures(tasks, row, steps, protocol="paper"):
     results = [score(baseline(row, true, steps), true, protocol) for true in tasks]
     return float(np.mean([r.f1 for r in results])), float(np.mean([r.iou for r in results]))
 
@@ -61,9 +55,7 @@ RANDOM = [each for each in read_published() if each["row"] == "random"]
 @pytest.mark.parametrize(
     "row", [each for each in RANDOM if each["table"] == "main"], ids=lambda each: each["column"]
 )
-def test_the_published_random_row_comes_out(
-    parts: dict[str, list[Labels]], row: dict[str, str]
-) -> None:
+def test_the_published_random_row_comes_out(parts, row):
     f1, iou = figures(parts[row["column"]], "random", 7)
     assert f1 == pytest.approx(float(row["F1"]), abs=1.0)
     assert iou == pytest.approx(float(row["IoU"]), abs=0.5)
@@ -74,9 +66,7 @@ def test_the_published_random_row_comes_out(
     [each for each in RANDOM if each["table"] == "steps" and each["column"] == "CMU-MMAC"],
     ids=lambda each: each["K"],
 )
-def test_the_published_random_rows_of_cmu_come_out(
-    parts: dict[str, list[Labels]], row: dict[str, str]
-) -> None:
+def test_the_published_random_rows_of_cmu_come_out(parts, row):
     f1, _ = figures(parts["CMU-MMAC"], "random", int(row["K"]))
     assert f1 == pytest.approx(float(row["F1"]), abs=1.0)
 
@@ -89,9 +79,7 @@ def test_the_published_random_rows_of_cmu_come_out(
         ("one-cluster", "paper", ONE_CLUSTER),
     ],
 )
-def test_rows_of_no_video_agree_with_an_independent_count(
-    parts: dict[str, list[Labels]], row: str, protocol: str, expected: list[tuple[float, float]]
-) -> None:
+def test_rows_of_no_video_agree_with_an_independent_count(parts, row, protocol, expected):
     for part, (f1, iou) in zip(PARTS, expected, strict=True):
         tolerance = 0.5 if part in SOUND else 1.0
         assert figures(parts[part], row, 7, protocol) == pytest.approx((f1, iou), abs=tolerance), (
@@ -99,7 +87,7 @@ def test_rows_of_no_video_agree_with_an_independent_count(
         )
 
 
-def test_paper_rewards_fewer_clusters_and_strict_does_not(parts: dict[str, list[Labels]]) -> None:
+def test_paper_rewards_fewer_clusters_and_strict_does_not(parts):
     numbers = (1, 2, 3, 5, 7, 10)
     paper = [np.mean([figures(parts[p], "uniform", k)[0] for p in PARTS]) for k in numbers]
     strict = [
@@ -114,9 +102,7 @@ def test_paper_rewards_fewer_clusters_and_strict_does_not(parts: dict[str, list[
     [("pe_core_b16", 26.4, 37.0), ("omnivore", 35.3, 46.6)],
     ids=["image", "clip"],
 )
-def test_uniform_and_smooth_on_captaincook4d(
-    shared_data: Path, features: str, clock: float, smooth: float
-) -> None:
+def test_uniform_and_smooth_on_captaincook4d(shared_data, features, clock, smooth):
     from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
     from stepcut.paper.datasets import load
 

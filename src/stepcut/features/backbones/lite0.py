@@ -153,7 +153,7 @@ def forward(functions: Any, x: Any, convs: Convs, layer: str | None = None) -> A
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
         zeros = max(weight.shape[-1] - stride, 0)
-        if zeros % 2:  # TensorFlow's "same" padding: the odd zero goes after the picture
+        if zeros % 2:  # TensorFlow's "same" padding: an unpaired zero follows the picture
             x = functions.pad(x, (0, 1, 0, 1))
         groups = weight.shape[0] if weight.shape[1] == 1 else 1
         y = functions.conv2d(x, weight, bias, stride, zeros // 2, groups=groups)

@@ -96,7 +96,7 @@ class _Process:
     """The other process, seen from this one."""
 
     def __init__(self) -> None:
-        # Popen, since a daemon of multiprocessing may not have children. In a session of its own,
+        # Popen, since a daemon of multiprocessing may not have children. In a new session,
         # since Ctrl-C must reach the parent only.
         self._process = subprocess.Popen(
             [os.fsdecode(get_executable()), "-I", "-c", _CODE],

@@ -50,6 +50,8 @@ class Samples(Iterator[tuple[float, Picture]]):
         """Timestamp at which the last packet so far ends."""
         self.read = 0
         """Byte at which the last packet so far ends."""
+        self.progress = 0
+        """How often the file was opened or a packet read, which another thread watches."""
         self.restarts = 0
         """How often the timestamps restarted, as in a file made of two recordings."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
@@ -64,6 +66,7 @@ class Samples(Iterator[tuple[float, Picture]]):
         """
         two: deque[int] = deque(maxlen=2)
         for packet, skipped in packets_of(container, stream):
+            self.progress += 1
             if (time := packet.dts if packet.pts is None else packet.pts) is not None:
                 self.restarts += bool(two) and (min(two) - time) * stream.time_base > 1
                 two.append(time)
@@ -152,6 +155,7 @@ def _sample(
 
         def begin() -> tuple[Any, Any]:
             container, stream = files.enter_context(open_video(samples.path, threads, gpu))
+            samples.progress += 1
             if samples.fast:
                 _decode_less(samples, stream)
             return container, stream

@@ -36,18 +36,13 @@ class Chain:
     """(E, 2): transitions of a left-right chain; none where any state may follow any other"""
 
     def posterior(self, evidence: Floats, stay: float) -> Floats:
-        """How likely each state is at each row, given the whole video: (T, S); see `run`."""
+        """How likely each state is at each row, given the whole video: (T, S)."""
         return self.run(evidence, stay)[0]
 
     def run(self, evidence: Floats, stay: float) -> tuple[Floats, float]:
-        """Forward-backward: the posterior of each state at each row, (T, S), and the log-likelihood of the video.
+        """Forward-backward: the posterior (T, S) and the log-likelihood of the video.
 
-        Parameters
-        ----------
-        evidence
-            (T, S): log-likelihood of each row under each state.
-        stay
-            Probability that a state goes on in the next row.
+        `evidence` (T, S) is the log-likelihood of each row; `stay` the probability that a state continues.
         """
         jump = 0.0 if len(self.edges) else (1 - stay) / len(self.states)
         leave = np.bincount(self.edges[:, 0], minlength=len(self.states))
@@ -65,11 +60,7 @@ class Chain:
 
 
 def build_chain(constraint: Constraint | None, rows: int, states: int, stride: int = 1) -> Chain:
-    """The chain of a video of `rows` rows, of which every `stride`-th is used.
-
-    Complete clicks and transcripts make a left-right chain; labels, and clicks that may be incomplete, only fix which
-    states are allowed at their rows.
-    """
+    """The chain of a video of `rows` rows, of which every `stride`-th is used."""
     count = -(-rows // stride)
     free = Chain(
         np.arange(states),
@@ -134,45 +125,31 @@ def _in_order(
 ) -> Chain:
     """The left-right chain of `steps`; `anytime` steps may stand where background may."""
     gap = [states - 1, *sorted(anytime)]
-    node_states = list(gap)
-    edges: list[tuple[int, int]] = []
-    gaps, places = [list(range(len(gap)))], []
-    for step in steps:
-        places.append(len(node_states))
-        gaps.append(list(range(len(node_states) + 1, len(node_states) + 1 + len(gap))))
-        node_states += [step, *gap]
-    starts = set(gaps[0]) | set(_next(0, places, optional))
-    stops = set(gaps[-1])
-    for place in range(len(steps) + 1):
-        following = _next(place, places, optional)
-        within = gaps[place]
-        edges += [(a, b) for a in within for b in within if a != b]
-        edges += [(a, b) for a in within for b in following]
-        if place:
-            edges += [(places[place - 1], b) for b in [*within, *following]]
-            skipped = all(later in optional for later in range(place, len(steps)))
-            stops |= {places[place - 1], *within} if skipped else set()
-        elif all(later in optional for later in range(len(steps))):
-            stops |= set(within)
+    node_states = [*gap, *(state for step in steps for state in (step, *gap))]
     begin, end = np.zeros(len(node_states)), np.zeros(len(node_states))
-    begin[sorted(starts)] = 1 / len(starts)
-    end[sorted(stops)] = 1
+    edges: list[tuple[int, int]] = []
+    for place in range(len(steps) + 1):
+        first = place * (len(gap) + 1)  # the first node of the gap before the step at this place
+        within = range(first, first + len(gap))
+        before = [first - 1] if place else []
+        further = place
+        while further in optional:
+            further += 1
+        following = [
+            len(gap) + later * (len(gap) + 1)
+            for later in range(place, min(further + 1, len(steps)))
+        ]
+        edges += [(a, b) for a in [*within, *before] for b in [*within, *following] if a != b]
+        if not place:
+            begin[[*within, *following]] = 1 / len([*within, *following])
+        if further == len(steps):
+            end[[*before, *within]] = 1
     return Chain(
         np.array(node_states),
         np.ones((0, len(node_states)), dtype=bool),
         (begin, end),
         np.array(edges, dtype=np.int64).reshape(-1, 2),
     )
-
-
-def _next(place: int, places: list[int], optional: frozenset[int]) -> list[int]:
-    """Nodes of the step at `place` and of those that may follow because the ones before are optional."""
-    found = []
-    for later in range(place, len(places)):
-        found.append(places[later])
-        if later not in optional:
-            break
-    return found
 
 
 def forward(belief: Floats | None, evidence: NDArray[Any], stay: float) -> Floats:

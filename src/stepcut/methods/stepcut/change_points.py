@@ -12,16 +12,9 @@ from stepcut.jit import compiled_later
 def find_change_points(
     rows: NDArray[Any], count: int, shortest: int = 1, longest: int | None = None
 ) -> NDArray[np.int64]:
-    """Cut the rows of one video into segments whose rows lie as close as possible to the mean of their segment.
+    """Bounds (count + 1,) of the segments of one video (T, d) that lie closest to their means.
 
-    Minimises  sum over segments of sum over t in segment |x_t - mean|^2.
-
-    rows      (T, d), the video
-    count     how many segments
-    shortest  the fewest rows of a segment
-    longest   the most rows of a segment; None is no limit
-
-    Returns the bounds (count + 1,), from 0 to T.
+    They minimise  sum over segments of sum over t in segment |x_t - mean|^2  and have `shortest` to `longest` rows.
 
     >>> find_change_points(np.repeat([[0.0], [1.0], [5.0]], [4, 2, 3], axis=0), 3).tolist()
     [0, 4, 6, 9]
@@ -39,10 +32,7 @@ def find_change_points(
 def _cut(rows: NDArray[np.float64], count: int, shortest: int, longest: int) -> NDArray[np.int64]:
     """best_n(e) = min over length L of  best_{n-1}(e - L) + cost(e - L, e)."""
     frames, dim = rows.shape
-    first, second = (
-        np.zeros((frames + 1, dim)),
-        np.zeros(frames + 1),
-    )  # running sums of x and of |x|^2
+    first, second = np.zeros((frames + 1, dim)), np.zeros(frames + 1)  # sums of x and |x|^2
     for t in range(frames):
         square = 0.0
         for j in range(dim):

@@ -1,4 +1,4 @@
-"""Consensus: from many segmentations of the same videos to what they have in common, and how good each of them is."""
+"""Consensus: what many segmentations of the same videos have in common."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import Floats, normalised_times
+from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
 from stepcut.timeline import runs
 
@@ -29,8 +29,8 @@ def agreement(a: Labels, b: Labels, steps: int) -> float:
     return float(gain[pair_steps(gain)].mean())
 
 
-def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) -> Floats:
-    """(T, K): the share of the segmentations that give each frame each step, once all number their steps alike.
+def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) -> Labels:
+    """(T,): the step with most votes, once all segmentations (T,) number their steps alike.
 
     They are numbered after the segmentation most like all others, then after the vote of all, a few times.
     """
@@ -42,44 +42,18 @@ def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) 
             rows, columns = pair_steps(overlap(common, one, steps))
             number = np.empty(steps, dtype=np.int64)
             number[columns] = rows
-            inside = np.flatnonzero(one >= 0)
-            votes[inside, number[one[inside]]] += 1
-        before, common = common, majority(votes, len(segmentations))
+            votes[np.arange(len(one)), number[one]] += 1
+        before, common = common, votes.argmax(axis=1)
         if (before == common).all():
             break
-    return votes / len(segmentations)
-
-
-def majority(votes: Floats, voters: float = 1.0) -> Labels:
-    """The step with most votes or the largest share (T, K), or -1 where more of all `voters` are for none."""
-    best = votes.argmax(axis=1)
-    return np.where(votes.max(axis=1) >= voters - votes.sum(axis=1), best, -1).astype(np.int64)
-
-
-def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> float:
-    """1 when every step comes at one time in all videos, 0 when the step does not determine the time.
-
-    1 - mean over steps of var(t_vk over videos v) / var(all t_vk),  t_vk the mean normalised time of step k in video v.
-    """
-    times = np.full((len(labels), steps), np.nan)
-    for i, numbers in enumerate(labels):
-        along = normalised_times(len(numbers))
-        lasts = np.bincount(numbers[numbers >= 0], minlength=steps)
-        sums = np.bincount(numbers[numbers >= 0], weights=along[numbers >= 0], minlength=steps)
-        there = lasts >= shortest
-        times[i, there] = sums[there] / lasts[there]
-    shared = (~np.isnan(times)).sum(
-        axis=0
-    ) >= 2  # a step of one video has no other time to agree with
-    spread = float(np.nanvar(times)) if (~np.isnan(times)).any() else 0.0
-    if not shared.any() or spread <= 0:
-        return 0.0
-    return float(1 - np.nanvar(times[:, shared], axis=0).mean() / spread)
+    return common
 
 
 def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: float) -> bool:
-    """Whether, of the steps that videos show for `shortest` rows or more, most come more than once, by all
-    `segmentations`, each the labels of all videos."""
+    """Whether most steps that a video shows for `shortest` rows come more than once there.
+
+    `segmentations` are several of the labels of all videos.
+    """
     again: list[bool] = []
     for numbers in chain.from_iterable(segmentations):
         done = runs(numbers[numbers >= 0])[:, 0]
@@ -89,8 +63,10 @@ def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: 
 
 
 def first_times(labels: Sequence[Labels], steps: int) -> Floats:
-    """When each step first comes, (K,): the median, over the videos that show it, of its first normalised time; 1 where
-    none does. In cyclic tasks all steps have the same mean time; their first times give the order within a cycle."""
+    """When each step first comes, (K,): the median, over the videos that show it, of its first normalised time; or 1.
+
+    In cyclic tasks all steps have the same mean time; their first times give the order within a cycle.
+    """
     first = [
         [np.argmax(numbers == step) / len(numbers) for numbers in labels if (numbers == step).any()]
         for step in range(steps)

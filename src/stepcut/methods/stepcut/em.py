@@ -95,7 +95,7 @@ class EM:
     trust: Floats
     """(R,): what each row counts"""
     stay: float
-    """Probability that a state goes on in the next row."""
+    """Probability that a state continues in the next row."""
     observation: float
     """Rows that count as one independent observation."""
     shortest: float
@@ -107,12 +107,11 @@ class EM:
     isotropic: bool = False
     """Whether C is a multiple of the identity, for rows that were whitened."""
     origin: float = 0.0
-    """Videos' worth of background at the origin, the mean of a video, where nothing particular goes on."""
+    """Weight, in videos, of background at the origin: the mean of a video, where no step stands out."""
 
     def __post_init__(self) -> None:
         rows = self.videos.rows
         self.bonus = np.zeros((len(self.videos.starts), self.posterior.shape[1]))
-        self.bins = time_bins(self.videos.times)
         self.scatter = rows.T @ (rows * self.trust[:, None].astype(rows.dtype))
 
     def run(self, iterations: int) -> Emission:
@@ -157,7 +156,7 @@ class EM:
         if self.origin:
             bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
         timing = np.zeros((BINS, len(bias)))
-        np.add.at(timing, self.bins, once)
+        np.add.at(timing, time_bins(self.videos.times), once)
         density = log_time_density(timing)
         if self.origin:
             density[:, -1] = 0.0  # background comes at any time

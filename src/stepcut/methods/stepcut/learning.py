@@ -12,8 +12,8 @@ from stepcut.methods.inputs import MANY, Labels
 from stepcut.methods.stepcut.chain import Chain, build_chain
 from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.methods.stepcut.em import EM, Emission, Joined
-from stepcut.methods.stepcut.model import Scales
-from stepcut.methods.stepcut.slow_features import PER_STEP
+from stepcut.methods.stepcut.model import Model, motion
+from stepcut.methods.stepcut.slow_features import PER_STEP, smooth
 from stepcut.timeline import BACKGROUND, runs
 
 FINE = PER_STEP**2
@@ -26,19 +26,35 @@ ITERATIONS = 10
 """Iterations of EM."""
 TRANSLATIONS = 10
 """Starts from which the discovered steps are translated into those of transcripts and clicks."""
+TEMPERATURE = 8.0
+"""Temperature of the probabilities if no labelled video can be held out to measure it."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The outcome of EM."""
+    """The outcome of EM; the last four are as in `Model`."""
 
     em: EM
     emission: Emission
-    scales: Scales
+    sigmas: Floats
+    lag: int
     stay: float
-    """Probability that a state goes on in the next row of features."""
     observation: float
-    """Rows of features that count as one independent observation."""
+
+    def model(self, directions: Floats, emission: Emission | None = None) -> Model:
+        """The model of features (d,) whose principal `directions` (d, p) it was learned on."""
+        emission = emission or self.emission
+        parts = np.split(np.asarray(emission.weights, dtype=np.float64), 3)
+        return Model(
+            np.stack([directions @ part for part in parts]),
+            np.asarray(emission.bias, dtype=np.float64),
+            emission.timing,
+            self.sigmas,
+            float(self.lag),
+            self.stay,
+            self.observation,
+            TEMPERATURE,
+        )
 
     def without(self, places: Sequence[int], iterations: int) -> Emission:
         """What is learned without the videos at these `places`, after so many more iterations."""
@@ -63,42 +79,25 @@ def learn_model(
     count: int,
     constraints: Sequence[Constraint | None],
     lasts: float,
-    background: float | None = None,
-    prior: float = 1.0,
+    background: float | None,
+    prior: float,
     numbered: bool = False,
 ) -> Learned:
-    """EM over all videos, which keeps to the constraints.
+    """EM over all centred `videos` (T, p), from the steps (T,) of each at the `start`, within the constraints.
 
-    Parameters
-    ----------
-    videos
-        (T, p) each, centred, on principal directions.
-    rate
-        Rows per second.
-    start
-        The steps (T,) of every video as discovered without annotations, or as shown by now.
-    count
-        The number of steps, K.
-    constraints
-        The annotations of each video as constraints, or None.
-    lasts
-        Rows that a step lasts, where annotations do not show it.
-    background
-        Expected share of background; None learns it, 0 means that every row belongs to a step.
-    prior
-        Weight of when steps come, 1 as usual.
-    numbered
-        Whether `start` has the numbers of the constraints already.
+    A step lasts `lasts` rows where annotations do not show it. `background` and `prior` are the settings of the
+    method; `numbered` tells whether `start` has the numbers of the constraints already.
     """
     states = count + 1
     median = float(np.median([len(rows) for rows in videos]))
     usual = max(1.0, median / count)
-    annotated = [place for place, one in enumerate(constraints) if one is not None]
     chains = {
-        place: build_chain(constraints[place], len(videos[place]), states) for place in annotated
+        place: build_chain(one, len(videos[place]), states)
+        for place, one in enumerate(constraints)
+        if one is not None
     }
     alone = {  # what follows from the constraints without features
-        place: chain.posterior(np.zeros((len(videos[place]), states)), 1 - 1 / max(usual, 2.0))
+        place: chain.posterior(np.zeros((len(videos[place]), states)), _usual_stay(usual))
         for place, chain in chains.items()
     }
     begin = _begin(start, chains, alone, states, usual, numbered)
@@ -111,7 +110,7 @@ def learn_model(
     trust = 1 / max(1.0, undetermined / median)
     counts = [float(one.mean() + (1 - one.mean()) * trust) for one in determined]
     stay = 1 - min(0.5, 1 / lasts)
-    if annotated:
+    if chains:
         lasts, stay = _durations(begin, counts, lasts, usual)
     share = np.append(np.full(count, median / count), 0.0)  # background need not occur
     for weight, one in zip(counts, begin, strict=True):
@@ -119,13 +118,19 @@ def learn_model(
     share /= share.sum()
     if background is not None:
         share = np.append(share[:-1] * (1 - background) / share[:-1].sum(), background)
-    scales = Scales(np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate)))
-    stride = max(1, int(scales.sigmas[0] / 2))
-    observation = max(
-        float(scales.sigmas[0]), correlated_rows([videos[place] for place in spread(videos)], lasts)
-    )
+    sigmas, lag = np.array([lasts / FINE, lasts / PER_STEP]), max(1, round(MOTION * rate))
+    fine, coarse = sigmas.tolist()
+    stride = max(1, int(fine / 2))
+    observation = max(fine, correlated_rows([videos[place] for place in spread(videos)], lasts))
+
+    def view(rows: Floats) -> Any:
+        """What the model sees of a video: two scales, and motion at the finer one; (T / stride, 3 p)."""
+        slow = smooth(rows, fine)
+        parts = [slow, smooth(rows, coarse), motion(slow, lag)]
+        return np.column_stack(parts)[::stride].astype(np.float32)
+
     em = EM(
-        Joined.of([scales.view(rows)[::stride].astype(np.float32) for rows in videos]),
+        Joined.of([view(rows) for rows in videos]),
         [
             build_chain(one, len(rows), states, stride)
             for one, rows in zip(constraints, videos, strict=True)
@@ -134,7 +139,7 @@ def learn_model(
         np.concatenate([(one + (1 - one) * trust)[::stride] for one in determined]),
         stay=max(0.5, 1 - stride * (1 - stay)),
         observation=observation / stride,
-        shortest=scales.sigmas[1] / stride,
+        shortest=coarse / stride,
         share=share,
         prior=prior * PRIOR,
         origin=0.0 if background == 0 else 1.0,
@@ -142,16 +147,14 @@ def learn_model(
     # From the current labels, steps without corrections stay where they are until whole videos are annotated.
     whole = sum(float(one.mean()) > 0.9 for one in determined)
     iterations = min(ITERATIONS, whole**2) if numbered else ITERATIONS
-    return Learned(em, em.run(iterations), scales, stay, observation)
+    return Learned(em, em.run(iterations), sigmas, lag, stay, observation)
 
 
 def spread(videos: Sequence[Floats]) -> list[int]:
     """The places of at most `MANY` videos, evenly spread over their lengths."""
-    places = range(len(videos))
-    if len(videos) <= MANY:
-        return list(places)
-    by_length = sorted(places, key=lambda place: len(videos[place]))
-    return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, MANY))
+    by_length = sorted(range(len(videos)), key=lambda place: len(videos[place]))
+    count = min(len(videos), MANY)
+    return sorted(by_length[round(place)] for place in np.linspace(0, len(videos) - 1, count))
 
 
 def precision(videos: Sequence[Floats]) -> Any:
@@ -159,10 +162,15 @@ def precision(videos: Sequence[Floats]) -> Any:
     return np.float32 if len(videos) > MANY else np.float64
 
 
+def _usual_stay(usual: float) -> float:
+    """Probability that a step of usual length continues in the next row."""
+    return 1 - 1 / max(usual, 2.0)
+
+
 def _durations(
     begin: Sequence[Floats], counts: Sequence[float], lasts: float, usual: float
 ) -> tuple[float, float]:
-    """Rows that a step lasts, and the probability that a state goes on in the next row.
+    """Rows that a step lasts, and the probability that a state continues in the next row.
 
     From the likeliest states of all videos, each of which counts so much, and one step of usual length.
     """
@@ -214,9 +222,8 @@ def _begin(
     numbered: bool,
 ) -> list[Floats]:
     """Where EM starts: the discovered steps, in the numbers of the annotations, and within the constraints."""
-    count = states - 1
-    symbols = [np.where(labels == BACKGROUND, count, labels) for labels in start]
-    begin = [(one[:, None] == np.arange(states)).astype(np.float64) for one in symbols]
+    symbols = [np.where(labels == BACKGROUND, states - 1, labels) for labels in start]
+    begin = [np.eye(states)[one] for one in symbols]
     if not chains:
         return begin
     within = alone
@@ -229,9 +236,8 @@ def _begin(
         if len(chain.edges):
             begin[place] = within[place]
         else:
-            begin[place] = chain.posterior(
-                np.log(0.5 * begin[place] + 0.5 / states), 1 - 1 / max(usual, 2.0)
-            )
+            evidence = np.log(0.5 * begin[place] + 0.5 / states)
+            begin[place] = chain.posterior(evidence, _usual_stay(usual))
     return begin
 
 
@@ -248,8 +254,7 @@ def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float
         annotated += (rows * posterior).sum(axis=0)
         found += (rows * begin[place]).sum(axis=0)
     f1 = 2 * both / np.maximum(found[:, None] + annotated, 1e-9)
-    pairs = pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))
-    both[pairs] += usual / PER_STEP
+    both[pair_steps(f1[:-1, :-1] + 1e-9 * np.eye(states - 1))] += usual / PER_STEP
     both[-1, -1] += usual / PER_STEP
     return np.asarray(both / both.sum(axis=1, keepdims=True))
 
@@ -263,39 +268,30 @@ def _translate(
     determine which discovered step is which. Baum-Welch from several starts; the likeliest is kept.
     """
     states = next(iter(alone.values())).shape[1]
-    stay, observation = 1 - 1 / max(usual, 2.0), max(1.0, usual / PER_STEP)
-    hot = {
-        place: (one[:, None] == np.arange(states)).astype(np.float64)
-        for place, one in symbols.items()
-    }
+    stay, block = _usual_stay(usual), max(1, int(usual / PER_STEP))
+    observation = max(1.0, usual / PER_STEP)
     rng = np.random.default_rng(0)
+
+    def shaken(place: int) -> Floats:
+        """A start from random evidence, constant for a quarter of a step."""
+        rows = len(symbols[place])
+        noise = 0.1 * rng.normal(size=(-(-rows // block), states))
+        return chains[place].posterior(np.repeat(noise, block, axis=0)[:rows], stay)
+
     best: tuple[float, dict[int, Floats]] = (-np.inf, alone)
     for trial in range(TRANSLATIONS):
-        posterior = {
-            place: _shaken(chain, symbols[place], states, stay, usual, rng)
-            if trial
-            else alone[place]
-            for place, chain in chains.items()
-        }
+        posterior = {place: shaken(place) if trial else alone[place] for place in chains}
         for _ in range(2 * ITERATIONS):
             table = np.ones((states, states))
             for place, one in posterior.items():
-                table += one.T @ hot[place] * states / len(one)
+                table += one.T @ np.eye(states)[symbols[place]] * states / len(one)
             table /= table.sum(axis=1, keepdims=True)
-            gain = np.log(table / table.mean(axis=0))
-            evidence = {place: gain[:, one].T / observation for place, one in symbols.items()}
-            ran = {place: chain.run(evidence[place], stay) for place, chain in chains.items()}
+            gain = np.log(table / table.mean(axis=0)) / observation
+            ran = {
+                place: chain.run(gain[:, symbols[place]].T, stay) for place, chain in chains.items()
+            }
             posterior = {place: one for place, (one, _) in ran.items()}
         likelihood = sum(one for _, one in ran.values())
         if likelihood > best[0]:
             best = (likelihood, posterior)
     return best[1]
-
-
-def _shaken(
-    chain: Chain, labels: Labels, states: int, stay: float, usual: float, rng: np.random.Generator
-) -> Floats:
-    """A random start that keeps to the constraints: evidence by chance, a quarter of a step at a time."""
-    block = max(1, int(usual / PER_STEP))
-    noise = 0.1 * rng.normal(size=(-(-len(labels) // block), states))
-    return chain.posterior(np.repeat(noise, block, axis=0)[: len(labels)], stay)

@@ -1,7 +1,7 @@
 """The default method: one hidden Markov model of all videos, with or without annotations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, limited
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.arithmetic import Computed, Floats, as_vectors
+from stepcut.methods.arithmetic import Computed, Floats, as_vectors, strongest_directions
 from stepcut.methods.constraints import (
     OPEN,
     Constraint,
@@ -33,15 +33,10 @@ from stepcut.methods.learned import Choice, LeftOut
 from stepcut.methods.method import Method, Online
 from stepcut.methods.stepcut.chain import build_chain, soften
 from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
-from stepcut.methods.stepcut.model import (
-    Appearance,
-    Model,
-    learn_appearance,
-    make_model,
-    most_likely,
-)
+from stepcut.methods.stepcut.model import Appearance, Model, learn_appearance, most_likely
+from stepcut.methods.stepcut.online import Causal
 from stepcut.methods.stepcut.restarts import choose_width, discover
-from stepcut.methods.stepcut.slow_features import PER_STEP, centre, principal_directions, smooth
+from stepcut.methods.stepcut.slow_features import PER_STEP, centre, smooth
 from stepcut.methods.stepcut.step_count import choose_count
 from stepcut.progress import Hook, Stage, silent
 
@@ -51,8 +46,6 @@ LIGHT = 360
 """Principal directions are those of lightly smoothed rows: by the length of a video over this number."""
 FOLDS = 20
 """Groups of videos that are held out in turn; with fewer videos, each is held out alone."""
-TEMPERATURE = 8.0
-"""Temperature of the probabilities if no labelled video can be held out to measure it."""
 TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
 """Candidates for the measured temperature."""
 
@@ -100,13 +93,15 @@ class StepCut(Method):
 
     width_: float = field(default=0.0, init=False)
     """Width of the Gaussian with which steps were discovered, in rows."""
-    _right: float | None = field(default=None, init=False)
-    _choice: Choice | None = field(default=None, init=False)
+    right_: float | None = field(default=None, init=False)
+    """The share of annotated rows that are right when their video is held out; not stored."""
+    choice_: Choice | None = field(default=None, init=False)
+    """How the number of steps was chosen, if the setting does not fix it."""
     _start: "StepCut | None" = field(default=None, init=False)
     _shown: Sequence[Labels] | None = field(default=None, init=False)
-    _old: dict[str, Array] | None = field(default=None, init=False)
-    """What a procedure of version 0.2.0 holds."""
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
+    _old: Mapping[str, Array] | None = field(default=None, init=False)
+    """The state of a procedure of version 0.2.0."""
 
     def start_from(self, other: "StepCut", shown: Sequence[Labels] | None = None) -> None:
         """Start from what another method has discovered in the same videos, instead of discovering it again.
@@ -131,27 +126,26 @@ class StepCut(Method):
         rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
         lengths = [len(video) for video in rows]
         annotations = check_constraints(constraints or [None] * len(rows), lengths)
-        # In an order of their own, so that the order in which they come cannot matter.
-        order = sorted(range(len(rows)), key=lambda place: fingerprint(rows[place]))
-        centred = Computed(centre, [rows[place] for place in order])
-        ordered = [annotations[place] for place in order]
-        light = float(np.median(lengths)) / LIGHT
-        directions = principal_directions(centred, light, DIRECTIONS)
+        # Sorted by content, so that the order of the input does not matter.
+        self._order = sorted(range(len(rows)), key=lambda place: fingerprint(rows[place]))
+        centred = Computed(centre, [rows[place] for place in self._order])
+        ordered = [annotations[place] for place in self._order]
+        light = partial(smooth, sigma=float(np.median(lengths)) / LIGHT)
+        directions, _ = strongest_directions(Computed(light, centred), DIRECTIONS)
         kind = precision(centred)
         videos = [(rows @ directions).astype(kind, copy=False) for rows in centred]
-        count = self._count(lengths, ordered)
-        self._order = order
-        discovered = self._discover(videos, count, order, progress)
-        start, fixed = discovered, False
+        self.steps_ = self._count(lengths, ordered)
+        discovered = self._discover(videos, progress)
+        start, numbered = discovered, False
         if self._shown is not None and any(ordered):
-            start, fixed = [self._shown[place] for place in order], True
+            start, numbered = [self._shown[place] for place in self._order], True
         with Stage(progress, "model", unit="models") as stage:
-            learned = self._learn(videos, start, count, ordered, fixed)
+            learned = self._learn(videos, start, ordered, numbered)
             stage.advance()
-            self._keep(learned, directions, centred, ordered, count)
+            self._keep(learned, directions, centred, ordered)
             self._calibrate(learned, directions, videos, centred, ordered)
             stage.advance()
-        back = np.argsort(order)
+        back = np.argsort(self._order)
         self.labels_ = [self.labels_[place] for place in back]
         self.discovered_ = [discovered[place] for place in back]
         self.mean_ = np.mean(
@@ -160,9 +154,9 @@ class StepCut(Method):
         self.length_ = float(np.median(lengths))
         return self
 
-    def _count(self, lengths: Sequence[int], constraints: Sequence[Constraint | None]) -> int:
+    def _count(self, lengths: Sequence[int], constraints: Constraints) -> int:
         """The number of steps: the setting, that of the annotations if a whole video has them, or the usual one."""
-        self._choice = None
+        self.choice_ = None
         annotated = 1 + max((max(named_steps(one), default=-1) for one in constraints), default=-1)
         wanted = as_step_count(self.steps)
         if isinstance(wanted, int):
@@ -173,24 +167,21 @@ class StepCut(Method):
             return max(wanted, annotated)
         if annotated > 0 and any(one is not None and _is_whole(one) for one in constraints):
             return annotated
-        self._choice = choose_count(lengths, float(self.rate), None if wanted == "auto" else wanted)
-        return max(self._choice.count, annotated)
+        self.choice_ = choose_count(lengths, float(self.rate), None if wanted == "auto" else wanted)
+        return max(self.choice_.count, annotated)
 
-    def _discover(
-        self, videos: Sequence[Floats], count: int, order: Sequence[int], progress: Hook
-    ) -> list[Labels]:
+    def _discover(self, videos: Sequence[Floats], progress: Hook) -> list[Labels]:
         """The steps (T,) of every video without annotations: those of `start_from` where they fit, or new ones."""
         before = self._start
-        if before is not None and before.steps_ <= count:
-            earlier = [before.discovered_[place] for place in order]
+        if before is not None and before.steps_ <= self.steps_:
+            earlier = [before.discovered_[place] for place in self._order]
             if [len(labels) for labels in earlier] == [len(rows) for rows in videos]:
                 self.width_ = before.width_
                 return earlier
-        short = [rows[:, :FEWER] for rows in videos]
-        places = spread(short)
-        some = [short[place] for place in places]
+        places = spread(videos)
+        some = [videos[place][:, :FEWER] for place in places]
         if self.seconds is None:
-            self.width_ = choose_width(some, count)
+            self.width_ = choose_width(some, self.steps_)
         else:
             self.width_ = self.seconds * float(self.rate)
             longest = max(map(len, videos))
@@ -201,21 +192,14 @@ class StepCut(Method):
                     setting="seconds",
                     value=self.seconds,
                 )
+        given = (self.width_, self.seed, self.restarts, self.prior)
         with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
-            found = discover(
-                some, count, self.width_, self.seed, self.restarts, self.prior, stage.advance
-            )
-        if len(some) < len(short):
-            found = self._join(videos, places, found, count)
-        return found
-
-    def _join(
-        self, videos: Sequence[Floats], places: Sequence[int], found: Sequence[Labels], count: int
-    ) -> list[Labels]:
-        """The steps of all videos, by a model of those at some `places`."""
-        part = [videos[place] for place in places]
-        learned = self._learn(part, found, count, [None] * len(places))
-        model = self._model(learned, np.eye(videos[0].shape[1]))
+            found = discover(some, self.steps_, *given, stage.advance)
+        if len(some) == len(videos):
+            return found
+        # The others join, by a model of those that took part.
+        learned = self._learn([videos[place] for place in places], found, [None] * len(places))
+        model = learned.model(np.eye(videos[0].shape[1]))
         discovered = dict(zip(places, found, strict=True))
         return [
             discovered[place] if place in discovered else most_likely(model.posterior(rows))
@@ -226,46 +210,29 @@ class StepCut(Method):
         self,
         videos: Sequence[Floats],
         start: Sequence[Labels],
-        count: int,
         constraints: Constraints,
         numbered: bool = False,
     ) -> Learned:
         lasts = max(1.0, PER_STEP * self.width_)
-        rate, settings = float(self.rate), (self.background, self.prior)
-        return learn_model(videos, rate, start, count, constraints, lasts, *settings, numbered)
-
-    def _model(
-        self, learned: Learned, directions: Floats, temperature: float = TEMPERATURE
-    ) -> Model:
-        return make_model(
-            learned.emission,
-            directions,
-            learned.scales,
-            learned.stay,
-            learned.observation,
-            temperature,
-        )
+        given = (self.steps_, constraints, lasts, self.background, self.prior, numbered)
+        return learn_model(videos, float(self.rate), start, *given)
 
     def _keep(
         self,
         learned: Learned,
         directions: Floats,
         centred: Sequence[Floats],
-        constraints: Sequence[Constraint | None],
-        count: int,
+        constraints: Constraints,
     ) -> None:
         """The model, the labels that it gives, and what the steps look like."""
-        self.model_, self.steps_ = self._model(learned, directions), count
+        self.model_ = learned.model(directions)
         self.labels_ = []
         for rows, one in zip(centred, constraints, strict=True):
-            chain = None if one is None else build_chain(one, len(rows), count + 1)
+            chain = build_chain(one, len(rows), self.steps_ + 1)
             self.labels_.append(most_likely(self.model_.posterior(rows, chain)))
-        plane = directions[:, :FEWER]
-        sigma = float(learned.scales.sigmas[1])
-        kind = precision(centred)
+        plane, sigma, kind = directions[:, :FEWER], float(learned.sigmas[1]), precision(centred)
         slow = [smooth(rows @ plane, sigma).astype(kind, copy=False) for rows in centred]
-        look = learn_appearance(slow, self.labels_, count)
-        self.appearance_ = replace(look, axes=plane @ look.axes, sigma=sigma)
+        self.appearance_ = learn_appearance(slow, self.labels_, self.steps_, plane, sigma)
         nearest = np.concatenate([self.appearance_.distance(rows) for rows in centred])
         self.scale_ = float(np.median(nearest)) or 1.0
         self.dimension_ = len(directions)
@@ -276,30 +243,26 @@ class StepCut(Method):
         directions: Floats,
         videos: Sequence[Floats],
         centred: Sequence[Floats],
-        constraints: Sequence[Constraint | None],
+        constraints: Constraints,
     ) -> None:
         """Measure the temperature and the share of right rows on annotated videos, each held out."""
         places = [place for place, one in enumerate(constraints) if one is not None]
         see = partial(_see_as_new, learned, videos, bool(places))
-        self._right = None
+        self.right_ = None
         if len(places) > 1:
             posteriors, _ = see()
-            rows = [annotated_rows(constraints[place], len(videos[place])) for place in places]
-            right = np.concatenate(
-                [
-                    most_likely(posteriors[p])[at] == step
-                    for p, (at, step) in zip(places, rows, strict=True)
-                ]
+            rows = [_annotated_rows(constraints[place], len(videos[place])) for place in places]
+            seen = np.concatenate(
+                [posteriors[p][at] for p, (at, _) in zip(places, rows, strict=True)]
             )
-            self._right = float(right.mean()) if len(right) else None
-            losses = [
-                -sum(
-                    float(np.log(soften(posteriors[p], heat)[at, step] + 1e-12).sum())
-                    for p, (at, step) in zip(places, rows, strict=True)
-                )
-                for heat in TEMPERATURES
-            ]
-            if len(right):
+            true = np.concatenate([step for _, step in rows])
+            if len(true):
+                self.right_ = float((most_likely(seen) == true).mean())
+                place = np.arange(len(true))
+                losses = [
+                    -float(np.log(soften(seen, heat)[place, true] + 1e-12).sum())
+                    for heat in TEMPERATURES
+                ]
                 self.model_ = replace(self.model_, temperature=TEMPERATURES[int(np.argmin(losses))])
         self._left_out = partial(self._leave_out, see, learned, directions, centred)
 
@@ -312,19 +275,17 @@ class StepCut(Method):
     ) -> LeftOut:
         """Every video learned from, seen as if it were new; in the order of `fit`."""
         posteriors, groups = see()
-        plane, sigma = directions[:, :FEWER], float(learned.scales.sigmas[1])
+        plane, sigma = directions[:, :FEWER], float(learned.sigmas[1])
         some = spread(centred)
         slow = {p: smooth(centred[p] @ plane, sigma) for p in some}
-        labels = {p: self.labels_[self._order[p]] for p in some}
         looks = []
         for group in range(max(groups) + 1):
             others = [p for p in some if groups[p] != group] or some[:1]
-            look = learn_appearance(
-                [slow[p] for p in others], [labels[p] for p in others], self.steps_
+            labels = [self.labels_[self._order[p]] for p in others]
+            looks.append(
+                learn_appearance([slow[p] for p in others], labels, self.steps_, plane, sigma)
             )
-            looks.append(replace(look, axes=plane @ look.axes, sigma=sigma))
-        place_of = {first: place for place, first in enumerate(self._order)}
-        turn = [place_of[first] for first in range(len(centred))]
+        turn = np.argsort(self._order).tolist()
 
         def embed(without: int, place: int, kept: NDArray[np.int64] | None) -> Floats:
             rows = centred[turn[place]]
@@ -361,7 +322,7 @@ class StepCut(Method):
     def online(self) -> Online:
         """Step probabilities frame by frame, from the past alone."""
         self._check_fitted()
-        return self.model_.online(self.mean_, self.length_)
+        return Causal(self.model_, self.mean_, self.length_)
 
     @property
     def left_out_(self) -> LeftOut | None:
@@ -369,16 +330,6 @@ class StepCut(Method):
         if callable(self._left_out):
             self._left_out = self._left_out()
         return self._left_out
-
-    @property
-    def right_(self) -> float | None:
-        """The share of annotated rows that are right when their video is held out; not stored."""
-        return self._right
-
-    @property
-    def choice_(self) -> Choice | None:
-        """How the number of steps was chosen, if the setting does not fix it."""
-        return self._choice
 
     @property
     def chosen_(self) -> dict[str, Any]:
@@ -400,18 +351,10 @@ class StepCut(Method):
 
     # ------------------------------------------------------------------ keeping
 
-    def settings(self) -> dict[str, Any]:
-        """The arguments of `__init__`."""
-        arguments = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        return {
-            **arguments,
-            "steps": list(self.steps) if isinstance(self.steps, tuple) else self.steps,
-        }
-
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
         if self._old is not None:
-            return self._old
+            return dict(self._old)
         self._check_fitted()
         return {
             **self.model_.state(),
@@ -420,40 +363,34 @@ class StepCut(Method):
                 name: np.asarray(getattr(self, name))
                 for name in ("mean_", "length_", "scale_", "width_")
             },
-            **(self._choice.state() if self._choice else {}),
+            **(self.choice_.state() if self.choice_ else {}),
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             **{f"discovered.{number:05d}": one for number, one in enumerate(self.discovered_)},
         }
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """The method as it was when `settings` and `state` were taken.
+        """The method as it was when `settings` and `state` were taken."""
+        old = "model.weights" not in state  # of version 0.2.0: only its labels are of use
+        names = ("steps", "rate", "seed", "seconds", "restarts") if old else tuple(settings)
+        method = cls(**{name: settings[name] for name in names if name in settings})
+        method.steps = as_step_count(method.steps)
 
-        The model of version 0.2.0 was another: its labels are kept, and it must be learned again.
-        """
-        steps = settings.get("steps", "auto")
-        arguments = {**settings, "steps": tuple(steps) if isinstance(steps, list) else steps}
-        labels = [each.astype(np.int64) for _, each in sorted(part(state, "labels.").items())]
-        if "model.weights" not in state:
-            kept = {
-                name: arguments[name] for name in ("steps", "rate", "seed", "seconds", "restarts")
-            }
-            method = cls(**kept)
-            method._old, method.steps_ = dict(state), len(state["centres_"])
-            method.labels_ = method.discovered_ = labels
-            method.dimension_, method.width_ = len(state["mean_"]), float(state["sigma_"])
+        def labels(prefix: str) -> list[Labels]:
+            return [one.astype(np.int64) for _, one in sorted(part(state, prefix).items())]
+
+        method.labels_ = labels("labels.")
+        method.discovered_ = labels("labels." if old else "discovered.")
+        method.dimension_ = len(state["mean_"])
+        method.width_ = float(state["sigma_" if old else "width_"])
+        if old:
+            method._old, method.steps_ = state, len(state["centres_"])
             return method
-        method = cls(**arguments)
         method.model_, method.appearance_ = Model.restore(state), Appearance.restore(state)
         method.mean_ = np.asarray(state["mean_"], dtype=np.float64)
         method.length_, method.scale_ = float(state["length_"]), float(state["scale_"])
-        method.width_ = float(state["width_"])
-        method.steps_, method.dimension_ = len(method.model_), len(method.mean_)
-        method._choice = Choice.restore(method.steps_, state)
-        method.labels_ = labels
-        method.discovered_ = [
-            each.astype(np.int64) for _, each in sorted(part(state, "discovered.").items())
-        ]
+        method.steps_ = len(method.model_)
+        method.choice_ = Choice.restore(method.steps_, state)
         return method
 
 
@@ -465,22 +402,15 @@ def _see_as_new(
     seen: list[Floats] = [np.empty(0)] * len(videos)
     for group in sorted(set(groups)):
         places = [place for place in range(len(videos)) if groups[place] == group]
-        kept = places if len(places) < len(videos) else []  # a single video cannot be held out
-        emission = learned.without(kept, int(annotated)) if kept else learned.emission
-        model = make_model(
-            emission,
-            np.eye(videos[0].shape[1]),
-            learned.scales,
-            learned.stay,
-            learned.observation,
-            TEMPERATURE,
-        )
+        # A single video cannot be held out.
+        emission = learned.without(places, int(annotated)) if len(videos) > 1 else None
+        model = learned.model(np.eye(videos[0].shape[1]), emission)
         for place in places:
             seen[place] = model.posterior(videos[place])
     return seen, groups
 
 
-def annotated_rows(one: Constraint | None, length: int) -> tuple[NDArray[np.int64], Labels]:
+def _annotated_rows(one: Constraint | None, length: int) -> tuple[NDArray[np.int64], Labels]:
     """The rows whose state a constraint fixes, and the states: a step, or -1."""
     labels = np.full(length, OPEN)
     if one is not None and one.labels is not None:

@@ -2,36 +2,27 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS
-from stepcut.methods.arithmetic import Floats, normalised_times, one_hot, squared_distances
+from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.consensus import (
-    come_again,
-    consensus,
-    first_times,
-    majority,
-)
+from stepcut.methods.stepcut.consensus import come_again, consensus, first_times
 from stepcut.methods.stepcut.em import EM, Joined
-from stepcut.methods.stepcut.slow_features import (
-    PER_STEP,
-    noise_ratio,
-    project,
-    slow_axes,
-    smooth,
-)
+from stepcut.methods.stepcut.slow_features import PER_STEP, noise_ratio, project, slow_axes, smooth
 from stepcut.timeline import runs
 
 PER_WIDTH = 8
-"""Independent observations within that width."""
+"""Independent observations within the width of the Gaussian that smooths features."""
+PRESENT = 0.4
+"""Share of that width for which a video must show a step to count fully."""
 SEGMENTS = 1.5
 """Segments per step between the change points of a start."""
 ITERATIONS = 12
@@ -44,23 +35,6 @@ PROBES = 6
 """Restarts, without any time, that measure how long segments are at a width."""
 
 
-@dataclass(frozen=True)
-class Views:
-    """Videos as the restarts see them at one width."""
-
-    joined: Joined
-    """Smoothed, on slow axes, softly normalised; every `stride`-th row."""
-    light: list[Floats]
-    """Lightly smoothed, on the same axes, every `stride`-th row: where change points are looked for."""
-    stride: int
-    shortest: float
-    """Rows, of those used, that a step must last to count as present."""
-    stay: float
-    """Probability that a step goes on in the next of these rows."""
-    observation: float
-    """How many of these rows count as one independent observation."""
-
-
 def discover(
     videos: Sequence[Floats],
     count: int,
@@ -70,36 +44,29 @@ def discover(
     prior: float = 1.0,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Labels]:
-    """Segment `videos`, (T, d) and centred, into `count` steps: (T,) per video.
-
-    `sigma` is the width of the Gaussian over time, in rows; `prior` weighs when steps come, 1 as usual; `advance` is
-    called after every restart.
-    """
-    views = look(videos, count, sigma)
+    """Segment centred `videos` (T, d), smoothed by `sigma` rows, into `count` steps: (T,) per video."""
+    em, light, stride = look(videos, count, sigma)
     found = []
-    for start in draw_starts(views, count, seed, restarts, time=prior):
-        found.append(majority(run(views, start, prior, ITERATIONS)))
+    for start in draw_starts(em, light, seed, restarts, time=prior):
+        found.append(run(em, start, prior, ITERATIONS))
         advance()
-    together = views.joined.split(majority(consensus(found, count)))
-    number = np.append(np.argsort(usual_times(together, count, views.shortest).argsort()), -1)
+    together = em.videos.split(consensus(found, count))
+    number = np.argsort(usual_times(together, count, em.shortest).argsort())
     return [
-        np.repeat(number[labels], views.stride)[: len(rows)]
+        np.repeat(number[labels], stride)[: len(rows)]
         for labels, rows in zip(together, videos, strict=True)
     ]
 
 
 def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats:
-    """When each step usually comes, (K,): the mean over videos of its normalised time, or where most steps repeat, the
-    median of when it first comes, since all of them have the same mean then."""
+    """When each step usually comes, (K,): its mean normalised time, or where most steps repeat, its first one."""
     if come_again([labels], count, shortest):
         return first_times(labels, count)
-    times = np.full((len(labels), count), np.nan)
-    for place, numbers in enumerate(labels):
-        along = normalised_times(len(numbers))
-        for step in np.unique(numbers[numbers >= 0]):
-            times[place, step] = along[numbers == step].mean()
-    shown = (~np.isnan(times)).sum(axis=0)
-    return np.where(shown > 0, np.nansum(times, axis=0) / np.maximum(shown, 1), 1.0)
+    times = [
+        [normalised_times(len(one))[one == step].mean() for one in labels if (one == step).any()]
+        for step in range(count)
+    ]
+    return np.array([np.mean(one) if one else 1.0 for one in times])
 
 
 def choose_width(videos: Sequence[Floats], count: int) -> float:
@@ -124,63 +91,65 @@ def choose_width(videos: Sequence[Floats], count: int) -> float:
 
 def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float:
     """How long segments of centred videos last, as a multiple of what a width of `sigma` rows supposes."""
-    views = look(videos, count, sigma)
-    starts = draw_starts(views, count, 0, PROBES, time=0.0)
-    found = [majority(run(views, start, 0.0, ITERATIONS // 3)) for start in starts]
-    segments = sum(len(runs(numbers)) for labels in found for numbers in views.joined.split(labels))
-    return sum(map(len, found)) / segments * views.stride / (PER_STEP * sigma)
+    em, light, stride = look(videos, count, sigma)
+    starts = draw_starts(em, light, 0, PROBES, time=0.0)
+    found = [run(em, start, 0.0, ITERATIONS // 3) for start in starts]
+    segments = sum(len(runs(numbers)) for labels in found for numbers in em.videos.split(labels))
+    return sum(map(len, found)) / segments * stride / (PER_STEP * sigma)
 
 
-def look(videos: Sequence[Floats], count: int, sigma: float) -> Views:
-    """Centred videos (T, d), smoothed by `sigma` rows, on slow axes."""
+def look(videos: Sequence[Floats], count: int, sigma: float) -> tuple[EM, list[Floats], int]:
+    """EM over centred videos (T, d), smoothed by `sigma` rows on slow axes; the same rows, lightly smoothed; the stride.
+
+    Both have every `stride`-th row. Change points are looked for where rows are lightly smoothed.
+    """
     axes = slow_axes(videos, sigma)
     stride = max(1, int(sigma / PER_WIDTH))  # smoothed rows in between add nothing
     slow = [smooth(rows, sigma)[::stride] for rows in videos]
-    light = [(smooth(rows, sigma / 4) @ axes)[::stride] for rows in videos]
+    light = [(smooth(rows, sigma / PER_STEP) @ axes)[::stride] for rows in videos]
     joined = Joined.of(list(project(slow, axes)[1]))
-    lasts = max(2.0, float(np.median([len(rows) for rows in slow])) / count)
     per_width = max(1.0, sigma) / stride
-    return Views(
-        joined, light, stride, max(1.0, 0.4 * per_width), 1 - 1 / lasts, per_width / PER_WIDTH
-    )
-
-
-def run(views: Views, start: Floats, prior: float, iterations: int) -> Floats:
-    """EM from the probabilities `start` (R, K); gives those it ends with."""
-    count = start.shape[1]
-    free = build_chain(None, 1, count)
     em = EM(
-        views.joined,
-        [free] * len(views.joined.starts),
-        start,
-        np.ones(len(start)),
-        stay=views.stay,
-        observation=views.observation,
-        shortest=views.shortest,
+        joined,
+        [build_chain(None, 1, count)] * len(videos),
+        np.full((len(joined.rows), count), 1 / count),
+        np.ones(len(joined.rows)),
+        stay=1 - 1 / max(2.0, float(np.median([len(rows) for rows in slow])) / count),
+        observation=per_width / PER_WIDTH,
+        shortest=max(1.0, PRESENT * per_width),
         share=np.full(count, 1 / count),
-        prior=prior * PRIOR,
+        prior=0.0,
         isotropic=True,
     )
+    return em, light, stride
+
+
+def run(em: EM, start: Floats, prior: float, iterations: int) -> Labels:
+    """EM from the probabilities `start` (R, K); gives the likeliest steps (R,) that it ends with."""
+    em = replace(em, posterior=start, prior=prior * PRIOR)
     for _ in range(iterations):
         em.expect(em.maximise())
-    return em.posterior
+    return np.asarray(em.posterior.argmax(axis=1))
 
 
-def draw_starts(views: Views, count: int, seed: int, number: int, time: float) -> list[Floats]:
+def draw_starts(
+    em: EM, light: Sequence[Floats], seed: int, number: int, time: float
+) -> list[Floats]:
     """Probabilities (R, K) of all rows to start from: k-means with the normalised time appended, of weight `time`.
 
     Two of three cluster the means of segments between change points, where a long step weighs no more than a short
     one; the others cluster all rows.
     """
-    bounds = [find_segments(rows, count, views.shortest) for rows in views.light]
+    count = em.posterior.shape[1]
+    bounds = [find_segments(rows, count, em.shortest) for rows in light]
     means, middles = [], []
-    for rows, bound in zip(views.light, bounds, strict=True):
+    for rows, bound in zip(light, bounds, strict=True):
         for first, last in pairwise(bound):
             means.append(rows[first:last].mean(axis=0))
             middles.append((first + last) / 2 / len(rows))
     lengths = np.concatenate([np.diff(bound) for bound in bounds])
     segments = np.column_stack([_unit(np.array(means)), time * np.array(middles)])
-    frames = np.column_stack([_unit(views.joined.rows), time * views.joined.times])
+    frames = np.column_stack([_unit(em.videos.rows), time * em.videos.times])
     starts = []
     for place in range(number):
         whole = place % 3 == 2 or len(segments) < count
@@ -189,7 +158,7 @@ def draw_starts(views: Views, count: int, seed: int, number: int, time: float) -
         centres = find_means(rows.astype(np.float32), count, draw, 1).astype(np.float64)
         labels = squared_distances(rows, centres).argmin(axis=1)
         labels = labels if whole else np.repeat(labels, lengths)
-        starts.append(one_hot(labels, count).astype(np.float64))
+        starts.append(np.eye(count)[labels])
     return starts
 
 

@@ -1,7 +1,6 @@
 """Slow feature analysis: the directions of features in which what lasts (a step) stands out from noise and place."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,14 @@ from stepcut.methods.arithmetic import (
     fix_signs,
     scatter,
     step_sums,
-    strongest_directions,
 )
 
 PER_STEP = 4
 """A step lasts this many times the width of the Gaussian that smooths noisy features."""
 AXES = 32
 """Slow axes kept of them."""
+NOISE = 12
+"""Noise is what a Gaussian takes away and one narrower by this factor leaves."""
 WHITEN = 0.25
 """0 leaves every axis its own variance, 1 makes all variances equal."""
 SHRINK = 0.5
@@ -34,20 +34,16 @@ def smooth(rows: NDArray[Any], sigma: float) -> Floats:
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float64)
+    if sigma < 1e-9:
+        return wide
     # A Gaussian wider than half a video is a mean, and its kernel would need much memory.
-    return (
-        wide
-        if sigma < 1e-9
-        else np.asarray(gaussian_filter1d(wide, min(sigma, len(wide) / 2), axis=0))
-    )
+    return np.asarray(gaussian_filter1d(wide, min(sigma, len(wide) / 2), axis=0))
 
 
 def noise_ratio(videos: Sequence[Floats], sigma: float) -> float:
     """The energy n that smoothing over `sigma` rows takes from centred videos, over the energy s that it leaves."""
-    whole, left = (
-        np.trace(scatter(videos)),
-        np.trace(scatter([smooth(rows, sigma) for rows in videos])),
-    )
+    whole = np.trace(scatter(videos))
+    left = np.trace(scatter([smooth(rows, sigma) for rows in videos]))
     return float((whole - left) / left) if left > 0 else 1.0
 
 
@@ -57,11 +53,6 @@ def centre(rows: NDArray[Any]) -> Floats:
     return np.asarray(wide - wide.mean(axis=0))
 
 
-def principal_directions(videos: Sequence[Floats], sigma: float, count: int) -> Floats:
-    """(d, count): the principal directions of the centred videos, smoothed over `sigma` rows."""
-    return strongest_directions(Computed(partial(smooth, sigma=sigma), videos), count)[0]
-
-
 def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floats:
     """(d, count): the directions in which centred videos change slowly, compared with how noisy they are.
 
@@ -69,17 +60,16 @@ def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floa
     over `sigma` rows takes away. Within a step almost everything is noise, so N stands for the scatter within steps.
     """
     slow = [smooth(rows, sigma) for rows in videos]
-    noise = [smooth(rows, sigma / 12) - low for rows, low in zip(videos, slow, strict=True)]
+    noise = [smooth(rows, sigma / NOISE) - low for rows, low in zip(videos, slow, strict=True)]
     return _solve(scatter(slow), scatter(noise), WHITEN, count)
 
 
 def refined_axes(
     slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int, count: int = AXES
 ) -> Floats:
-    """(d, count): as `slow_axes`, with N the scatter within the `steps` that `labels` (T,) say of the `slow`
-    (smoothed and centred) videos: linear discriminant analysis.
+    """(d, count): as `slow_axes` of videos smoothed before, with N the scatter within the labelled steps.
 
-    That scatter also holds what differs between videos in the same step, which the noise does not show.
+    It also holds what differs between videos in the same step, which the noise does not show.
     """
     sums, shown = step_sums(slow, labels, steps)
     means = sums / np.maximum(shown, 1)[:, None]
@@ -98,9 +88,8 @@ def _solve(signal: Floats, noise: Floats, whiten: float, count: int) -> Floats:
     level = float(np.trace(noise)) / dim or 1.0
     strength, axes = eigh(signal, noise + SHRINK * level * np.eye(dim))
     strength, axes = strength[::-1][:count], axes[:, ::-1][:, :count]
-    kept = max(
-        1, int((strength > 1e-9 * max(strength[0], 1e-300)).sum())
-    )  # repeated features have empty directions
+    # Repeated features have empty directions.
+    kept = max(1, int((strength > 1e-9 * max(strength[0], 1e-300)).sum()))
     return fix_signs(axes[:, :kept] * np.maximum(strength[:kept], 1e-300) ** (-whiten / 2))
 
 
