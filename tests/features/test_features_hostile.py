@@ -304,3 +304,11 @@ def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):
     bad = {name for name in names if not name.endswith(".m3u8")}  # which is no suffix of a video
     assert {Path(failure.path).name for failure in failures} == bad
     assert all(isinstance(failure.error, VideoError) for failure in failures)
+
+
+def test_a_list_of_videos_is_not_a_video(tmp_path):
+    make_film(tmp_path / "real.mp4", frames=20)
+    (tmp_path / "list.mp4").write_text("ffconcat version 1.0\nfile real.mp4\n")
+    assert probe(tmp_path / "real.mp4").duration > 0
+    with raises(VideoError, "list.mp4"):
+        probe(tmp_path / "list.mp4")

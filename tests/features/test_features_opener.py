@@ -1,22 +1,16 @@
 """A video that hangs or crashes FFmpeg ends a helper process, never the program."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from features_films import hostile_texts, make_film
-from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.features import compute
@@ -55,15 +49,15 @@ class Grey:
 
     name, dim, size, fingerprint = "grey", 1, 16, "grey"
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+    def extract(self, frames):
         return frames.mean(axis=(1, 2, 3))[:, None]
 
 
-def bad_code(library: str = "PyDLL") -> str:
+def bad_code(library="PyDLL"):
     return opener._CODE.replace("serve()", STUB.format(library=library) + "serve()")
 
 
-def end_all() -> None:
+def end_all():
     places = opener._places(os.getpid())
     for process in [places.get() for _ in range(opener._MOST)]:
         if process is not None:
@@ -72,7 +66,7 @@ def end_all() -> None:
 
 
 @pytest.fixture
-def bad_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def bad_ffmpeg(monkeypatch):
     end_all()
     monkeypatch.setattr(opener, "_CODE", bad_code())
     monkeypatch.setattr(opener, "OPEN_SECONDS", SECONDS)
@@ -81,12 +75,12 @@ def bad_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatience(monkeypatch):
     """A short wait, where no video opens."""
     monkeypatch.setattr(opener, "OPEN_SECONDS", 0.5)
 
 
-def lives(process: int) -> bool:
+def lives(process):
     """Whether a process exists and has not ended; its parent may not have asked for its code."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -95,16 +89,16 @@ def lives(process: int) -> bool:
     return state != "Z"
 
 
-def heed_interrupts() -> None:
+def heed_interrupts():
     """For a child process; jobs in the background of a shell ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def holder(film: Path) -> int:
+def holder(film):
     return int(Path(f"{film}.process").read_text())
 
 
-def test_an_answer_of_the_other_process_is_that_of_this_one(tmp_path: Path) -> None:
+def test_an_answer_of_the_other_process_is_that_of_this_one(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=31, g="5")
     assert probe(film) == read_info(film)
     assert isinstance(probe(film).rate, Fraction)
@@ -112,9 +106,7 @@ def test_an_answer_of_the_other_process_is_that_of_this_one(tmp_path: Path) -> N
     assert video_duration(film) == pytest.approx(31 / 20)
 
 
-def test_relative_paths_count_from_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_count_from_the_current_folder(tmp_path, monkeypatch):
     for name, frames in (("a", 20), ("b", 40)):
         (tmp_path / name).mkdir()
         make_film(tmp_path / name / "film.mp4", frames=frames)
@@ -127,7 +119,7 @@ def test_relative_paths_count_from_the_current_folder(
 
 
 @pytest.mark.usefixtures("bad_ffmpeg")
-def test_a_video_that_hangs_is_left_out_and_the_others_are_used(tmp_path: Path) -> None:
+def test_a_video_that_hangs_is_left_out_and_the_others_are_used(tmp_path):
     films = [make_film(tmp_path / f"{name}.mp4", frames=20) for name in ("a", "hang", "z")]
     begun = time.monotonic()
     found, failures = extract(films, Grey(), 2, tmp_path / "cache")
@@ -140,7 +132,7 @@ def test_a_video_that_hangs_is_left_out_and_the_others_are_used(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("bad_ffmpeg")
-def test_a_video_that_crashes_ffmpeg_is_left_out(tmp_path: Path) -> None:
+def test_a_video_that_crashes_ffmpeg_is_left_out(tmp_path):
     films = [make_film(tmp_path / f"{name}.mp4", frames=20) for name in ("a", "crash", "z")]
     found, failures = extract(films, Grey(), 2, tmp_path / "cache")
     assert [one.name for one in found] == ["a", "z"]
@@ -150,9 +142,7 @@ def test_a_video_that_crashes_ffmpeg_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("bad_ffmpeg", "impatience")
-def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(tmp_path, monkeypatch):
     """With playlists let in, FFmpeg never finishes to open this one."""
     hostile_texts(tmp_path)
     allow = "from stepcut.features.video import container; container.CONTAINERS = 'hls,mpegts'\n"
@@ -162,14 +152,14 @@ def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(
 
 
 @pytest.mark.usefixtures("bad_ffmpeg", "impatience")
-def test_a_video_is_decoded_only_after_another_process_has_opened_it(tmp_path: Path) -> None:
+def test_a_video_is_decoded_only_after_another_process_has_opened_it(tmp_path):
     hang = make_film(tmp_path / "hang.mp4")
     with pytest.raises(VideoError, match="cannot be opened within 0.5 seconds"):
         next(sample_frames(hang))
 
 
 @pytest.mark.usefixtures("bad_ffmpeg")
-def test_the_app_lists_a_video_that_hangs_with_its_error(tmp_path: Path) -> None:
+def test_the_app_lists_a_video_that_hangs_with_its_error(tmp_path):
     for name in ("a", "hang"):
         make_film(tmp_path / f"{name}.mp4", frames=20)
     good, bad = Workspace(tmp_path).probe(["a.mp4", "hang.mp4"])
@@ -178,13 +168,11 @@ def test_the_app_lists_a_video_that_hangs_with_its_error(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("bad_ffmpeg")
-def test_stopping_does_not_wait_for_a_video_that_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_does_not_wait_for_a_video_that_hangs(tmp_path, monkeypatch):
     monkeypatch.setattr(opener, "OPEN_SECONDS", 600.0)
     film = make_film(tmp_path / "hang.mp4")
 
-    def stop(_place: int, _count: int) -> None:
+    def stop(_place, _count):
         if Path(f"{film}.process").exists():
             raise KeyboardInterrupt
 
@@ -195,9 +183,7 @@ def test_stopping_does_not_wait_for_a_video_that_hangs(
     assert not lives(holder(film))
 
 
-def test_a_process_that_cannot_start_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_start_is_reported(tmp_path, monkeypatch):
     end_all()
     with monkeypatch.context() as patched:
         patched.setattr(opener, "_CODE", "raise SystemExit(1)")
@@ -206,7 +192,7 @@ def test_a_process_that_cannot_start_is_reported(
     assert probe(tmp_path / "film.mp4").frames
 
 
-def test_a_process_that_died_while_idle_is_replaced(tmp_path: Path) -> None:
+def test_a_process_that_died_while_idle_is_replaced(tmp_path):
     film = make_film(tmp_path / "film.mp4")
     before = probe(film)
     places = opener._places(os.getpid())
@@ -218,7 +204,7 @@ def test_a_process_that_died_while_idle_is_replaced(tmp_path: Path) -> None:
     assert probe(film) == before
 
 
-def test_worker_processes_open_videos_too(tmp_path: Path) -> None:
+def test_worker_processes_open_videos_too(tmp_path):
     films = [make_film(tmp_path / f"{name}.mp4", frames=20) for name in "ab"]
     engine = Local(1)
     try:
@@ -228,8 +214,11 @@ def test_worker_processes_open_videos_too(tmp_path: Path) -> None:
     assert answers == [probe(film) for film in films]
 
 
-@pytest.mark.parametrize("way", ["SIGINT", "SIGTERM", "SIGKILL"])
-def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    "way",
+    ["SIGTERM", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SIGINT", "SIGKILL"))],
+)
+def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path, way):
     """Each ends it, while FFmpeg hangs: Ctrl-C, a scheduler, and a kill that no program sees."""
     (tmp_path / "films").mkdir()
     hang = make_film(tmp_path / "films" / "hang.mp4", frames=20)
@@ -271,15 +260,13 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path: Path, way
     assert "Traceback" not in said
 
 
-def test_a_video_that_hangs_the_decoder_is_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_video_that_hangs_the_decoder_is_skipped(tmp_path, monkeypatch):
     """It opens, and its first frames can be decoded; then FFmpeg does not return."""
     for frames, name in ((200, "a"), (210, "hang"), (220, "z")):
         make_film(tmp_path / f"{name}.mp4", frames=frames)
     decode, ended = sample._decode, threading.Event()
 
-    def hang(samples: sample.Samples, *rest: Any) -> Iterator[Any]:
+    def hang(samples, *rest):
         for number, frame in enumerate(decode(samples, *rest)):
             if number == 50 and Path(samples.path).name == "hang.mp4":
                 ended.wait()
@@ -315,7 +302,8 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_decoder_that_hangs_does_not_keep_the_program_alive(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_decoder_that_hangs_does_not_keep_the_program_alive(tmp_path):
     film = make_film(tmp_path / "film.mp4", frames=20)
     running = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, film, tmp_path / "cache"],

@@ -1,9 +1,6 @@
 """learn(): wrong settings, resuming, and reproducibility with a seed."""
 
-from __future__ import annotations
-
 import inspect
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,6 @@ import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
 from stepcut.methods.baselines.kmeans import KMeans
-from stepcut.progress import Event
 from stepcut.toy import toy_features
 
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -22,26 +18,26 @@ PAPER: dict[str, Any] = {"method": "cnc", "train": {"iterations": 30}}
 
 
 @pytest.fixture(scope="module")
-def videos() -> list[np.ndarray]:
+def videos():
     return toy_features(videos=3, seed=1, dim=8)[0]
 
 
 @pytest.fixture(scope="module")
-def four() -> list[np.ndarray]:
+def four():
     """Enough videos for an estimate of the quality."""
     return toy_features(videos=4, seed=1, dim=8)[0]
 
 
-def test_same_seed_same_procedure(four: list[np.ndarray], tmp_path: Path) -> None:
+def test_same_seed_same_procedure(four, tmp_path):
     one = sc.learn(four, steps=4, seed=3, cache=tmp_path / "a", **QUICK)
     other = sc.learn(four, steps=4, seed=3, cache=tmp_path / "b", **QUICK)
     assert one == other
 
 
-def test_the_same_command_again_does_no_work(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_the_same_command_again_does_no_work(videos, tmp_path):
     place, stages = tmp_path / "a.proc", []
 
-    def listen(event: Event) -> None:
+    def listen(event):
         stages.append(event.stage)
 
     first = sc.learn(videos, steps=4, output=place, progress=listen, **QUICK)
@@ -51,10 +47,10 @@ def test_the_same_command_again_does_no_work(videos: list[np.ndarray], tmp_path:
     assert stages == []
 
 
-def test_measuring_the_quality_tells_of_every_run(four: list[np.ndarray], tmp_path: Path) -> None:
+def test_measuring_the_quality_tells_of_every_run(four, tmp_path):
     done: list[float] = []
 
-    def listen(event: Event) -> None:
+    def listen(event):
         if event.stage == "quality":
             done.append(event.done)
 
@@ -65,7 +61,7 @@ def test_measuring_the_quality_tells_of_every_run(four: list[np.ndarray], tmp_pa
     assert len(done) > 2 * 8  # plus the events of restarts
 
 
-def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_another_setting_learns_anew(videos, tmp_path):
     place = tmp_path / "a.proc"
     sc.learn(videos, steps=4, output=place, **QUICK)
     assert len(sc.learn(videos, steps=3, output=place, **QUICK).steps) == 3
@@ -73,12 +69,10 @@ def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_interrupted_training_goes_on_and_ends_the_same(
-    videos: list[np.ndarray], tmp_path: Path
-) -> None:
+def test_interrupted_training_goes_on_and_ends_the_same(videos, tmp_path):
     whole = sc.learn(videos, steps=4, cache=tmp_path / "whole", **PAPER)
 
-    def stop(event: Event) -> None:
+    def stop(event):
         if event.stage == "train" and event.done >= 25:
             raise KeyboardInterrupt
 
@@ -89,10 +83,8 @@ def test_interrupted_training_goes_on_and_ends_the_same(
     assert not list((tmp_path / "cut").rglob("*.safetensors"))
 
 
-def test_what_stands_in_the_way_is_said_before_the_work(
-    videos: list[np.ndarray], tmp_path: Path
-) -> None:
-    def never(event: Event) -> None:
+def test_what_stands_in_the_way_is_said_before_the_work(videos, tmp_path):
+    def never(event):
         raise AssertionError(event)
 
     with raises(OutputError, "not a procedure"):
@@ -130,15 +122,13 @@ def test_what_stands_in_the_way_is_said_before_the_work(
         ({"method": StepCut(steps=4), "prior": 1.0}, "set prior on the method object"),
     ],
 )
-def test_settings_that_make_no_sense(
-    videos: list[np.ndarray], wrong: dict[str, Any], says: str
-) -> None:
+def test_settings_that_make_no_sense(videos, wrong, says):
     with raises(OptionError, says):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
 
 
 @pytest.mark.slow
-def test_numbers_of_numpy_are_numbers(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_numbers_of_numpy_are_numbers(videos, tmp_path):
     plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
     given: dict[str, Any] = {
         "seed": np.int64(1),
@@ -155,7 +145,7 @@ def test_numbers_of_numpy_are_numbers(videos: list[np.ndarray], tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Path) -> None:
+def test_videos_may_come_from_a_generator(videos, tmp_path):
     assert sc.learn((rows for rows in videos), steps=4, **QUICK) == sc.learn(
         videos, steps=4, **QUICK
     )
@@ -176,47 +166,45 @@ def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Pa
         (np.ones((9, 2)), "(2,)"),
     ],
 )
-def test_what_is_no_video_is_told(source: Any, says: str) -> None:
+def test_what_is_no_video_is_told(source, says):
     with raises((OptionError, FeatureError), says):
         sc.learn(source, steps=2, **QUICK)
 
 
-def test_the_only_usable_file_is_named_with_the_reason_of_another(
-    videos: list[np.ndarray], tmp_path: Path
-) -> None:
+def test_the_only_usable_file_is_named_with_the_reason_of_another(videos, tmp_path):
     np.save(tmp_path / "good.npy", videos[0])
     (tmp_path / "broken.npy").write_bytes(b"no array")
     with raises(OptionError, "1 video (good)", "Skipped:", "broken.npy"):
         sc.learn(tmp_path, steps=2)
 
 
-def test_one_video_has_nothing_to_share(videos: list[np.ndarray]) -> None:
+def test_one_video_has_nothing_to_share(videos):
     with raises(OptionError, "1 video (0)"):
         sc.learn(videos[:1], steps=2, **QUICK)
     with pytest.raises(FeatureError, match="no arrays"):
         sc.learn({}, steps=2, **QUICK)
 
 
-def test_two_videos_are_enough(videos: list[np.ndarray]) -> None:
+def test_two_videos_are_enough(videos):
     assert len(sc.learn(videos[:2], steps=3, **QUICK).timelines) == 2
 
 
-def test_one_step_is_allowed(videos: list[np.ndarray]) -> None:
+def test_one_step_is_allowed(videos):
     labels = sc.learn(videos, steps=1, **QUICK).labels
     assert {int(number) for one in labels.values() for number in one} <= {-1, 0}
 
 
-def test_as_many_steps_as_frames() -> None:
+def test_as_many_steps_as_frames():
     rows = np.random.default_rng(0).normal(size=(2, 3, 4))
     assert len(sc.learn(list(rows), steps=6, **QUICK).steps) == 6
 
 
-def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
+def test_a_video_shorter_than_a_step(videos):
     procedure = sc.learn([*videos, videos[0][:1]], steps=4, **QUICK)
     assert procedure.labels["3"].shape == (1,)
 
 
-def test_a_video_without_any_step_is_no_normal_one(four: list[np.ndarray]) -> None:
+def test_a_video_without_any_step_is_no_normal_one(four):
     blinks = [video[:1] for video in four[:3]]
     proc = sc.learn([*four, *blinks], steps=4, labels={name: np.array([-1]) for name in "456"})
     empty = [not timeline.segments for timeline in proc.timelines.values()]
@@ -226,9 +214,7 @@ def test_a_video_without_any_step_is_no_normal_one(four: list[np.ndarray]) -> No
     assert proc.check(four[0]).ok
 
 
-def test_a_method_object_obeys_steps_rate_and_names(
-    videos: list[np.ndarray], tmp_path: Path
-) -> None:
+def test_a_method_object_obeys_steps_rate_and_names(videos, tmp_path):
     mine = StepCut(steps=5, restarts=2)
     procedure = sc.learn(videos, steps=2, rate=3, method=mine, names=["pour", "stir"])
     assert (procedure.steps, procedure.method.rate, mine.steps) == (["pour", "stir"], 3.0, 5)
@@ -236,7 +222,7 @@ def test_a_method_object_obeys_steps_rate_and_names(
         sc.learn(videos, method=mine, names=["pour"])
 
     class Mine(StepCut):
-        def fit(self, *_: Any, **__: Any) -> Any:
+        def fit(self, *_, **__):
             raise AssertionError
 
     with pytest.raises(OutputError, match="cannot be imported"):
@@ -246,9 +232,7 @@ def test_a_method_object_obeys_steps_rate_and_names(
 @pytest.mark.parametrize(
     "wrong", [{"restart": 1}, {"restarts": 0}, {"seed": -1}, {"method": "cnc", "as_published": 3}]
 )
-def test_a_wrong_setting_is_told_before_any_video_is_read(
-    tmp_path: Path, wrong: dict[str, Any]
-) -> None:
+def test_a_wrong_setting_is_told_before_any_video_is_read(tmp_path, wrong):
     films = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
     for film in films:
         film.write_bytes(b"no video")
@@ -256,11 +240,11 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(
         sc.learn(films, **wrong)
 
 
-def test_too_few_rows_to_choose_the_number_of_steps() -> None:
+def test_too_few_rows_to_choose_the_number_of_steps():
     with raises(OptionError, "2 rows") as told:
         sc.learn([np.ones((1, 2))] * 2)
     assert "steps=" not in str(told.value)  # the caller did not set it
 
 
-def test_learn_has_few_parameters() -> None:
+def test_learn_has_few_parameters():
     assert len(inspect.signature(sc.learn).parameters) <= 12

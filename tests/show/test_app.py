@@ -20,7 +20,7 @@ from show_kit import Served, ask, wait
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.procedure.corrections.operations import VERBS
+from stepcut.procedure.corrections.verbs import VERBS
 from stepcut.show.app.routes import make_app
 from stepcut.show.app.watching import Watching
 from stepcut.show.app.workspace import Workspace, read_steps
@@ -347,7 +347,7 @@ def test_every_call_is_documented(root: Path) -> None:
     table = page.split("| `do` |")[1].splitlines()[2:]
     edits = {verb: set(re.findall(r"`(\w+)`", values)) for _, verb, values, *_ in map(cells, table)}
     assert edits.keys() == {f"`{verb}`" for verb in VERBS}
-    assert all(edits[f"`{verb}`"] <= set(each.keys.split()) for verb, each in VERBS.items())
+    assert all(edits[f"`{verb}`"] <= set(each.reads) for verb, each in VERBS.items())
 
 
 def test_the_pages_use_documented_calls_only() -> None:
