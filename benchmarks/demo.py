@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 0")
     seeds = parser.parse_args().seeds
     print(f"{os.cpu_count()} cores. F1 in % on the 9 videos that are not labelled.")
+    print("The seconds include waiting for other programs; CPU seconds do not.")
     print("seed  without labels  three labels  uniform baseline  seconds  CPU seconds")
     checked = []
     for seed in range(seeds):

@@ -29,7 +29,14 @@ from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts
 from stepcut.methods.constraints import as_constraints
-from stepcut.methods.quality import CHANCE, WEIGHTS, gather_evidence, order_by_content, shorten
+from stepcut.methods.quality import (
+    WEIGHTS,
+    Evidence,
+    gather_evidence,
+    order_by_content,
+    shorten,
+    shows_nothing,
+)
 
 REPORT = Path(__file__).parent / "reports" / "quality.md"
 PREDICTORS = [name for name in WEIGHTS if name != "one"]
@@ -134,7 +141,7 @@ def covered(known: Sequence[dict[str, Any]], said: Floats, y: str) -> list[bool]
 
 
 def is_uniform(one: dict[str, Any]) -> bool:
-    return bool(one["evidence"]["beyond"] < CHANCE or one["evidence"]["sharpness"] <= 0)
+    return shows_nothing(Evidence(**one["evidence"]))
 
 
 def main() -> None:

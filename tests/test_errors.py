@@ -1,12 +1,18 @@
 """The error tree, the attributes of errors, and the message for an unknown name."""
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from errors_kit import raises
 
-from stepcut import errors
+from stepcut import Segment, Timeline, errors
 from stepcut.checks import check_number
+from stepcut.evaluation import score
+from stepcut.methods import METHODS
+from stepcut.order import learn_graph
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)
@@ -62,3 +68,29 @@ def test_numbers_out_of_range_carry_their_setting():
         check_number("rate", -1, 0, above=True)
     assert (caught.value.setting, caught.value.value) == ("rate", -1)
     assert caught.value.allowed == "a number above 0"
+
+
+WRONG: list[tuple[Callable[[], object], dict[str, object]]] = [
+    (
+        lambda: learn_graph([[0, 1]], durations=[[1.0]]),
+        {"setting": "durations", "value": [1], "allowed": [2]},
+    ),
+    (lambda: learn_graph([]), {"setting": "sequences"}),
+    (lambda: score([[0]], [[1], [1]]), {"setting": "pred", "value": 1, "allowed": 2}),
+    (lambda: score([[0]], [[3]], names=["pour"]), {"setting": "names", "value": ["pour"]}),
+    (lambda: Timeline([], steps=["a", "a"]), {"setting": "steps", "value": ["a", "a"]}),
+    (lambda: Segment(2, 1, "a"), {"setting": "end", "value": 1, "allowed": 2}),
+    (
+        lambda: METHODS["uniform"](steps=2).fit([np.zeros((4, 3)), np.zeros((4, 2))]),
+        {"setting": "videos", "value": 2, "allowed": 3, "video": "1"},
+    ),
+    (lambda: METHODS["uniform"](steps="auto").check_settings(), {"setting": "steps"}),
+]
+
+
+@pytest.mark.parametrize(("call", "facts"), WRONG)
+def test_errors_of_public_functions_carry_data(
+    call: Callable[[], object], facts: dict[str, object]
+) -> None:
+    with raises(errors.StepcutError, **facts):
+        call()

@@ -56,8 +56,23 @@ def test_an_extra_is_installed_from_where_stepcut_came(tmp_path, monkeypatch):
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
     monkeypatch.setattr(plugins, "__file__", str(checkout / "src" / "stepcut" / "plugins.py"))
+    beside = Path(sys.executable).with_name("pip")
+    monkeypatch.setattr("shutil.which", {"pip": str(beside)}.get)  # the environment is active
     assert plugins.install_command("cnc") == "pip install 'stepcut[cnc]'"  # a wheel
     (checkout / "pyproject.toml").touch()
     assert plugins.install_command("cnc") == f"pip install -e '{checkout}[cnc]'"
     monkeypatch.chdir(checkout)
     assert plugins.install_command("cnc") == "pip install -e '.[cnc]'"
+
+
+def test_a_package_is_installed_for_the_python_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / ".venv" / "bin" / "python"
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr("shutil.which", {"pip": "/usr/bin/pip"}.get)  # of another Python
+    assert plugins.pip_install("x") == f"{python} -m pip install x"
+    monkeypatch.chdir(tmp_path)
+    assert plugins.pip_install("x") == ".venv/bin/python -m pip install x"
+    monkeypatch.setattr("shutil.which", {"pip": str(python.with_name("pip"))}.get)
+    assert plugins.pip_install("x", "-U ") == "pip install -U x"

@@ -8,6 +8,7 @@ A package registers plugins in its pyproject.toml, for example under
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -77,9 +78,23 @@ def install_command(extra: str) -> str:
     """Return the command that installs an `extra` of the package or of a checkout."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / "pyproject.toml").is_file():
-        return f"pip install 'stepcut[{extra}]'"
+        return pip_install(f"stepcut[{extra}]")
     place = "." if checkout == Path.cwd().resolve() else str(checkout)
-    return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
+    return pip_install(f"{place}[{extra}]", "-e ")
+
+
+def pip_install(package: str, options: str = "") -> str:
+    """Return the command that installs a `package` for the Python that is running."""
+    pip, python = shutil.which("pip"), Path(sys.executable)
+    ours = pip is not None and Path(pip).parent == python.parent
+    program = "pip" if ours else f"{from_here(python)} -m pip"
+    return f"{program} install {options}{shlex.quote(package)}"
+
+
+def from_here(program: Path) -> str:
+    """Return what to type in this folder to start a `program`."""
+    below = program.is_relative_to(Path.cwd())
+    return shlex.quote(os.path.relpath(program) if below else str(program))
 
 
 def registered(kind: str) -> dict[str, str]:

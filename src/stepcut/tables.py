@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from stepcut.errors import ExtraNeeded, choose, printable
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import whole_file, write_bytes
-from stepcut.plugins import needs
+from stepcut.plugins import needs, pip_install
 
 FORMULA = re.compile(r"[-=+@\t\r](?!\d+(\.\d+)?\Z)")
 """The start of a cell that a spreadsheet reads as a formula; numbers do not match."""
@@ -341,7 +341,7 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
         import pandas
     except ImportError as error:
         raise ExtraNeeded(
-            "to_pandas() needs pandas, which is not installed. Run: pip install pandas"
+            f"to_pandas() needs pandas, which is not installed. Run: {pip_install('pandas')}"
         ) from error
     return pandas.DataFrame(list(rows), columns=list(columns))
 

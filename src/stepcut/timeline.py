@@ -102,12 +102,16 @@ class Segment:
         if not seconds or not isinstance(self.step, str):
             raise AnnotationError(
                 f"segment {self.step!r}: start {self.start!r} and end {self.end!r} must be finite "
-                "seconds, and the step must be a name."
+                "seconds, and the step must be a name.",
+                value=(self.start, self.end),
             )
         if self.end < self.start:
             raise AnnotationError(
                 f"segment {self.step!r}: the end {self.end:g} s is before the start "
-                f"{self.start:g} s."
+                f"{self.start:g} s.",
+                setting="end",
+                value=self.end,
+                allowed=self.start,
             )
 
     @property
@@ -176,7 +180,9 @@ class Timeline:
         )
         vocabulary = dict.fromkeys(names := as_items("steps", steps, str, "a list of names"))
         if len(vocabulary) != len(names):
-            raise AnnotationError(f"step names must be different; got {names}.")
+            raise AnnotationError(
+                f"step names must be different; got {names}.", setting="steps", value=names
+            )
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
         length = _plain(duration)
         if length is not None and not (isinstance(length, int | float) and 0 <= length <= _LONGEST):
@@ -326,7 +332,10 @@ class Timeline:
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
             raise AnnotationError(
-                f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0."
+                f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0.",
+                setting="labels",
+                value=int(numbers.max()),
+                allowed=len(steps) - 1,
             )
         length = len(numbers) / rate if duration is None else duration
         segments = []

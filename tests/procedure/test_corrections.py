@@ -16,8 +16,7 @@ from show_kit import parts_of
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.procedure.corrections.document import document_of
 from stepcut.procedure.corrections.log import StaleEdit
-from stepcut.procedure.corrections.operations import apply
-from stepcut.procedure.corrections.verbs import LEAST
+from stepcut.procedure.corrections.verbs import LEAST, apply
 from stepcut.procedure.edits import Edits
 from stepcut.timeline import Segment, Timeline
 

@@ -13,8 +13,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.naming import fit_recipe, words_of_namer
-from stepcut.procedure.recipe import read_recipe
+from stepcut.procedure.naming import fit_recipe, read_recipe, words_of_namer
 
 QUICK: dict[str, Any] = {"restarts": 2}
 

@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from show_kit import Served, ask, wait
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.procedure.corrections.operations import VERBS
+from stepcut.procedure.corrections.verbs import VERBS
 from stepcut.show.app.routes import make_app
 from stepcut.show.app.watching import Watching
 from stepcut.show.app.workspace import Workspace, read_steps
@@ -223,6 +224,27 @@ def test_a_dropped_video_is_kept_and_never_replaces_another(app: Served, root: P
     assert app.upload(path, b"").status == 422
 
 
+def test_an_interrupted_upload_leaves_nothing(app: Served, root: Path) -> None:
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    head = (
+        f"POST /{app.token}/p/{procedure}/api/upload?name=new.mp4 HTTP/1.1\r\nHost: {app.host}\r\n"
+        f"Origin: {app.origin}\r\nContent-Type: application/octet-stream\r\n"
+        "Content-Length: 9\r\n\r\nhalf"
+    )
+    name, port = app.host.split(":")
+    with socket.create_connection((name, int(port))) as line:
+        line.sendall(head.encode())
+        wait_until(lambda: list((root / "uploads").glob("*.mp4")))
+    wait_until(lambda: not list((root / "uploads").iterdir()))
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_new_videos_in_a_watched_folder_are_checked(app: Served, root: Path) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     place = f"p/{procedure}/api/watch"
@@ -262,10 +284,10 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
         one["id"] for one in app.get("api/home").json()["procedures"] if one["title"] == "toy"
     )
     place = f"p/{procedure}/api/export"
-    body = {"what": ["labels", "budget-xlsx", "plan"], "formats": ["elan"]}
+    body = {"what": ["labels", "clips", "budget-xlsx", "plan"], "formats": ["elan"]}
     shown = app.post(place, {**body, "preview": True}).json()
     names = [file["path"] for file in shown["files"]]
-    assert {"time-budget.xlsx", "plan.json"} < set(names)
+    assert {"time-budget.xlsx", "plan.json", "clips/time-budget.csv"} < set(names)
     assert sum(name.endswith(".eaf") for name in names) == 2
     assert shown["folder"] == "toy-export"
     assert not (root / "toy-export").exists()
@@ -325,7 +347,7 @@ def test_every_call_is_documented(root: Path) -> None:
     table = page.split("| `do` |")[1].splitlines()[2:]
     edits = {verb: set(re.findall(r"`(\w+)`", values)) for _, verb, values, *_ in map(cells, table)}
     assert edits.keys() == {f"`{verb}`" for verb in VERBS}
-    assert all(edits[f"`{verb}`"] <= set(each.keys.split()) for verb, each in VERBS.items())
+    assert all(edits[f"`{verb}`"] <= set(each.reads) for verb, each in VERBS.items())
 
 
 def test_the_pages_use_documented_calls_only() -> None:

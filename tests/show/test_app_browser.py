@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from show_browser_kit import Browser, counts, launched, shows, until
+from show_fixtures import write_procedure
 
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats import read
@@ -156,7 +157,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
         until(tab, f"document.querySelectorAll('.check li:not(.fine)').length === {left - 1}")
     shows(tab.locator("article.check .verdict"), "no deviation")
     tab.get_by_role("button", name="Check again").click()
-    until(tab, "document.querySelector('.check progress, #check-view > progress').hidden")
+    tab.locator("#check-view progress").wait_for(state="hidden")
     shows(tab.locator("article.check .verdict"), "no deviation")
 
     # Export to ELAN and XLSX.
@@ -171,6 +172,40 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
     labels = sorted((written / "labels-elan").glob("*.eaf"))
     assert len(labels) == 3
     assert read(labels[0])
+    assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert browser.complaints == []
+    browser.close(tab)
+    app.end()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
+    browser: Browser, root: Path, size: tuple[int, int]
+) -> None:
+    first, second, _ = sorted((root / "videos").glob("k*.mp4"))
+    write_procedure(root / "tea.proc", {"one": str(first), "two": str(second)})
+    app = App(root)
+    tab = browser.open(app.address, size)
+    tab.locator(".procedures a").click()
+    tab.wait_for_selector("body.ready")
+    tab.locator("#tap").click()
+    tab.evaluate("location.hash = '#/check'")  # as the key F3 does
+    tab.locator("#tabs a").nth(1).wait_for()  # tap mode does not hide the tabs here
+    with tab.expect_file_chooser() as chooser:
+        tab.get_by_role("button", name="Upload videos").click()
+    chooser.value.set_files({"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"})
+    note = tab.locator("#check-view [role=status].bad")
+    note.wait_for()
+    assert "notes.txt" in note.inner_text()
+
+    # An export without a format asks for one.
+    tab.locator("#tabs a").nth(3).click()
+    tab.locator(".preview p").wait_for()
+    write = tab.get_by_role("button", name="Write the files")
+    assert write.is_disabled()
+    tab.locator("#export-view [name=elan]").check()
+    until(tab, "document.querySelectorAll('.preview li').length === 2")
+    assert write.is_enabled()
     assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
     assert browser.complaints == []
     browser.close(tab)

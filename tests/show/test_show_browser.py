@@ -371,6 +371,23 @@ def test_a_name_that_is_typed_while_another_is_saved_stays(page, place):
     assert [edit["name"] for edit in Edits(place).corrections.done] == ["cut", "butter it well"]
 
 
+def test_two_people_see_each_others_edits(page, browser, served):
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(served.running.address)
+    other.wait_for_selector("body.ready")
+    for editor, reader, place in ((page, other, 0), (other, page, 1)):
+        name = editor.locator("#steps .name").nth(place)
+        name.fill(f"named {place}")
+        name.press("Enter")
+        until(
+            reader, f"document.querySelectorAll('#steps .name')[{place}].value === 'named {place}'"
+        )
+    steps = served.viewer.edits.document.steps
+    assert [step.name for step in steps[:2]] == ["named 0", "named 1"]
+    context.close()
+
+
 def test_a_lost_server_is_reported(browser, place):
     tab = browser.new_page()
     with Served(place) as served:
@@ -380,6 +397,7 @@ def test_a_lost_server_is_reported(browser, place):
     name_of(tab, 0).press("Enter")
     wait_saved(tab, "stepcut does not answer.")
     tab.keyboard.press("e")
+    tab.locator("#export-view [name=csv]").check()
     until(tab, "document.querySelector('.preview').textContent.includes('does not answer')")
     port = int(served.host.rpartition(":")[2])
     again = RunningViewer(served.viewer, port).start()  # at the same place, and with another token

@@ -15,6 +15,7 @@ from show_kit import Page, ask, wait
 import stepcut as sc
 from stepcut.errors import OutputError
 from stepcut.procedure.edits import Edits
+from stepcut.show.viewer.checks import CheckedVideo
 from stepcut.show.viewer.security import Guard
 from stepcut.timeline import Segment, Timeline
 
@@ -184,6 +185,16 @@ def test_a_wrong_edit_is_answered_with_its_sentence(page):
     assert "printable characters" in answer.json()["error"]
     for body in ([], {"revision": page.revision, "edit": []}):
         assert page.post("api/edit", body).status == 422
+
+
+def test_a_known_state_is_not_sent_again(page):
+    known = page.get("api/state").json()["stamp"]
+    assert page.get(f"api/state?known={known}").json() == {}
+    state = page.edit({"do": "rename", "step": 0, "name": "cut"})["state"]
+    assert state["stamp"] != known
+    assert page.get(f"api/state?known={known}").json() == state
+    page.viewer.checks.add(CheckedVideo("new", "/new.mp4", 1.0, (), {}))
+    assert page.get(f"api/state?known={state['stamp']}").json()["videos"][-1]["name"] == "new"
 
 
 def test_an_edit_from_a_window_that_is_behind_is_refused(page):

@@ -28,7 +28,6 @@ from stepcut.checking.score import (
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
-from stepcut.methods.inputs import MANY
 from stepcut.methods.learned import LeftOut
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
@@ -40,6 +39,8 @@ MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchang
 """The deviations that are made in training videos to estimate detection rates."""
 SOME = 3
 """Altered steps, and altered pairs, per video."""
+MANY = 64
+"""At most this many videos, evenly spaced, are altered."""
 GROUPS = 8
 """Number of folds, if the method does not define them."""
 
@@ -50,7 +51,9 @@ def check_false_alarms(share: float) -> None:
     if not 0 < share < 1:
         raise OptionError(
             f"false_alarms={share!r} is not a share of normal videos; "
-            "give a number between 0 and 1, such as 0.05."
+            "give a number between 0 and 1, such as 0.05.",
+            setting="false_alarms",
+            value=share,
         )
 
 
@@ -77,7 +80,9 @@ def learn_expectations(
     """
     check_false_alarms(false_alarms)
     if not len(labels):
-        raise OptionError("labels is empty; give the labels of one training video or more.")
+        raise OptionError(
+            "labels is empty; give the labels of one training video or more.", setting="labels"
+        )
     nothing: list[Any] = [None] * len(labels)
     in_training: Any = (labels, probabilities or nothing, novelty or nothing)
     as_new = left_out or LeftOut(*in_training)

@@ -4,8 +4,9 @@ import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+import msgspec
 import numpy as np
 from scipy.special import ndtri
 
@@ -20,7 +21,7 @@ from stepcut.checking.score import (
 )
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
-from stepcut.checking.usual import Scale, Usual
+from stepcut.checking.usual import Amount, Count, Scale, Spread, Usual
 from stepcut.checking.warping import Slices
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
@@ -28,8 +29,6 @@ from stepcut.order.orders import counted
 
 SOME = 8
 """Names of one group that a sentence lists."""
-LARGEST = 1e6
-"""Larger amounts mean a damaged file: amounts are logarithms and shares."""
 
 
 @dataclass(frozen=True)
@@ -173,37 +172,34 @@ class Expectations:
             for kind, share in self.detects.items()
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Any:
         """Return a JSON-able object."""
-        return {
-            "graph": self.usual.graph.to_json(),
-            "paces": [[step, *pace] for step, pace in sorted(self.usual.paces.items())],
-            "length": list(self.usual.length),
-            "never": self.usual.never,
-            "times": [[step, time] for step, time in sorted(self.usual.times.items())],
-            "new": None if math.isinf(self.usual.new) else self.usual.new,
-            "stretch": list(self.usual.stretch),
-            "exchangeable": [
-                [*pair, share] for pair, share in sorted(self.usual.exchangeable.items())
-            ],
-            "presence": self.usual.presence.to_json(),
-            "outlines": [one.to_json() for one in self.usual.slices],
-            "scales": {name: list(scale) for name, scale in self.scales.items()},
-            "amounts": {way: list(values) for way, values in self.amounts.items()},
-            "limit": self.limit,
-            "false_alarms": self.false_alarms,
-            "promised": self.promised,
-            "alarmed": self.alarmed,
-            "task": self.task.to_json() if len(self.task.centres) else None,
-            "detects": self.detects,
-            "videos": list(self.videos),
-            "groups": [list(names) for names in self.groups],
-            "planted": {
-                kind: {"of": changed.of, **changed.amounts}
-                for kind, changed in self.altered.items()
-            },
-            "forecast": self.forecast,
-        }
+        usual = self.usual
+        saved = _Saved(
+            graph=usual.graph.to_json(),
+            paces=[(step, *pace) for step, pace in sorted(usual.paces.items())],
+            length=usual.length,
+            never=usual.never,
+            times=sorted(usual.times.items()),
+            new=None if math.isinf(usual.new) else usual.new,
+            stretch=usual.stretch,
+            exchangeable=[(*pair, share) for pair, share in sorted(usual.exchangeable.items())],
+            presence=usual.presence,
+            outlines=[one.to_json() for one in usual.slices],
+            scales=self.scales,
+            amounts=self.amounts,
+            limit=self.limit,
+            false_alarms=self.false_alarms,
+            promised=self.promised,
+            alarmed=self.alarmed,
+            task=self.task.to_json() if len(self.task.centres) else None,
+            detects=self.detects,
+            videos=self.videos,
+            groups=self.groups,
+            planted={kind: {"of": one.of, **one.amounts} for kind, one in self.altered.items()},
+            forecast=self.forecast,
+        )
+        return msgspec.to_builtins(saved)
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
@@ -211,52 +207,74 @@ class Expectations:
         try:
             if "clarity" in record:
                 nothing: dict[str, Any] = {"amounts": {}, "planted": {}, "detects": {}}
-                record = {**record, **nothing, "videos": [], "presence": Presence().to_json()}
-            new = record["new"]
+                record = {**record, **nothing, "videos": [], "presence": {}}
+            saved = msgspec.convert(record, _Saved)
             usual = Usual(
-                graph=ProcedureGraph.from_json(record["graph"]),
-                paces={step: _read_scale(*pace) for step, *pace in record["paces"]},
-                length=_read_scale(*record["length"]),
-                never=dict(record["never"]),
-                times={step: float(time) for step, time in record["times"]},
-                new=math.inf if new is None else float(new),
-                stretch=_read_scale(*record["stretch"]),
-                exchangeable={(a, b): float(share) for a, b, share in record["exchangeable"]},
-                slices=tuple(map(Slices.from_json, record["outlines"])),
-                presence=Presence.from_json(record["presence"]),
+                graph=ProcedureGraph.from_json(saved.graph),
+                paces={step: Scale(mean, spread, n) for step, mean, spread, n in saved.paces},
+                length=saved.length,
+                never=saved.never,
+                times=dict(saved.times),
+                new=math.inf if saved.new is None else saved.new,
+                stretch=saved.stretch,
+                exchangeable={(a, b): share for a, b, share in saved.exchangeable},
+                slices=tuple(map(Slices.from_json, saved.outlines)),
+                presence=saved.presence,
             )
-            scales = {way: _read_scale(*record["scales"][way]) for way in PRIOR_SPREADS}
-            amounts = _read_amounts(record["amounts"])
-            task, names = TaskModel.from_json(record["task"]), tuple(map(str, record["videos"]))
+            task = TaskModel.from_json(saved.task)
+            _check_amounts(saved.amounts, len(saved.videos))
             drawn = [rows for rows in (task.centres, *(o.rows for o in usual.slices)) if len(rows)]
             if len({rows.shape[1] for rows in drawn}) > 1:
                 raise ValueError("task and slices have rows of different lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):
                 raise ValueError("paces has a step that is not in the graph")
-            detects = {str(kind): float(share) for kind, share in record["detects"].items()}
-            if not all(0 <= share <= 1 for share in detects.values()):
-                raise ValueError("detects has a number that is not a share")
-            if names and len(names) != len(amounts.get("length", ())):
-                raise ValueError("videos needs one name for each of its amounts")
+            videos = len(saved.amounts.get("length", ()))
             return cls(
                 usual,
-                scales,
-                amounts,
-                float(record["limit"]),
-                record["false_alarms"],
-                record["promised"],
-                record["alarmed"],
+                {way: saved.scales[way] for way in PRIOR_SPREADS},
+                saved.amounts,
+                saved.limit,
+                saved.false_alarms,
+                saved.promised,
+                saved.alarmed,
                 task,
-                detects,
-                videos=names,
-                groups=tuple(tuple(map(str, one)) for one in record.get("groups", ())),
-                altered={k: _read_altered(one, amounts) for k, one in record["planted"].items()},
+                saved.detects,
+                videos=saved.videos,
+                groups=saved.groups,
+                altered={kind: _read_altered(one, videos) for kind, one in saved.planted.items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
                 f"check.json is damaged or older than version 0.3.0 "
                 f"({type(error).__name__}: {error}). Learn the procedure again."
             ) from error
+
+
+class _Saved(msgspec.Struct):
+    """The JSON form of the expectations."""
+
+    graph: dict[str, Any]
+    paces: list[tuple[int, Amount, Spread, Count]]
+    length: Scale
+    never: dict[str, float]
+    times: list[tuple[int, float]]
+    new: float | None
+    stretch: Scale
+    exchangeable: list[tuple[int, int, float]]
+    presence: Presence
+    outlines: list[dict[str, Any]]
+    scales: dict[str, Scale]
+    amounts: dict[str, tuple[Amount, ...]]
+    limit: float
+    false_alarms: float
+    promised: float
+    alarmed: float
+    task: dict[str, Any] | None
+    detects: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]
+    videos: tuple[str, ...]
+    planted: dict[str, dict[str, tuple[Amount, ...]]]
+    groups: tuple[tuple[str, ...], ...] = ()
+    forecast: str = ""
 
 
 def _wilson(share: float, videos: int) -> tuple[float, float]:
@@ -269,29 +287,20 @@ def _wilson(share: float, videos: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + z2)), min(1.0, (middle + half) / (1 + z2))
 
 
-def _read_scale(middle: float, spread: float, videos: int) -> Scale:
-    if not (abs(middle) < LARGEST and 0 <= spread < LARGEST and 0 <= videos < LARGEST):
-        raise ValueError(f"a mean of {middle}, a spread of {spread} in {videos} videos")
-    return Scale(middle, spread, videos)
-
-
-def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    amounts = {way: tuple(map(float, values)) for way, values in record.items()}
-    if amounts and (
-        amounts.keys() != PRIOR_SPREADS.keys()
-        or len({len(values) for values in amounts.values()} | {0}) != 2
-    ):
+def _check_amounts(amounts: Mapping[str, Sequence[float]], videos: int) -> None:
+    """Refuse amounts without one number for each measure and video; 0 is any number of videos."""
+    counts = {len(values) for values in amounts.values()}
+    if amounts and (amounts.keys() != PRIOR_SPREADS.keys() or len(counts | {0}) != 2):
         raise ValueError("amounts needs one number for each measure and video")
-    if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
-        raise ValueError(f"amounts has an invalid number, or one beyond {LARGEST:g}")
-    return amounts
+    if videos and counts != {videos}:
+        raise ValueError("videos needs one name for each of its amounts")
 
 
-def _read_altered(record: Mapping[str, Any], learned: Mapping[str, Sequence[float]]) -> Altered:
-    of, videos = tuple(map(int, record["of"])), len(learned.get("length", ()))
-    amounts = (
-        _read_amounts({way: values for way, values in record.items() if way != "of"}) if of else {}
-    )
-    if of and (not 0 <= min(of) <= max(of) < videos or len(amounts["length"]) != len(of)):
+def _read_altered(record: Mapping[str, tuple[float, ...]], learned: int) -> Altered:
+    of = tuple(map(int, record["of"]))
+    amounts = {way: values for way, values in record.items() if way != "of"}
+    if of:
+        _check_amounts(amounts, len(of))
+    if of and not (amounts and 0 <= min(of) <= max(of) < learned):
         raise ValueError("planted needs one number for each altered video")
     return Altered(of, amounts or dict.fromkeys(PRIOR_SPREADS, ()))

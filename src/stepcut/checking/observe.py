@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from stepcut.checking.presence import step_evidence
 from stepcut.checking.warping import Slices, slice_video
-from stepcut.errors import OptionError
 from stepcut.order.learn import Occurrence, find_occurrences, first_times
 from stepcut.order.orders import Labels, grouped
 
@@ -75,15 +74,6 @@ def observe(
 
     Without probabilities the labels count as certain.
     """
-    for name, rows in {
-        "probabilities": probabilities,
-        "novelty": novelty,
-        "embedding": embedding,
-    }.items():
-        if rows is not None and len(rows) != len(labels):
-            raise OptionError(
-                f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label."
-            )
     numbers = np.asarray(labels, dtype=np.int64)
     prototypes = confidence = slices = None
     if probabilities is not None and len(probabilities):

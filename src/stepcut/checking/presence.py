@@ -17,10 +17,10 @@ videos, each scored with the means of the others (Platt 1999). Both cases have t
 the prior odds are 1.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -37,6 +37,7 @@ STIFF = 3.0
 """Inverse prior variance of slope and bias around 1 and 0."""
 LARGEST = 1e3
 """Larger numbers mean that the file is damaged."""
+Number = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
 
 
 def word_for(probability: float) -> str:
@@ -59,13 +60,17 @@ def step_evidence(probabilities: NDArray[Any], rate: float) -> Floats:
 class Presence:
     """Usual evidence of each step when it is done and when it is not."""
 
-    done: tuple[float, ...] = ()
+    done: tuple[Number, ...] = ()
     """a_k; the mean of all steps if no video shows step k."""
-    absent: tuple[float, ...] = ()
+    absent: tuple[Number, ...] = ()
     """b_k."""
-    spread: float = SPREAD
-    slope: float = 1.0
-    bias: float = 0.0
+    spread: Annotated[float, msgspec.Meta(gt=0, lt=LARGEST)] = SPREAD
+    slope: Number = 1.0
+    bias: Number = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.done) != len(self.absent):
+            raise ValueError("presence needs one number for each step")
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probability that each step was done, (K,), from the evidence of one video, (K,)."""
@@ -74,20 +79,6 @@ class Presence:
         seen[: len(evidence)] = evidence[:count]
         odds = _log_odds(seen, np.array(self.done), np.array(self.absent), self.spread)
         return _logistic(self.slope * odds + self.bias)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`."""
-        done, absent = (tuple(map(float, record[key])) for key in ("done", "absent"))
-        model = cls(done, absent, *(float(record[key]) for key in ("spread", "slope", "bias")))
-        numbers = [*done, *absent, model.spread, model.slope, model.bias]
-        if len(done) != len(absent) or not (np.abs(numbers) < LARGEST).all() or model.spread <= 0:
-            raise ValueError("presence needs one finite number for each step")
-        return model
 
 
 def learn_presence(done: Floats, absent: Floats) -> Presence:

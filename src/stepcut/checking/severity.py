@@ -72,7 +72,11 @@ NEVER = 2.0
 def check_share(setting: str, share: Any) -> None:
     """Refuse values that are not a share above 0, up to 1."""
     if share is not None and (not isinstance(share, int | float) or not 0 < share <= 1):
-        raise OptionError(f"{setting}={share!r}; give a share above 0, up to 1, such as 0.9.")
+        raise OptionError(
+            f"{setting}={share!r}; give a share above 0, up to 1, such as 0.9.",
+            setting=setting,
+            value=share,
+        )
 
 
 def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
@@ -83,7 +87,7 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
         record = read_json(path)
     except (ValueError, OSError) as error:
         raise OptionError(
-            f"{path}: not readable as JSON ({error}). Correct or delete the file."
+            f"{path}: not readable as JSON ({error}). Correct or delete the file.", path=path
         ) from error
     return parse_severity(record, names, str(path), learned)
 
@@ -94,17 +98,27 @@ def parse_severity(
     """Parse the content of `severity.json`: lists of step names or numbers; see `read_severity`."""
     if not isinstance(record, Mapping):
         raise OptionError(
-            f"{where}: contains {type(record).__name__}; give an object with {', '.join(KINDS)}."
+            f"{where}: contains {type(record).__name__}; give an object with {', '.join(KINDS)}.",
+            path=where,
+            value=record,
         )
     for key, value in record.items():
         if key not in (*KINDS, "alarm_at"):
             raise unknown("key", key, (*KINDS, "alarm_at"), where)
         if key in KINDS and not isinstance(value, list):
-            raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
+            raise OptionError(
+                f"{where}: {key} is {value!r}; give a list of step names or numbers.",
+                path=where,
+                setting=key,
+                value=value,
+            )
     limits = record.get("alarm_at", {})
     if not isinstance(limits, Mapping):
         raise OptionError(
-            f"{where}: alarm_at is {limits!r}; give an object of step names and shares."
+            f"{where}: alarm_at is {limits!r}; give an object of step names and shares.",
+            path=where,
+            setting="alarm_at",
+            value=limits,
         )
     for step, share in limits.items():
         check_share(f"{where}: alarm_at of {step!r}", share)
@@ -114,7 +128,9 @@ def parse_severity(
     }
     if both := chosen["optional"] & chosen["critical"]:
         raise OptionError(
-            f"{where}: {names[min(both)]!r} is both optional and critical; choose one."
+            f"{where}: {names[min(both)]!r} is both optional and critical; choose one.",
+            path=where,
+            value=names[min(both)],
         )
     alarm_at = {_number(step, names, where, learned): float(at) for step, at in limits.items()}
     return Severity(**chosen, alarm_at=alarm_at)

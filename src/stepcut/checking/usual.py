@@ -18,8 +18,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
@@ -40,12 +41,19 @@ NARROWEST = 0.2
 """Least spread of log seconds: deviations within a fifth are never unusual."""
 
 
+LARGEST = 1e6
+"""Larger numbers mean a damaged file: amounts are logarithms and shares."""
+Amount = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
+Spread = Annotated[float, msgspec.Meta(ge=0, lt=LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=int(LARGEST))]
+
+
 class Scale(NamedTuple):
     """Mean, spread and number of observations; a new value follows a t-distribution."""
 
-    middle: float
-    spread: float
-    videos: int
+    middle: Amount
+    spread: Spread
+    videos: Count
 
     @classmethod
     def of(cls, values: Sequence[float], prior: float) -> Self:

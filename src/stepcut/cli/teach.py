@@ -13,7 +13,7 @@ from stepcut.cli.common import (
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
-from stepcut.procedure.collect import origin_of
+from stepcut.procedure.lesson import origin_of
 from stepcut.procedure.loading import load
 from stepcut.procedure.taught import changes, take_back, teach_folder
 from stepcut.timeline import is_unnamed

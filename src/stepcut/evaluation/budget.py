@@ -18,31 +18,13 @@ NO_STEP = "(no step)"
 def time_budget(
     groups: Groups, steps: Sequence[str] | None = None, per_video: bool = False
 ) -> Table:
-    """Count and time every step.
+    """Count and time every step, or these `steps` in this order; a group called "" has no column.
 
-    Parameters
-    ----------
-    groups
-        Timelines by group and video. A group called "" gets no column.
-    steps
-        The steps to list, in this order; by default all that occur.
-    per_video
-        A row for each video and step, instead of one for each group and step.
+    The table has a row for each group and step or, `per_video`, for each video and step: `count` of
+    segments and point events, the `total`, `mean` and standard deviation (`SD`) of the segments in
+    seconds, and their `share` of the video time in percent. `(no step)` needs the lengths of all
+    videos.
 
-    Returns
-    -------
-    Table
-        `count` of segments and point events of a step, the `total`, `mean` and standard deviation
-        (`SD`) of the segments in seconds, and their `share` of the video time in percent. `(no
-        step)` needs the lengths of all videos.
-
-    Raises
-    ------
-    OptionError
-        If there are no timelines.
-
-    Examples
-    --------
     >>> from stepcut.timeline import Segment
     >>> tea = Timeline([Segment(0, 2, "pour"), Segment(4, 8, "pour")], duration=10)
     >>> print(time_budget({"": {"tea": tea}}))

@@ -87,7 +87,7 @@ def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     wanted = "pairs of step names, (before, after)"
     pairs = as_items("graph", graph, (tuple, list), wanted)
     if wrong := [pair for pair in pairs if len(pair) != 2]:
-        raise OptionError(f"graph contains {wrong[0]!r}, not {wanted}.")
+        raise OptionError(f"graph contains {wrong[0]!r}, not {wanted}.", setting="graph")
     edges, order = {(str(before), str(after)) for before, after in pairs}, TopologicalSorter[str]()
     for before, after in edges:
         order.add(after, before)
@@ -95,7 +95,8 @@ def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         order.prepare()
     except CycleError as error:
         raise OptionError(
-            f"graph has a cycle: {', '.join(error.args[1])}. Remove one of its edges."
+            f"graph has a cycle: {', '.join(error.args[1])}. Remove one of its edges.",
+            setting="graph",
         ) from error
     return edges
 

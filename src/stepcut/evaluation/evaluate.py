@@ -361,7 +361,7 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         what = f"the procedures have K = {sizes} steps; seeds of one method have the same K"
-        raise OptionError(f"{what}. Evaluate them separately.")
+        raise OptionError(f"{what}. Evaluate them separately.", setting="steps", value=sizes)
     notes, videos = [], pairs[0].videos
     if labelled := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(

@@ -62,82 +62,39 @@ class Protocol:
     per_video: bool = False
     background_is_a_class: bool = False
 
-    def find_matching(self, counts: Counts, rows: Places) -> Matching:
-        """Return the result of `match` after checking it.
 
-        Parameters
-        ----------
-        counts
-            Frames by true step and cluster, as for `match`.
-        rows
-            The classes that occur.
+def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
+    """Return the result of `protocol.match`; refuse one that is not a one-to-one matching."""
+    matching = protocol.match(counts, rows)
+    steps, clusters = map(range, counts.shape)
+    if not isinstance(matching, dict) or any(
+        k not in clusters or s not in steps for k, s in matching.items()
+    ):
+        what = f"match returned {matching!r}, not a dict from column to row."
+        raise OptionError(f"protocol {protocol.name!r}: {what}", setting="match", value=matching)
+    if len(set(matching.values())) < len(matching):
+        what = f"match returned two columns for one row, {matching!r}"
+        raise OptionError(
+            f"protocol {protocol.name!r}: {what}. Keep one of them, or merge the clusters before.",
+            setting="match",
+            value=matching,
+        )
+    return matching
 
-        Returns
-        -------
-        dict
-            From columns of `counts` to rows.
 
-        Raises
-        ------
-        OptionError
-            The result is not a one-to-one matching.
-
-        Examples
-        --------
-        >>> counts = np.array([[0, 0, 1], [0, 0, 1], [0, 2, 0]])
-        >>> PROTOCOLS["strict"].find_matching(counts, np.arange(3))
-        {2: 1, 1: 2}
-        """
-        matching = self.match(counts, rows)
-        steps, clusters = map(range, counts.shape)
-        if not isinstance(matching, dict) or any(
-            k not in clusters or s not in steps for k, s in matching.items()
-        ):
-            raise OptionError(
-                f"protocol {self.name!r}: match returned {matching!r}, not a dict from column to "
-                "row."
-            )
-        if len(set(matching.values())) < len(matching):
-            what = f"match returned two columns for one row, {matching!r}"
-            raise OptionError(
-                f"protocol {self.name!r}: {what}. Keep one of them, or merge the clusters before."
-            )
-        return matching
-
-    def find_rates(self, counts: Counts, matching: Matching) -> Rates:
-        """Return the result of `rate` after checking it.
-
-        Parameters
-        ----------
-        counts
-            Frames by true step and cluster, as for `match`.
-        matching
-            From columns of `counts` to rows.
-
-        Returns
-        -------
-        Rates
-            Precision, recall, F1 and IoU, from 0 to 1.
-
-        Raises
-        ------
-        OptionError
-            The result is not `Rates`.
-
-        Examples
-        --------
-        >>> counts = np.array([[0, 0, 1], [0, 0, 1], [0, 2, 0]])
-        >>> round(PROTOCOLS["strict"].find_rates(counts, {1: 2, 2: 1}).f1, 3)
-        0.833
-        """
-        figures = self.rate(counts, matching)
-        numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
-        if not numbers or len(figures) != len(Rates._fields):
-            wanted = ", ".join(Rates._fields)
-            raise OptionError(
-                f"protocol {self.name!r}: rate returned {figures!r}, not Rates({wanted})."
-            )
-        return figures
+def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
+    """Return the result of `protocol.rate`; refuse one that is not four numbers."""
+    figures = protocol.rate(counts, matching)
+    numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
+    if not numbers or len(figures) != len(Rates._fields):
+        wanted = ", ".join(Rates._fields)
+        raise OptionError(
+            f"protocol {protocol.name!r}: rate returned {figures!r}, not Rates({wanted}).",
+            setting="rate",
+            value=figures,
+            allowed=Rates._fields,
+        )
+    return figures
 
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
@@ -145,13 +102,17 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     if protocol == "legacy":
         raise OptionError(
             "protocol='legacy' has been split: use 'framewise' (background is a class and is "
-            "matched) or 'framewise-steps' (steps only, precision over all frames in clusters)."
+            "matched) or 'framewise-steps' (steps only, precision over all frames in clusters).",
+            setting="protocol",
+            value=protocol,
         )
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
         raise OptionError(
             f"protocol={protocol!r} is a {type(found).__name__}, not a "
-            "`stepcut.evaluation.Protocol`."
+            "`stepcut.evaluation.Protocol`.",
+            setting="protocol",
+            value=protocol,
         )
     return found
 

@@ -19,7 +19,9 @@ from stepcut.evaluation.protocols import (
     Matching,
     Protocol,
     each_step,
+    find_matching,
     find_protocol,
+    find_rates,
 )
 from stepcut.order import video_order
 
@@ -88,8 +90,8 @@ class Score:
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
-        self._matched = [(counts, protocol.find_matching(counts, rows)) for counts in groups]
-        each = [protocol.find_rates(counts, matching) for counts, matching in self._matched]
+        self._matched = [(counts, find_matching(protocol, counts, rows)) for counts in groups]
+        each = [find_rates(protocol, counts, matching) for counts, matching in self._matched]
         figures = metrics.harmonic(metrics.mean_rates(each)) if protocol.per_video else each[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
@@ -110,7 +112,9 @@ class Score:
         """Cluster -> true step, for all videos."""
         if not self.has_one_matching:
             what = f"protocol={self.protocol!r} has one matching per video"
-            raise OptionError(f"{what}; use .matchings instead.")
+            raise OptionError(
+                f"{what}; use .matchings instead.", setting="protocol", value=self.protocol
+            )
         return self.matchings[0]
 
     def mapped(self, video: int) -> NDArray[np.int64]:
@@ -264,7 +268,7 @@ class Score:
             mapped = self.mapped(i)
             mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
             p, r, f1, iou = (
-                100 * value for value in self._protocol.find_rates(counts, self._matching(i))
+                100 * value for value in find_rates(self._protocol, counts, self._matching(i))
             )
             # 0 is background and less a cluster without a step; `video_order` ignores -1.
             found, actual = (
@@ -277,18 +281,17 @@ class Score:
     @property
     def figures(self) -> dict[str, float]:
         """All figures by their names in tables."""
-        named = {
+        return {
             "F1": self.f1,
             "IoU": self.iou,
             "precision": self.precision,
             "recall": self.recall,
             "MoF": self.mof,
-        }
-        named |= {
             "edit": self.edit,
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
+            "tau": self.tau,
+            "lengths": self.length_distance,
         }
-        return {**named, "tau": self.tau, "lengths": self.length_distance}
 
     def _matching(self, video: int) -> Matching:
         return self._matched[video if self._protocol.per_video else 0][1]
@@ -347,12 +350,20 @@ def score(
     found, actual = _videos(pred, "pred", -1), _videos(true, "true", 0)
     if len(found) != len(actual):
         what = f"pred has {len(found)} videos and true {len(actual)}"
-        raise OptionError(f"{what}. Use one array per video on both sides.")
+        raise OptionError(
+            f"{what}. Use one array per video on both sides.",
+            setting="pred",
+            value=len(found),
+            allowed=len(actual),
+        )
     for i, (p, t) in enumerate(zip(found, actual, strict=True)):
         if len(p) != len(t):
             raise OptionError(
                 f"video {i} has {len(p)} predicted and {len(t)} true labels, but needs one per "
-                "frame. Sample both at the same times, or pass timelines to stepcut.evaluate."
+                "frame. Sample both at the same times, or pass timelines to stepcut.evaluate.",
+                setting="pred",
+                value=len(p),
+                allowed=len(t),
             )
     if drop:
         kept = [t != BACKGROUND_ROW for t in actual]
@@ -366,10 +377,15 @@ def score(
         names is not None
         and len(as_items("names", names, str, "the name of each true step")) < last
     ):
-        raise OptionError(f"{len(names)} names for true steps up to {last}. Name every step.")
+        raise OptionError(
+            f"{len(names)} names for true steps up to {last}. Name every step.",
+            setting="names",
+            value=names,
+        )
     if not any(t.any() for t in actual):
         raise OptionError(
-            "true is background only, so there is nothing to score. Number the true steps from 1."
+            "true is background only, so there is nothing to score. Number the true steps from 1.",
+            setting="true",
         )
     return Score(found, actual, chosen, names, rate, clusters)
 
@@ -380,7 +396,9 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
     try:
         arrays = [np.asarray(video) for video in videos]
     except ValueError as error:  # rows of different lengths
-        raise OptionError(f"{what} is not a list of arrays ({error}). Use {wanted}.") from error
+        raise OptionError(
+            f"{what} is not a list of arrays ({error}). Use {wanted}.", setting=what, allowed=wanted
+        ) from error
     for i, array in enumerate(arrays):
         numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
         if not numbers or array.min() < lowest:
@@ -392,11 +410,18 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
             raise OptionError(
                 f"{what}[{i}] {content}, not one integer per frame, at least {lowest} "
                 f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), "
-                "and remove empty videos."
+                "and remove empty videos.",
+                setting=what,
+                allowed=wanted,
             )
         if array.max() > LARGEST:
             content = f"{what}[{i}] contains {array.max()}"
-            raise OptionError(f"{content}. Number steps and clusters without gaps.")
+            raise OptionError(
+                f"{content}. Number steps and clusters without gaps.",
+                setting=what,
+                value=int(array.max()),
+                allowed=LARGEST,
+            )
     if not arrays:
-        raise OptionError(f"{what} contains no video. Use {wanted}.")
+        raise OptionError(f"{what} contains no video. Use {wanted}.", setting=what)
     return [array.astype(np.int64, copy=False) for array in arrays]

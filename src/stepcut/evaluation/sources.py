@@ -71,7 +71,9 @@ def _open(found: Any) -> Opened:
         return Opened(found, (), "unknown", set())
     if not hasattr(found, "config"):
         raise OptionError(
-            f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video."
+            f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video.",
+            setting="proc_or_timelines",
+            value=found,
         )
     seed = str(found.config.get("seed", "unknown"))
     labelled = set(found.annotations.annotated)
@@ -95,7 +97,9 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Ed
     if not isinstance(truth, Mapping):
         if not hasattr(truth, "timelines"):
             raise OptionError(
-                f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task."
+                f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task.",
+                setting="truth",
+                value=truth,
             )
         graph = getattr(truth, "graph", None)
         return (

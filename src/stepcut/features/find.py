@@ -90,8 +90,8 @@ def find_inputs(source: Any) -> Inputs:
 def find_videos(source: Source) -> Places:
     """Return the video files in `source`: a folder and its sub-folders, a file, a glob, or a list.
 
-    Folders and globs are filtered by suffix and sorted naturally (2 before 10). A file is taken
-    whatever its suffix. Each file appears once.
+    Folders and globs are filtered by suffix and sorted naturally (2 before 10). A file may
+    have any suffix. Each file appears once.
     """
     return _each_once(_find(as_list(source), _VIDEO))
 
@@ -148,7 +148,7 @@ def _find_one(item: AnyPath, kinds: Sequence[_Kind]) -> _Found:
     for each in kinds:
         if fit := _of(files, each):
             return _Found(each, path, fit)
-    if there and not folder:  # a file is taken whatever its suffix
+    if there and not folder:  # a file may have any suffix
         return _Found(kind, path, files)
     if not pattern and not folder:
         here = (

@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 from upath import UPath
 
 from stepcut.errors import ExtraNeeded, OptionError, check_kind
+from stepcut.plugins import pip_install
 
 Address = UPath
 """A file or folder on shared storage."""
@@ -48,7 +49,7 @@ def as_path(where: AnyPath) -> Path | Address:
         _ = address.fs
     except ImportError as error:
         package = _PACKAGES.get(text.split("://", 1)[0], "the package it names")
-        raise ExtraNeeded(f"{text}: {error}. Run: pip install {package}") from error
+        raise ExtraNeeded(f"{text}: {error}. Run: {pip_install(package)}") from error
     except ValueError as error:
         raise OptionError(
             f"{text}: {error}. Give a path, or an address such as s3://bucket/folder.", path=text

@@ -78,7 +78,10 @@ def check_constraints(
     if len(constraints) != len(lengths):
         raise OptionError(
             f"constraints must be a list of {len(lengths)}, one for each video; None means "
-            "no annotation."
+            "no annotation.",
+            setting="constraints",
+            value=len(constraints),
+            allowed=len(lengths),
         )
     for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
         if one is not None:
@@ -98,28 +101,47 @@ def _check(one: Constraint, length: int, video: str) -> None:
             raise OptionError(
                 f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole "
                 f"numbers ({length},), one per row of features: a step from 0, -1 for background, "
-                "-2 for open."
+                "-2 for open.",
+                setting="labels",
+                value=labels.shape,
+                allowed=(length,),
+                video=video,
             )
         if labels.size and labels.min() < OPEN:
             raise OptionError(
                 f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for "
-                "background and -2 for open."
+                "background and -2 for open.",
+                setting="labels",
+                value=int(labels.min()),
+                video=video,
             )
     rows = [row for row, _ in one.clicks]
     if rows != sorted(rows) or any(not 0 <= row < length for row in rows):
-        raise OptionError(f"the clicks of {video} must lie in its {length} rows, in order of time.")
+        raise OptionError(
+            f"the clicks of {video} must lie in its {length} rows, in order of time.",
+            setting="clicks",
+            value=rows,
+            video=video,
+        )
     if len(set(rows)) < len(rows):
         twice = next(row for row in rows if rows.count(row) > 1)
         if len({step for row, step in one.clicks if row == twice}) > 1:
             raise OptionError(
-                f"two clicks of {video} at row {twice} name different steps; keep one of them."
+                f"two clicks of {video} at row {twice} name different steps; keep one of them.",
+                setting="clicks",
+                value=twice,
+                video=video,
             )
     if one.transcript is not None:
         needed = len(one.transcript.steps) - len(one.transcript.optional)
         if needed > length:
             raise OptionError(
                 f"the transcript of {video} has {needed} steps, more than its {length} rows of "
-                "features; extract features at a higher rate, or shorten it."
+                "features; extract features at a higher rate, or shorten it.",
+                setting="transcripts",
+                value=needed,
+                allowed=length,
+                video=video,
             )
 
 

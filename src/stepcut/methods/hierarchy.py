@@ -104,7 +104,8 @@ class Hierarchy:
             wrong = labels[(labels < -1) | (labels >= len(self.steps))][0]
             last = len(self.steps) - 1
             raise OptionError(
-                f"labels contains step {wrong}; steps are 0 to {last}, or -1 for none."
+                f"labels contains step {wrong}; steps are 0 to {last}, or -1 for none.",
+                setting="labels",
             )
         number = np.full(len(self.steps) + 1, -1, dtype=np.int64)
         for place, group in enumerate(self.groups(count)):

@@ -25,7 +25,7 @@ SLACK = 1e-3
 BLOCK = 65_536
 """Frames per block, to limit memory."""
 MANY = 64
-"""Of more videos than this, so many stand for all: in restarts, refits and altered copies."""
+"""Of more videos than this, so many stand for all: in restarts and refits."""
 
 
 def as_step_count(steps: Any) -> StepCount:
@@ -38,7 +38,9 @@ def as_step_count(steps: Any) -> StepCount:
     if not whole or counts[0] < 1 or counts[-1] < counts[0]:
         raise OptionError(
             f"steps={steps!r} is not allowed; use a whole number from 1, a range such as (8, 14), or "
-            "'auto'."
+            "'auto'.",
+            setting="steps",
+            value=steps,
         )
     return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
@@ -47,7 +49,9 @@ def as_whole_count(steps: Any, method: str) -> int:
     """Validate a number of steps for a `method` that cannot choose it."""
     if not isinstance(count := as_step_count(steps), int):
         raise OptionError(
-            f"steps={steps!r}: method {method!r} needs a number, for example steps=7 (-k 7)."
+            f"steps={steps!r}: method {method!r} needs a number, for example steps=7 (-k 7).",
+            setting="steps",
+            value=steps,
         )
     return count
 
@@ -90,7 +94,8 @@ def kept_settings(method: object) -> dict[str, Any]:
         if not hasattr(method, name):
             raise OptionError(
                 f"{type(method).__name__}: __init__ takes {name} but does not store it; add "
-                f"self.{name} = {name}."
+                f"self.{name} = {name}.",
+                setting=name,
             )
     return {name: getattr(method, name) for name in names}
 
@@ -106,7 +111,10 @@ def check_videos(
     alone = isinstance(videos, np.ndarray) and videos.ndim < 3
     if alone or not isinstance(videos, Iterable):
         seen = f"one array of shape {np.shape(videos)}" if alone else repr(videos)
-        raise FeatureError(f"videos is {seen}; expected a list of (T, d) arrays. Put it in a list.")
+        raise FeatureError(
+            f"videos is {seen}; expected a list of (T, d) arrays. Put it in a list.",
+            setting="videos",
+        )
     checked: list[NDArray[Any]] = []
     for number, video in enumerate(videos):
         rows = check_rows(video, f"video {number}", kinds)
@@ -115,11 +123,17 @@ def check_videos(
         if rows.shape[1] != dimension:
             raise FeatureError(
                 f"video {number} has {rows.shape[1]} dimensions where {dimension} are expected. "
-                "Extract all videos with the same backbone."
+                "Extract all videos with the same backbone.",
+                setting="videos",
+                value=rows.shape[1],
+                allowed=dimension,
+                video=str(number),
             )
         checked.append(rows)
     if not checked:
-        raise FeatureError("videos is empty; pass a list of at least one (T, d) array.")
+        raise FeatureError(
+            "videos is empty; pass a list of at least one (T, d) array.", setting="videos"
+        )
     return checked
 
 
@@ -129,13 +143,19 @@ def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray
     if array.shape != (frames, steps):
         raise OptionError(
             f"{name}: probabilities of a video of {frames} rows are {array.shape}; they must be "
-            f"({frames}, {steps}), one column per step."
+            f"({frames}, {steps}), one column per step.",
+            setting="probabilities",
+            value=array.shape,
+            allowed=(frames, steps),
         )
     sums = array.sum(axis=1)
     if len(wrong := np.flatnonzero(~(np.abs(sums - 1) < SLACK))):
         raise OptionError(
             f"{name}: probabilities of row {wrong[0]} sum to {sums[wrong[0]]:g}; they must sum to "
-            "1."
+            "1.",
+            setting="probabilities",
+            value=sums[wrong[0]],
+            allowed=1,
         )
     return array
 

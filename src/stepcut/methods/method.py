@@ -226,7 +226,9 @@ class Method:
         if self.count > frames:
             raise OptionError(
                 f"steps={self.count} is more than the {frames} frames. Use fewer steps or more "
-                "frames."
+                "frames.",
+                setting="steps",
+                value=self.count,
             )
         # Sorted, so that the order of the input does not matter.
         self.learn(sorted(videos, key=fingerprint))
@@ -457,7 +459,8 @@ class Method:
                 if name not in self.learns_from:
                     raise OptionError(
                         f"method {type(self).__name__} does not learn from {name}; the default "
-                        "method does."
+                        "method does.",
+                        setting=name,
                     )
 
     @classmethod

@@ -197,18 +197,26 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
 
 
 def estimate(evidence: Evidence) -> Quality:
-    """Estimate the quality; at most that of equal-length segments if the halves share nothing."""
+    """Estimate the quality; at most that of equal-length segments if `shows_nothing`."""
     right = sum(
         weight * (1.0 if name == "one" else getattr(evidence, name))
         for name, weight in WEIGHTS.items()
     )
     equal = EQUAL[0] + EQUAL[1] / evidence.steps
-    if evidence.beyond < CHANCE or evidence.sharpness <= 0:
+    if shows_nothing(evidence):
         return Quality("uniform", Estimate.around(min(right, equal), EQUAL[2:]), {}, "", evidence)
     after = {
         k: Estimate.around(a + b * right, (low, high)) for k, (a, b, low, high) in AFTER.items()
     }
     return Quality("estimate", Estimate.around(right, ERRORS), after, "", evidence)
+
+
+def shows_nothing(evidence: Evidence) -> bool:
+    """Tell whether halves share nothing, boundaries are arbitrary, or runs agree with each other
+    less than the steps agree with equal-length segments, as on noise.
+    """
+    arbitrary = evidence.runs < evidence.uniform or evidence.sharpness <= 0
+    return arbitrary or evidence.beyond < CHANCE
 
 
 def gather_evidence(

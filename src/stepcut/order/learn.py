@@ -21,7 +21,6 @@ from stepcut.order.likelihood import (
 )
 from stepcut.order.orders import Labels, Orders, grouped, rank_orders, video_order
 from stepcut.order.relations import END, START, Duration, Support
-from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
@@ -147,16 +146,21 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         done = [list(sequence) for sequence in sequences]
     except TypeError as error:
         raise OptionError(
-            f"sequences={sequences!r} is not a list of lists; give the steps of each video."
+            f"sequences={sequences!r} is not a list of lists; give the steps of each video.",
+            setting="sequences",
+            value=sequences,
         ) from error
     if not done:
-        raise OptionError("sequences is empty; give the steps of one video or more.")
+        raise OptionError(
+            "sequences is empty; give the steps of one video or more.", setting="sequences"
+        )
     for place, steps in enumerate(done):
         wrong = [step for step in steps if not isinstance(step, int | np.integer) or step < 0]
         if wrong:
             raise OptionError(
                 f"sequences[{place}] contains {wrong[0]!r}; give whole numbers of at least 0. "
-                "`stepcut.order.sequence(labels)` removes the background."
+                "`stepcut.order.sequence(labels)` removes the background.",
+                setting="sequences",
             )
     return [[int(step) for step in steps] for steps in done]
 
@@ -176,16 +180,26 @@ def _laid_out(
         rows = [[float(number) for number in row] for row in values]
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(
-            f"{name} must have one number per entry of sequences ({error})."
+            f"{name} must have one number per entry of sequences ({error}).",
+            setting=name,
+            value=values,
         ) from error
     counts, wanted = [len(row) for row in rows], [len(sequence) for sequence in done]
     if counts != wanted:
         raise OptionError(
-            f"{name} must have one number per entry of sequences; got {counts} for {wanted}."
+            f"{name} must have one number per entry of sequences; got {counts} for {wanted}.",
+            setting=name,
+            value=counts,
+            allowed=wanted,
         )
     # The tolerance allows for rounded sums.
     if wrong := [number for row in rows for number in row if not 0 <= number <= most + 1e-6]:
-        raise OptionError(f"{name} contains {wrong[0]}; give numbers from 0 to {most:g}.")
+        raise OptionError(
+            f"{name} contains {wrong[0]}; give numbers from 0 to {most:g}.",
+            setting=name,
+            value=wrong[0],
+            allowed=most,
+        )
     return rows
 
 
@@ -242,7 +256,6 @@ def find_occurrences(
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
-    as_rate(rate, "rate", 1_000_000)
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
     lengths = grouped((step, b - a) for step, a, b in found)
     least = {step: sliver * sum(own) / times_done(own) for step, own in lengths.items()}

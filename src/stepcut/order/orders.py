@@ -22,32 +22,16 @@ def video_order(labels: Labels) -> list[int]:
     """Sort the steps of one video by their mean time.
 
     The time of frame n of p is n / p, and the time of a step is the mean over its frames.
-    Background is ignored. Steps with equal mean times are sorted by number.
+    Background, -1 in the labels (T,), is ignored. Steps with equal mean times are sorted by number.
 
-    Parameters
-    ----------
-    labels
-        The step of each frame, (T,); -1 for background.
-
-    Returns
-    -------
-    list of int
-        Step numbers.
-
-    Raises
-    ------
-    OptionError
-        If `labels` has more than one dimension.
-
-    Examples
-    --------
     >>> video_order([2, 2, -1, 0, 0, 2])
     [2, 0]
     """
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
         raise OptionError(
-            f"labels has shape {numbers.shape}; give one row, a step number per frame."
+            f"labels has shape {numbers.shape}; give one row, a step number per frame.",
+            setting="labels",
         )
     times = np.arange(len(numbers))  # n, not n / p: division would round equal means apart
     steps = np.unique(numbers[numbers != BACKGROUND])
@@ -61,8 +45,6 @@ def sequence(labels: Labels) -> list[int]:
     Background is ignored: a pause does not split a segment. A step is repeated if another step was
     done in between. `labels` is (T,), as for `video_order`.
 
-    Examples
-    --------
     >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
     [0, 1, 0]
     """
@@ -145,24 +127,10 @@ class Orders:
 def rank_orders(
     orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False
 ) -> Orders:
-    """Group equal orders, and rank them by their number of videos.
+    """Group equal orders of videos, by name, and rank them by their number of videos.
 
-    Parameters
-    ----------
-    orders
-        The order of each video, by name. Orders with equally many videos keep this sequence.
-    names
-        Step names.
-    by_first
-        Whether the orders sort steps by their first occurrence.
+    Orders with equally many videos keep their sequence.
 
-    Returns
-    -------
-    Orders
-        The ranked orders.
-
-    Examples
-    --------
     >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, ["pour", "stir"]))
     <Orders 2 distinct, of 3 videos>
       2 videos  pour → stir

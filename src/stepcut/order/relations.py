@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
 from statistics import median_low
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 
 from stepcut.errors import OptionError, ProcedureError, as_items
@@ -148,7 +149,9 @@ class Relations:
         """
         if step not in self.steps:
             raise OptionError(
-                f"step={step!r} is not in this graph. Choose from {list(self.steps)}."
+                f"step={step!r} is not in this graph. Choose from {list(self.steps)}.",
+                setting="step",
+                value=step,
             )
         return set(self.all_before[step])
 
@@ -326,43 +329,34 @@ class Relations:
         6
         """
         try:
-            edges, steps = record["edges"], record["steps"]
-            support = {
-                (_count(e["before"]), _count(e["after"])): Support(
-                    _count(e["kept"]), _count(e["together"]), _count(e.get("refuted_by", 1))
-                )
-                for e in edges
-            }
-            return cls(
-                steps=tuple(_count(entry["step"]) for entry in steps),
-                edges=set(support),
-                support=support,
-                videos=_count(record["videos"]),
-                occurs={entry["step"]: _count(entry["occurs"]) for entry in steps},
-                times={entry["step"]: _read_times(entry["times"]) for entry in steps},
-                transitions={
-                    (_count(a, END), _count(b, END)): _count(n) for a, b, n in record["transitions"]
-                },
-                first={(_count(a), _count(b)): _count(count) for a, b, count in record["first"]},
-                durations={
-                    e["step"]: Duration(
-                        **{key: float(value) for key, value in e["duration"].items()}
-                    )
-                    for e in steps
-                    if e["duration"] is not None
-                },
-                names=tuple(map(str, record["names"])),
-                undecided={(_count(a), _count(b)) for a, b in record.get("undecided", ())},
-                ahead={
-                    (_count(a), _count(b)): tuple(map(_count, n))
-                    for a, b, n in record.get("ahead", ())
-                },
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            saved = msgspec.convert(record, _Saved)
+        except msgspec.ValidationError as error:
             raise ProcedureError(
-                f"this is not a procedure graph ({type(error).__name__}: {error}); "
+                f"this is not a procedure graph ({error}); "
                 "give the result of `graph.to_json()`, or learn the procedure again."
             ) from error
+        support = {
+            (one.before, one.after): Support(one.kept, one.together, one.refuted_by)
+            for one in saved.edges
+        }
+        return cls(
+            steps=tuple(one.step for one in saved.steps),
+            edges=set(support),
+            support=support,
+            videos=saved.videos,
+            occurs={one.step: one.occurs for one in saved.steps},
+            times={one.step: one.times for one in saved.steps},
+            transitions={(a, b): count for a, b, count in saved.transitions},
+            first={(a, b): count for a, b, count in saved.first},
+            durations={
+                one.step: Duration(*msgspec.structs.astuple(one.duration))
+                for one in saved.steps
+                if one.duration
+            },
+            names=saved.names,
+            undecided=set(saved.undecided),
+            ahead={(a, b): counts for a, b, counts in saved.ahead},
+        )
 
     def _often(self, count: int, total: int) -> bool:
         return count >= 2 and count > SHARE * total
@@ -377,19 +371,43 @@ class Relations:
         return found
 
 
-def _read_times(values: Iterable[Any]) -> tuple[int, ...]:
-    """Read and check the repetitions of a step."""
-    times = tuple(_count(value, 1) for value in values)
-    if not times:
-        raise ValueError("times is empty for a step")
-    return times
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Node = Annotated[int, msgspec.Meta(ge=END)]
+Times = Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
 
 
-def _count(value: Any, least: int = 0) -> int:
-    """Check a whole number from a file."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{value!r} is not a whole number of at least {least}")
-    return value
+class _Duration(msgspec.Struct):
+    median: float
+    low: float
+    high: float
+
+
+class _Step(msgspec.Struct):
+    step: Count
+    occurs: Count
+    times: Times
+    duration: _Duration | None
+
+
+class _Edge(msgspec.Struct):
+    before: Count
+    after: Count
+    kept: Count
+    together: Count
+    refuted_by: Count = 1
+
+
+class _Saved(msgspec.Struct):
+    """The JSON form of a graph."""
+
+    steps: list[_Step]
+    edges: list[_Edge]
+    videos: Count
+    transitions: list[tuple[Node, Node, Count]]
+    first: list[tuple[Count, Count, Count]]
+    names: tuple[str, ...]
+    undecided: list[tuple[Count, Count]] = []
+    ahead: list[tuple[Count, Count, tuple[Count, ...]]] = []
 
 
 def next_weights(

@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +16,7 @@ from stepcut.files.addresses import AnyPath, is_address
 from stepcut.files.cache import cache_dir
 
 
-class Digest(NamedTuple):
+class Digest(msgspec.Struct, frozen=True):
     """Digests of the content of one video; None if unknown."""
 
     rows: str | None = None
@@ -76,7 +77,9 @@ def find_learned(
     hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
     raise OptionError(
         f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
-        "feature files as source=... (--source)."
+        "feature files as source=... (--source).",
+        setting="source",
+        video=lost[0],
     )
 
 

@@ -9,8 +9,7 @@ from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import read_json, write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit, apply_severity
-from stepcut.procedure.corrections.operations import correct, describe, plain_edit
-from stepcut.procedure.corrections.values import Edit
+from stepcut.procedure.corrections.verbs import Edit, correct, describe, plain_edit
 from stepcut.procedure.folder import folder_here, locked
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.procedure import Procedure

@@ -32,8 +32,8 @@ from stepcut.methods.quality import (
 )
 from stepcut.procedure.content import digest_of, rows_digest
 from stepcut.procedure.corrections.document import Part, join
-from stepcut.procedure.lesson import Lesson
-from stepcut.procedure.naming import Namer, carry_names, fit_recipe, words_of_namer
+from stepcut.procedure.lesson import Lesson, carry_names
+from stepcut.procedure.naming import Namer, fit_recipe, words_of_namer
 from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__

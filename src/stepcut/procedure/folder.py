@@ -276,7 +276,8 @@ def folder_here(path: AnyPath) -> Path:
     folder = as_path(path)
     if isinstance(folder, Address):
         raise OptionError(
-            f"{folder}: viewing and correcting need a local folder. Copy the procedure here first."
+            f"{folder}: viewing and correcting need a local folder. Copy the procedure here first.",
+            path=folder,
         )
     return folder
 

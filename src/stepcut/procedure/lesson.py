@@ -1,20 +1,247 @@
-"""Lesson: all annotations to learn from, merged, and the names of the steps."""
+"""Lesson: annotations as users pass them, checked, merged, and as constraints on feature rows."""
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
-from stepcut.annotations import Annotation, Annotations
-from stepcut.errors import AnnotationError, OptionError, unknown
-from stepcut.files.names import plain, spell
+from stepcut.annotations import PYTHON, Annotation, Annotations, Origin, RecipeStep
+from stepcut.errors import AnnotationError, OptionError, as_items, unknown
+from stepcut.features.features import Features
+from stepcut.files.names import match_videos, plain, spell
+from stepcut.formats import read_folder, read_transcripts
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import find_alike, grouped
-from stepcut.procedure.collect import Given, Videos, collect, count_numbers
+from stepcut.procedure.naming import Recipe, read_recipe
 from stepcut.progress import warn_once
-from stepcut.timeline import is_unnamed, unnamed
+from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
+
+Read = Mapping[str, Timeline | NDArray[Any]]
+"""Timelines by video, or arrays (T,) of step numbers by video."""
+LabelSource = str | os.PathLike[str] | Read
+"""Labels as users pass them: the same, or label files."""
+Transcripts = Mapping[str, Sequence[str | int]]
+"""The steps of some videos in order, by name or number."""
+
+
+@dataclass(frozen=True)
+class Videos:
+    """The videos that can be annotated: their number of feature rows and length in seconds."""
+
+    samples: Mapping[str, int]
+    ends: Mapping[str, float]
+    rate: Fraction
+
+    @classmethod
+    def of(cls, features: Sequence[Features]) -> "Videos":
+        samples = {one.name: len(one.rows) for one in features}
+        return cls(samples, {one.name: one.end for one in features}, features[0].rate)
+
+
+def read_labels(labels: LabelSource) -> Read:
+    """Return labels as timelines or arrays by video; read files in any supported format."""
+    if isinstance(labels, str | os.PathLike):
+        return read_folder(labels, confirmed=True)
+    if not isinstance(labels, Mapping) or not labels:
+        raise OptionError(
+            f"labels={labels!r} is not allowed; give a folder of label files, or a dict of "
+            "timelines or arrays by video.",
+            setting="labels",
+            value=labels,
+        )
+    kinds = {isinstance(one, Timeline) for one in labels.values()}
+    if len(kinds) > 1:
+        raise OptionError(
+            "labels mix timelines and arrays; give all of one kind.", setting="labels"
+        )
+    return {str(name): one for name, one in labels.items()}
+
+
+class Given(NamedTuple):
+    """Annotations as users pass them, read from files."""
+
+    labels: Read
+    transcripts: Transcripts
+    recipe: Sequence[RecipeStep]
+    origin: Origin
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is a label, a transcript or a recipe."""
+        return bool(self.labels or self.transcripts or self.recipe)
+
+
+def read_given(
+    labels: LabelSource | None,
+    transcripts: Transcripts | str | os.PathLike[str] | None,
+    recipe: Recipe | None,
+    origin: Origin | None = None,
+) -> Given:
+    """Read the annotations that `learn` and `teach` take."""
+    orders = (
+        read_transcripts(transcripts) if isinstance(transcripts, str | os.PathLike) else transcripts
+    )
+    return Given(
+        {} if labels is None else read_labels(labels),
+        orders or {},
+        [] if recipe is None else read_recipe(recipe),
+        origin or origin_of(transcripts if labels is None else labels),
+    )
+
+
+def origin_of(source: object, annotator: str | None = None) -> Origin:
+    """Return the origin of annotations: a file, or Python."""
+    place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
+    return Origin(str(place), annotator or "")
+
+
+def collect(videos: Videos, given: Given, steps: Sequence[str]) -> Annotations:
+    """Check the annotations that are `given`, and combine them for `videos`.
+
+    `steps` are the names for numbers in labels and transcripts.
+    """
+
+    def name_of(number: int) -> str:
+        return steps[number] if number < len(steps) else unnamed(number)
+
+    found: dict[str, Annotation] = {}
+    origin = given.origin
+    for name, video in find_labelled(given.labels, videos.samples).items():
+        one, end = given.labels[name], videos.ends[video]
+        if isinstance(one, Timeline):
+            found[video] = annotate(one, video, end, float(videos.rate), origin)
+        else:
+            rows = _numbers(video, one, videos.samples[video])
+            names = [name_of(number) for number in range(1 + max(rows, default=-1))]
+            found[video] = annotate_rows(rows, videos.rate, names, end, origin)
+    for name, video in find_labelled(given.transcripts, videos.samples).items():
+        listed = as_items(
+            "transcripts", given.transcripts[name], (str, int, np.integer), "steps by video"
+        )
+        named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in listed)
+        _check_length(video, named, videos.samples[video])
+        before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
+        found[video] = msgspec.structs.replace(before, transcript=named)
+    return Annotations(videos=found, recipe=tuple(given.recipe))
+
+
+def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
+    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
+
+    If all segments are clicks, the rest of the video is open; otherwise it is background.
+    """
+    last = max((segment.end for segment in timeline), default=0.0)
+    if last > end + max(1.0, 1 / rate):
+        what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
+        raise AnnotationError(
+            f"{video}: {what} at {last:.1f} s, after the end of the video ({end:.1f} s). "
+            "Do the labels belong to another video?",
+            video=video,
+        )
+    inside = tuple(
+        Segment(min(one.start, end), min(one.end, end), one.step)
+        for one in timeline
+        if one.start <= max(end, last)
+    )
+    whole = not inside or any(one.end > one.start for one in inside)
+    made = Annotation(
+        end=end, segments=inside, annotated=((0.0, end),) if whole else (), origins=(origin,)
+    )
+    made.check(video)
+    return made
+
+
+def annotate_rows(
+    labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
+) -> Annotation:
+    """Turn `labels` (T,), `rate` rows per second, into an annotation.
+
+    A label is an index in `names`, -1 for background or -2 for open.
+
+    >>> labels = np.array([-2, 0, -1, -2, 1])
+    >>> annotate_rows(labels, 2, ["pour", "stir"], 2.4, Origin(PYTHON)).annotated
+    ((0.5, 1.5), (2.0, 2.4))
+    """
+    timeline = Timeline.from_labels(labels, float(rate), names, end)
+    covered = tuple(
+        (start / float(rate), end if last == len(labels) else last / float(rate))
+        for labelled, start, last in runs((labels != OPEN).astype(int)).tolist()
+        if labelled
+    )
+    inner = {time for stretch in covered for time in stretch if 0 < time < end}
+    # A segment next to open rows extends beyond `covered`: its boundary is unknown.
+    half = 0.5 / float(rate)
+    segments = [
+        Segment(
+            one.start - half if one.start in inner else one.start,
+            one.end + half if one.end in inner else one.end,
+            one.step,
+        )
+        for one in timeline
+    ]
+    return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
+
+
+def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
+    if not transcript:
+        raise AnnotationError(
+            f"{video}: the transcript is empty. Give the steps in order.", video=video
+        )
+    if len(transcript) > rows:
+        raise AnnotationError(
+            f"{video}: the transcript has {len(transcript)} steps, but the video only {rows} rows "
+            "of features. Shorten it, or use a higher --fps.",
+            video=video,
+        )
+
+
+def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
+    """Match `names` to the videos in `samples`; refuse a name without a match."""
+    wanted = list(names)
+    found = match_videos(wanted, samples)
+    if lost := [name for name in wanted if name not in found]:
+        error = unknown("video", lost[0], samples)
+        raise AnnotationError(f"{error} Does it belong to another task?", video=lost[0])
+    return found
+
+
+def _numbers(name: str, labels: Any, rows: int) -> Labels:
+    numbers = np.asarray(labels)
+    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
+        raise OptionError(
+            f"{name}: {numbers.dtype} labels of shape {numbers.shape} "
+            f"({np.ravel(numbers)[:3]} ...) for {rows} rows of features; give one whole number per "
+            "row: a step counted from 0, -1 for background or -2 for open.",
+            setting="labels",
+            video=name,
+        )
+    return numbers.astype(np.int64)
+
+
+def count_numbers(videos: Videos, given: Given) -> int | None:
+    """Return the number of steps in numbered labels and transcripts; None if they use names."""
+    arrays = [np.asarray(one) for one in given.labels.values() if not isinstance(one, Timeline)]
+    listed = [step for one in given.transcripts.values() for step in one]
+    numbers = [int(step) for step in listed if not isinstance(step, str)]
+    numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
+    if not arrays and (given.labels or len(numbers) < len(listed) or not listed):
+        return None
+    if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
+        raise OptionError(
+            f"a label is {highest}, but all videos together have {most} rows of features; count "
+            "steps from 0, with -1 for background and -2 for open.",
+            setting="labels",
+            value=highest,
+        )
+    return 1 + highest
+
 
 LITTLE = 1.0
 """A step with fewer seconds of labels in all videos is reported as weakly annotated."""
@@ -142,14 +369,18 @@ def lesson(
         if not (together.annotated or together.recipe):
             raise OptionError(
                 "there is nothing to learn from: all labels are open (-2), or no part of a video "
-                "is corrected or confirmed. Correct some in stepcut view, or give labels."
+                "is corrected or confirmed. Correct some in stepcut view, or give labels.",
+                setting="labels",
             )
         return _whole(together, steps, videos, count, quiet=new is None)
     labelled_now = set(new.steps)
     if taught and labelled_now and not labelled_now & set(old):
         raise AnnotationError(
             f"the labelled steps ({', '.join(sorted(labelled_now)[:5])}) are not steps of this "
-            f"procedure ({', '.join(old[:5])}). Do the labels belong to another task?"
+            f"procedure ({', '.join(old[:5])}). Do the labels belong to another task?",
+            setting="labels",
+            value=sorted(labelled_now),
+            allowed=old,
         )
     names = usual_order(together)
     room = None if count is None else max(count - len(names), 0)
@@ -218,7 +449,9 @@ def _whole(
         ]
         raise AnnotationError(
             f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ only "
-            "by spaces, underscores or capitals. Use one spelling for one step."
+            "by spaces, underscores or capitals. Use one spelling for one step.",
+            setting="labels",
+            value=alike,
         )
     if not annotations.annotated and not annotations.recipe:
         raise OptionError(
@@ -270,3 +503,35 @@ def _report_little(annotations: Annotations, rate: Fraction) -> None:
             f"{many} annotated only {how} in all videos together, which is little evidence. "
             "Annotate another video, too."
         )
+
+
+def carry_names(
+    lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]
+) -> list[str]:
+    """Name the steps after teaching.
+
+    Labelled steps keep their name. The other names go to the steps that share most rows with the
+    steps of that name `before`; the rest get placeholders.
+    """
+    old_names, used = lesson.names, lesson.used
+    count = len(old_names)
+    free = [number for number in range(count) if number not in used]
+    old = [number for number in free if old_names[number]]
+    names = [name if number in used else "" for number, name in enumerate(old_names)]
+    alike = shared_rows(before, after, count, count)[:-1, :-1] + 0.5 * np.eye(count)
+    shared = alike[np.ix_(old, free)]
+    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
+        if before:
+            names[free[j]] = old_names[old[i]]
+    return [name or nameless(number) for number, name in enumerate(names)]
+
+
+def shared_rows(
+    before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
+) -> Labels:
+    """Count rows by step `before` and `after`, (rows + 1, columns + 1); background is last."""
+    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
+    for name in after:
+        if name in before:
+            np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
+    return shared

@@ -1,5 +1,15 @@
-"""Names of steps: from a recipe, from earlier labels, or suggested by a custom model."""
+"""Names of steps: recipes, read and matched to discovered steps, and custom models.
 
+A recipe lists the steps of a task in order, one per line, with optional properties:
+
+    cut bread; 40 s
+    toast it; optional
+    spread butter; 1:30
+    wipe table; any time
+"""
+
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -9,10 +19,83 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from stepcut.annotations import RecipeStep
+from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.features.video.sample import frame_at
+from stepcut.formats.text import decode
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.inputs import Labels
-from stepcut.procedure.lesson import Lesson, nameless
+from stepcut.order.orders import find_alike
+
+Recipe = str | os.PathLike[str] | Sequence[str]
+"""A text file, or its lines."""
+
+SHORTEST, LONGEST = 1e-9, 1e9
+"""Allowed seconds of a step, apart from 0, which means unknown."""
+
+
+def read_recipe(recipe: Recipe) -> list[RecipeStep]:
+    """Read the steps of a recipe from a text file or from its lines."""
+    if isinstance(recipe, str | os.PathLike):
+        try:
+            lines = decode(Path(recipe).read_bytes()).splitlines()
+        except OSError as error:
+            raise OptionError(
+                f"recipe={str(recipe)!r} cannot be read ({error.strerror}). "
+                "Give a text file with one step per line.",
+                setting="recipe",
+                value=recipe,
+            ) from error
+    else:
+        lines = as_items(
+            "recipe", recipe, str, "a text file or a list of lines, each the name of a step"
+        )
+    steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not steps:
+        raise AnnotationError("the recipe is empty; write one step per line.", setting="recipe")
+    if alike := find_alike([step.name for step in steps]):
+        raise AnnotationError(
+            f"the recipe lists {alike[0]!r} twice; list each step once.",
+            setting="recipe",
+            value=alike[0],
+        )
+    return steps
+
+
+def _line(number: int, line: str) -> RecipeStep:
+    name, *marks = [part.strip() for part in line.split(";")]
+    seconds, any_time, optional = None, False, False
+    for mark in marks:
+        clock = re.fullmatch(
+            r"(?:(\d+):)?(\d+(?:\.\d+)?)\s*(s|sec|seconds|m|min|minutes|h|hours)?", mark
+        )
+        if mark.casefold() == "any time":
+            any_time = True
+        elif mark.casefold() == "optional":
+            optional = True
+        elif clock:
+            unit = {"m": 60.0, "h": 3600.0}.get((clock[3] or "s")[0], 1.0)
+            seconds = float(clock[2]) * unit
+            if clock[1]:  # 1:30 and 1:30 min are a minute and a half, 1:30 h are an hour and a half
+                seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
+            if seconds and not SHORTEST <= seconds <= LONGEST:
+                raise AnnotationError(
+                    f"recipe, line {number}: the duration {mark[:40]!r} is out of range; "
+                    "write 40 s, 1:30 or 2 min.",
+                    line=number,
+                )
+        else:
+            raise AnnotationError(
+                f"recipe, line {number}: {mark!r} is not a duration (40 s, 1:30, 2 min), "
+                "'optional' or 'any time'.",
+                line=number,
+            )
+    if not name:
+        raise AnnotationError(
+            f"recipe, line {number}: a step has no name; write it before the semicolon.",
+            line=number,
+        )
+    return RecipeStep(name, seconds, any_time, optional)
+
 
 NOTHING = 1e6
 """The cost of a forbidden pair, higher than any real one."""
@@ -79,38 +162,6 @@ def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats,
     ranks[:, np.isnan(ranks).all(axis=0)] = 0.5
     lengths[:, np.isnan(lengths).all(axis=0)] = 1.0
     return np.nanmedian(ranks, axis=0), np.nanstd(ranks, axis=0), np.nanmedian(lengths, axis=0)
-
-
-def carry_names(
-    lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]
-) -> list[str]:
-    """Name the steps after teaching.
-
-    Labelled steps keep their name. The other names go to the steps that share most rows with the
-    steps of that name `before`; the rest get placeholders.
-    """
-    old_names, used = lesson.names, lesson.used
-    count = len(old_names)
-    free = [number for number in range(count) if number not in used]
-    old = [number for number in free if old_names[number]]
-    names = [name if number in used else "" for number, name in enumerate(old_names)]
-    alike = shared_rows(before, after, count, count)[:-1, :-1] + 0.5 * np.eye(count)
-    shared = alike[np.ix_(old, free)]
-    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
-        if before:
-            names[free[j]] = old_names[old[i]]
-    return [name or nameless(number) for number, name in enumerate(names)]
-
-
-def shared_rows(
-    before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
-) -> Labels:
-    """Count rows by step `before` and `after`, (rows + 1, columns + 1); background is last."""
-    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
-    for name in after:
-        if name in before:
-            np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
-    return shared
 
 
 def words_of_namer(

@@ -9,7 +9,6 @@ import numpy as np
 from stepcut.annotations import Origin
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report, without_accepted
-from stepcut.checking.severity import KINDS, parse_severity
 from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import OptionError, VideoError
@@ -21,11 +20,10 @@ from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
 from stepcut.methods.inputs import Array, build
 from stepcut.methods.method import adapt
-from stepcut.procedure.collect import LabelSource, Transcripts, Videos, read_given
 from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
-from stepcut.procedure.lesson import next_lesson
-from stepcut.procedure.recipe import Recipe
+from stepcut.procedure.lesson import LabelSource, Transcripts, Videos, next_lesson, read_given
+from stepcut.procedure.naming import Recipe
 from stepcut.procedure.state import ProcedureState
 from stepcut.procedure.storage import save
 from stepcut.progress import Hook, default_hook, silent, warn_once
@@ -138,14 +136,7 @@ class Procedure(ProcedureState):
         taught = Procedure(**fit(features, made, config, None, task, before, progress=progress))
         taught.trusted = self.trusted
         learned = taught.learned_steps
-        severities = task.annotations.severities.items()
-        kept = {
-            kind: [name for name, kinds in severities if kind in kinds and name in learned]
-            for kind in KINDS
-        }
-        severity = parse_severity(kept, learned)
-        before_severity = self.learned_expectations.severity.moved(self.model_steps, learned)
-        severity = replace(severity, alarm_at=before_severity.alarm_at)
+        severity = self.expectations.severity.moved(self.model_steps, learned)
         taught.learned_expectations = replace(taught.learned_expectations, severity=severity)
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in learned:
@@ -255,18 +246,26 @@ class Procedure(ProcedureState):
         if not places:
             raise OptionError(
                 "this procedure was learned from arrays, which are not stored; "
-                "pass them as source=..."
+                "pass them as source=...",
+                setting="source",
             )
         remote = any(is_address(str(one)) for one in as_list(places))
         if source is None and not self.trusted and remote:
             raise OptionError(
                 "this procedure was learned from network addresses. Pass them as source=... "
-                "(--source), or trust the procedure with trust=True (--trust)."
+                "(--source), or trust the procedure with trust=True (--trust).",
+                setting="source",
+                value=places,
             )
         try:
             read = read_source(places, self.rate, self.spec, progress=progress)[0]
         except VideoError as error:
-            raise OptionError(f"{error} Pass the new place as source=... (--source).") from error
+            raise OptionError(
+                f"{error} Pass the new place as source=... (--source).",
+                setting="source",
+                value=places,
+                video=error.video,
+            ) from error
         found = find_learned(read, self.samples, self.digests)
         features = [self.features(one) for one in found]
         check_unchanged(features, self.samples, self.digests)

@@ -30,12 +30,11 @@ from stepcut.order import (
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.plugins import drawing
-from stepcut.procedure.collect import find_labelled
 from stepcut.procedure.content import Digest, changed_videos
 from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections, apply_severity
-from stepcut.procedure.corrections.operations import correct
-from stepcut.procedure.corrections.values import Edit
+from stepcut.procedure.corrections.verbs import Edit, correct
+from stepcut.procedure.lesson import find_labelled
 from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 

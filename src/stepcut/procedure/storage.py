@@ -18,8 +18,9 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import safetensors.numpy
 
@@ -59,6 +60,27 @@ ABOUT = ("format", "stepcut", "model", "card", "mistakes")
 """Keys of config.json that are not settings."""
 LABELS = "labels"
 """The method name of a folder that contains labels to view, and no model."""
+
+
+class SavedSegment(msgspec.Struct):
+    """A segment in timelines.json."""
+
+    start: float
+    end: float
+    step: Annotated[int, msgspec.Meta(ge=0)]
+    confidence: float | None
+
+
+class SavedVideo(msgspec.Struct, omit_defaults=True):
+    """A video in timelines.json."""
+
+    path: str | None
+    duration: float | None
+    samples: Annotated[int, msgspec.Meta(ge=1)]
+    segments: list[SavedSegment]
+    digest: Digest = Digest()
+    known: list[tuple[float, float]] | None = None
+    """Labelled intervals, of version 0.2.0."""
 
 
 def save(record: ProcedureState, path: AnyPath) -> None:
@@ -108,7 +130,7 @@ def _keep_corrections(record: ProcedureState, target: Path | Address, fresh: Pat
         try:
             kept = settle(read_corrections(target), kept, record.config.get("absorbed"))
         except OutputError as error:
-            raise OutputError(f"{target}: {error}") from error
+            raise OutputError(f"{target}: {error}", path=target) from error
     if kept.history:
         write_json(fresh / EDITS, kept.to_json())
     return kept.on_disk()
@@ -177,27 +199,17 @@ def write_outline(
             for k, name in enumerate(outline.learned_steps)
         ],
     )
-    write_json(
-        folder / "timelines.json",
-        {
-            name: {
-                "path": outline.videos[name],
-                "duration": timeline.duration,
-                "samples": outline.samples[name],
-                "digest": outline.digests.get(name, Digest())._asdict(),
-                "segments": [
-                    {
-                        "start": s.start,
-                        "end": s.end,
-                        "step": number[s.step],
-                        "confidence": s.confidence,
-                    }
-                    for s in timeline
-                ],
-            }
-            for name, timeline in outline.learned_timelines.items()
-        },
-    )
+    saved = {
+        name: SavedVideo(
+            outline.videos[name],
+            timeline.duration,
+            outline.samples[name],
+            [SavedSegment(s.start, s.end, number[s.step], s.confidence) for s in timeline],
+            outline.digests.get(name, Digest()),
+        )
+        for name, timeline in outline.learned_timelines.items()
+    }
+    write_json(folder / "timelines.json", msgspec.to_builtins(saved))
     if outline.learned_annotations != Annotations():
         write_json(folder / ANNOTATIONS, outline.learned_annotations.to_json())
 
@@ -208,35 +220,26 @@ def read_timelines(path: AnyPath) -> dict[str, Any]:
     config = read_config(folder)
     with damaged(folder):
         steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
-        saved: Mapping[str, Any] = read_json(folder / "timelines.json")
-        samples = {name: int(entry["samples"]) for name, entry in saved.items()}
-        if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
+        saved = msgspec.convert(read_json(folder / "timelines.json"), dict[str, SavedVideo])
+        if not steps or len(set(steps)) != len(steps) or not saved:
             raise ValueError("steps.json or timelines.json lacks names or videos")
-        timelines = {name: _read_timeline(name, entry, steps) for name, entry in saved.items()}
-        digests = {
-            name: Digest(**{key: None if one is None else str(one) for key, one in both.items()})
-            for name, entry in saved.items()
-            if (both := entry.get("digest"))
-        }
+        timelines = {name: _read_timeline(name, one, steps) for name, one in saved.items()}
         fields = {
             "learned_steps": steps,
             "learned_timelines": timelines,
-            "samples": samples,
-            "videos": {
-                name: None if entry["path"] is None else str(entry["path"])
-                for name, entry in saved.items()
-            },
+            "samples": {name: one.samples for name, one in saved.items()},
+            "videos": {name: one.path for name, one in saved.items()},
             "rate": as_rate(config["rate"], "rate"),
             "config": {key: value for key, value in config.items() if key not in ABOUT},
             "learned_annotations": _read_annotations(folder, saved, timelines, config),
-            "digests": digests,
+            "digests": {name: one.digest for name, one in saved.items() if one.digest != Digest()},
         }
     return {**fields, "corrections": read_corrections(folder)}
 
 
 def _read_annotations(
     folder: Path | Address,
-    saved: Mapping[str, Any],
+    saved: Mapping[str, SavedVideo],
     timelines: Mapping[str, Timeline],
     config: Mapping[str, Any],
 ) -> Annotations:
@@ -249,39 +252,28 @@ def _read_annotations(
             raise ValueError("annotations.json does not match the videos and steps")
         return annotations
     # Version 0.2.0 stored labelled intervals in timelines.json and mistakes in config.json.
-    marked = config.get("mistakes", [])
-    if not isinstance(marked, list) or not all(isinstance(name, str) for name in marked):
-        raise ValueError(f"mistakes {marked!r}")
+    marked = msgspec.convert(config.get("mistakes", []), list[str])
     record = {
         name: {
             "end": timeline.end,
             "segments": [
-                {"start": one.start, "end": one.end, "step": one.step}
-                for one in timeline
-                if any(one.start < end and one.end > start for start, end in saved[name]["known"])
-            ]
-            if "known" in saved[name]
-            else [],
-            "annotated": saved[name].get("known", []),
+                {"start": s.start, "end": s.end, "step": s.step}
+                for s in timeline
+                if any(s.start < end and s.end > start for start, end in saved[name].known or ())
+            ],
+            "annotated": saved[name].known or (),
             "mistake": name in marked,
         }
         for name, timeline in timelines.items()
-        if "known" in saved[name] or name in marked
+        if saved[name].known is not None or name in marked
     }
     return Annotations.from_json({"videos": record})
 
 
-def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
-    """Parse and check one timeline of timelines.json."""
-    segments = []
-    for one in entry["segments"]:
-        if not isinstance(one["step"], int) or one["step"] < 0:
-            raise ValueError(f"step {one['step']!r}")
-        confidence = None if one["confidence"] is None else float(one["confidence"])
-        start, end = float(one["start"]), float(one["end"])
-        segments.append(Segment(start, end, steps[one["step"]], confidence))
-    duration = None if entry["duration"] is None else float(entry["duration"])
-    timeline = Timeline(segments, duration=duration, steps=steps, video=name)
+def _read_timeline(name: str, saved: SavedVideo, steps: list[str]) -> Timeline:
+    """Make a timeline of one video of timelines.json, and check it."""
+    segments = [Segment(s.start, s.end, steps[s.step], s.confidence) for s in saved.segments]
+    timeline = Timeline(segments, duration=saved.duration, steps=steps, video=name)
     inside = all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline)
     if not (inside and math.isfinite(timeline.end)) or timeline.overlapping():
         raise ValueError(f"the timeline of {name}")
@@ -296,7 +288,7 @@ def read_corrections(folder: Path | Address) -> Corrections:
     try:
         corrections = Corrections.from_json(read_json(path))
     except ProcedureError as error:
-        raise ProcedureError(f"{path}: {error}") from error
+        raise ProcedureError(f"{path}: {error}", path=path) from error
     except Exception as error:
         raise ProcedureError(
             f"{path}: the corrections cannot be read ({error}). "

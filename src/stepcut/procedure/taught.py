@@ -14,7 +14,6 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import read_bytes, write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.collect import LabelSource
 from stepcut.procedure.folder import (
     OURS,
     check_output,
@@ -24,8 +23,8 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
+from stepcut.procedure.lesson import LabelSource, shared_rows
 from stepcut.procedure.loading import load
-from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
@@ -77,7 +76,7 @@ def take_back(path: AnyPath) -> None:
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
         raise OptionError(
-            f"{folder}: nothing to undo; the procedure was not taught on this machine."
+            f"{folder}: nothing to undo; the procedure was not taught on this machine.", path=folder
         )
     with new_folder(folder) as fresh:
         _copy(_backup(folder, fingerprint), fresh)

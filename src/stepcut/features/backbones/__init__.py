@@ -16,7 +16,7 @@ from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import SETTINGS, load_file
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.engine import Engine, Held
-from stepcut.plugins import check_part, find, install_command, is_own
+from stepcut.plugins import check_part, find, install_command, is_own, pip_install
 from stepcut.rate import Rate
 
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
@@ -194,7 +194,7 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
     if not here:
         first = wanted[0] if wanted else able[-1]
         package = "onnxruntime-gpu" if first == "onnxruntime" else first
-        advice = install_command("cnc") if first == "torch" else f"pip install {package}"
+        advice = install_command("cnc") if first == "torch" else pip_install(package)
         what = f"a backbone on {device} needs {' or '.join(able)}, but none is installed"
         raise ExtraNeeded(f"{what}. Run: {advice}")
     return here[0]

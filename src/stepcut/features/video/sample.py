@@ -273,7 +273,7 @@ def _seek(
         frames = _decode(samples, container, stream, zero)
         key = next((frame for frame in frames if frame.key_frame and frame.pts is not None), None)
         # Files are indexed by decoding time, so the key frame may be shown after the target.
-        # Frames shown before it, whose references may be missing, have been skipped by now.
+        # Frames shown before it, whose references may be missing, are already skipped.
         if key is not None and (key.pts - zero) * base <= target:
             return zero, chain([key], frames)
         back = back * 2 + 1

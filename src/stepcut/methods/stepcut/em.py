@@ -123,7 +123,7 @@ class EM:
     def maximise(self, without: NDArray[np.bool_] | None = None) -> Emission:
         """The M-step, from all rows or from all but those `without` (R,).
 
-        Every video counts once in the mean of a state that it shows, however long it is. C is the scatter within
+        Every video has the same weight in the mean of a state that it shows. C is the scatter within
         states:
 
             sum over rows and states of  p_k (x - m_k)(x - m_k)'  =  X - S' M - M' S + M' diag(n) M

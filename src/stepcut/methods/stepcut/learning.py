@@ -86,7 +86,7 @@ def learn_model(
     """EM over all centred `videos` (T, p), from the steps (T,) of each at the `start`, within the constraints.
 
     A step lasts `lasts` rows where annotations do not show it. `background` and `prior` are the settings of the
-    method; `numbered` tells whether `start` has the numbers of the constraints already.
+    method; `numbered` states whether `start` has the numbers of the constraints already.
     """
     states = count + 1
     median = float(np.median([len(rows) for rows in videos]))

@@ -106,7 +106,7 @@ class StepCut(Method):
     def start_from(self, other: "StepCut", shown: Sequence[Labels] | None = None) -> None:
         """Start from what another method has discovered in the same videos, instead of discovering it again.
 
-        `shown` are the steps (T,) of every video as a person sees them by now, in the numbers of the annotations: then
+        `shown` are the steps (T,) of every video that a person sees now, in the numbers of the annotations: then
         a step without annotations stays where it is.
         """
         self._start, self._shown = other, shown

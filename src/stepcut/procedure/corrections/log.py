@@ -9,8 +9,7 @@ from typing import Any, Self
 from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.procedure.corrections.document import Document
-from stepcut.procedure.corrections.operations import apply
-from stepcut.procedure.corrections.values import Edit
+from stepcut.procedure.corrections.verbs import Edit, apply
 from stepcut.version import __version__
 
 FORMAT = 1

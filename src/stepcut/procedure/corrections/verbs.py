@@ -1,97 +1,205 @@
-"""The verbs of edits: one pure function each, which returns the document after the edit."""
+"""Edits of a document: the verbs, and how to check, apply and describe an edit.
 
+An edit is a JSON object with the verb under "do". `VERBS` names the values of each verb, and the
+function that checks each value; a verb is a pure function of the document and these values.
+"""
+
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from stepcut import colours
 from stepcut.annotations import union
-from stepcut.errors import OptionError, check_kind, unknown
+from stepcut.errors import OptionError, check_kind, choose, unknown
+from stepcut.files.names import plain
 from stepcut.procedure.corrections.document import Click, Document, Fine, Part, Step, join
-from stepcut.procedure.corrections.values import (
-    Edit,
-    click_in,
-    flag_in,
-    is_place,
-    learned_step_in,
-    name_in,
-    rounded,
-    step_in,
-    time_in,
-    video_in,
-)
 
+Edit = Mapping[str, Any]
+Reader = Callable[[Document, Edit, str], Any]
+"""read(document, edit, key): the checked value of a key of an edit."""
+
+Item = TypeVar("Item", Part, Click)
+
+LONGEST_NAME = 200
+JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
+"""Invisible characters that are allowed in names: joiners (Persian, 👩‍🍳) and direction marks."""
 LEAST = 0.04
 """The shortest segment that an edit creates, in seconds: one frame at 25 frames per second."""
 FEWEST_NORMAL = 2
 """The smallest reference set of videos without a mistake."""
 
+# ------------------------------------------------------------------ values
 
-def rename(document: Document, edit: Edit) -> Document:
-    """Rename one step (`step`, `name`) or several (`names` by number), which may swap names."""
-    wanted = edit["names"] if "names" in edit else {step_in(document, edit): edit.get("name")}
-    check_kind("names", wanted, Mapping, "an object with a name for each step number")
-    numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in wanted]
-    names = {
-        step_in(document, {"step": n}): name_in(name)
-        for n, name in zip(numbers, wanted.values(), strict=True)
-    }
+
+def any_in(_: Document, edit: Edit, key: str) -> Any:
+    """A value that the verb checks itself."""
+    return edit.get(key)
+
+
+def is_place(value: object, count: int) -> TypeGuard[int]:
+    """Whether a value is a whole number from 0 to `count` - 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
+
+
+def step_in(document: Document, edit: Edit, key: str) -> int:
+    """The number of a step that is not merged."""
+    value = edit.get(key)
+    if is_place(value, document.fresh) and document.step(value) is not None:
+        return value
+    raise OptionError(
+        f"{key}={value!r} is not a step. Choose from {[step.number for step in document.steps]}.",
+        setting=key,
+        value=value,
+    )
+
+
+def step_or_none_in(document: Document, edit: Edit, key: str) -> int | None:
+    return None if edit.get(key) is None else step_in(document, edit, key)
+
+
+def learned_step_in(document: Document, edit: Edit, key: str) -> int | None:
+    """The number of a step, which may be merged, or None."""
+    value = edit.get(key)
+    if value is None or is_place(value, document.fresh):
+        return value
+    raise OptionError(
+        f"step={value!r} is not a step; give a number from 0 to {document.fresh - 1}.",
+        setting="step",
+        value=value,
+    )
+
+
+def name_in(_: Document, edit: Edit, key: str) -> str:
+    """The name of a step, without superfluous spaces."""
+    value = edit.get(key)
+    name = " ".join(value.split()) if isinstance(value, str) else ""
+    if not (seen := name.translate(JOINERS)) or len(name) > LONGEST_NAME or not seen.isprintable():
+        raise OptionError(
+            f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters.",
+            setting="name",
+            value=value,
+        )
+    return name
+
+
+def names_in(document: Document, edit: Edit, key: str) -> dict[int, str]:
+    """New names by step number, of several steps (`names`) or one (`step`, `name`)."""
+    if key not in edit:
+        return {step_in(document, edit, "step"): name_in(document, edit, "name")}
+    check_kind(key, edit[key], Mapping, "an object with a name for each step number")
+    found = {}
+    for step, name in edit[key].items():
+        number = int(step) if isinstance(step, str) and step.isdecimal() else step
+        one = {"step": number, "name": name}
+        found[step_in(document, one, "step")] = name_in(document, one, "name")
+    return found
+
+
+def video_in(document: Document, edit: Edit, key: str = "video") -> str:
+    """The name of a video."""
+    value = edit.get(key)
+    if isinstance(value, str) and value in document.parts:
+        return value
+    raise unknown("video", value, document.parts)
+
+
+def time_in(document: Document, edit: Edit, key: str) -> float:
+    """Seconds, clipped to the video and rounded to a millisecond."""
+    value, end = edit.get(key), document.durations[video_in(document, edit)]
+    if isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12:
+        return round(min(max(value, 0.0), end), 3)
+    raise OptionError(
+        f"{key}={str(value)[:40]!r} is not a time; give seconds from 0 to {end:g}.",
+        setting=key,
+        value=value,
+    )
+
+
+def part_in(document: Document, edit: Edit, key: str) -> int:
+    """The place of a segment of the video."""
+    place, video = edit.get(key), video_in(document, edit)
+    if is_place(place, count := len(document.parts[video])):
+        return place
+    raise OptionError(
+        f"part={place!r} is not a segment of {video}; it has {count}, counted from 0.",
+        setting="part",
+        value=place,
+    )
+
+
+def click_in(document: Document, edit: Edit, key: str) -> int:
+    """The place of a click of the video."""
+    place, video = edit.get(key), video_in(document, edit)
+    if is_place(place, count := len(document.clicks.get(video, ()))):
+        return place
+    raise OptionError(
+        f"click={place!r} is not a click of {video}; it has {count}, from 0.",
+        setting="click",
+        value=place,
+    )
+
+
+def flag_in(_: Document, edit: Edit, key: str) -> bool:
+    """True or false; true by default."""
+    value = edit.get(key, True)
+    check_kind(key, value, bool, "true or false")
+    return bool(value)
+
+
+# ------------------------------------------------------------------ verbs
+
+
+def rename(document: Document, names: Mapping[int, str], **_: Any) -> Document:
+    """Rename steps, which may swap names."""
     steps = tuple(step._replace(name=names.get(step.number, step.name)) for step in document.steps)
     return replace(document, steps=steps)
 
 
-def colour(document: Document, edit: Edit) -> Document:
-    number, value = step_in(document, edit), edit.get("colour")
-    if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-f]{6}", value):
+def colour(document: Document, step: int, colour: Any) -> Document:
+    if not isinstance(colour, str) or not re.fullmatch(r"#[0-9a-f]{6}", colour):
         raise OptionError(
-            f"colour={value!r} is not allowed; give #rrggbb in lower case, such as #4477aa.",
+            f"colour={colour!r} is not allowed; give #rrggbb in lower case, such as #4477aa.",
             setting="colour",
-            value=value,
+            value=colour,
         )
     steps = tuple(
-        step._replace(colour=value) if step.number == number else step for step in document.steps
+        one._replace(colour=colour) if one.number == step else one for one in document.steps
     )
     return replace(document, steps=steps)
 
 
-def add(document: Document, edit: Edit) -> Document:
-    return _with_new_step(document, name_in(edit.get("name")))
-
-
-def merge(document: Document, edit: Edit) -> Document:
-    number = step_in(document, edit)
-    into = None if edit.get("into") is None else step_in(document, edit, "into")
-    if number == into:
-        raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
+def merge(document: Document, step: int, into: int | None) -> Document:
+    if step == into:
+        raise OptionError(
+            f"step={step} cannot be merged into itself; choose another one.",
+            setting="step",
+            value=step,
+        )
     parts, covered = {}, dict(document.annotated)
     for video, mine in document.parts.items():
-        if touched := [(part.start, part.end) for part in mine if part.step == number]:
+        touched = [(part.start, part.end) for part in mine if part.step == step]
+        if touched:
             covered[video] = union(covered.get(video, ()), *touched)
-        kept = [part for part in mine if part.step != number or into is not None]
-        edges = {time for part in kept if part.step == number for time in (part.start, part.end)}
-        new = (
-            part._replace(step=into) if part.step == number and into is not None else part
-            for part in kept
-        )
-        parts[video] = join(new, edges)
-    steps = tuple(step for step in document.steps if step.number != number)
-    clicks = {
-        video: tuple(
-            click._replace(step=into) if click.step == number and into is not None else click
-            for click in mine
-            if click.step != number or into is not None
-        )
-        for video, mine in document.clicks.items()
-    }
+        edges = () if into is None else {time for both in touched for time in both}
+        parts[video] = join(_moved(mine, step, into), edges)
     return replace(
         document,
-        steps=steps,
+        steps=tuple(one for one in document.steps if one.number != step),
         parts=parts,
         annotated=covered,
-        clicks=clicks,
-        merged={**document.merged, number: into},
+        clicks={video: _moved(mine, step, into) for video, mine in document.clicks.items()},
+        merged={**document.merged, step: into},
     )
+
+
+def _moved(items: Iterable[Item], step: int, into: int | None) -> tuple[Item, ...]:
+    """Move parts or clicks of a `step` to another one, or remove them if that is None."""
+    if into is None:
+        return tuple(one for one in items if one.step != step)
+    return tuple(one._replace(step=into) if one.step == step else one for one in items)
 
 
 def _part_at(document: Document, video: str, time: float) -> Part:
@@ -113,9 +221,8 @@ def _part_at(document: Document, video: str, time: float) -> Part:
     return whole
 
 
-def cut(document: Document, edit: Edit) -> Document:
+def cut(document: Document, video: str, time: float) -> Document:
     """Split a segment at `time`; both halves keep the step and count as confirmed."""
-    video, time = video_in(document, edit), time_in(document, edit)
     whole = _part_at(document, video, time)
     halves = (whole._replace(end=time), whole._replace(start=time))
     parts = (
@@ -124,9 +231,8 @@ def cut(document: Document, edit: Edit) -> Document:
     return _with_parts(document, video, parts, (whole.start, whole.end))
 
 
-def split(document: Document, edit: Edit) -> Document:
+def split(document: Document, video: str, time: float, everywhere: Any) -> Document:
     """Split a step at `time` into the old and a new step; `everywhere`: at the same share."""
-    video, time = video_in(document, edit), time_in(document, edit)
     whole = _part_at(document, video, time)
     share = (time - whole.start) / (whole.end - whole.start)
     step = document.step(whole.step)
@@ -135,16 +241,16 @@ def split(document: Document, edit: Edit) -> Document:
     while f"{step.name} ({count})" in taken:
         count += 1
     number = document.fresh
-    grown = _with_new_step(document, f"{step.name} ({count})")
+    grown = add(document, f"{step.name} ({count})")
     parts, covered = dict(document.parts), dict(document.annotated)
-    for name in document.parts if edit.get("everywhere") else [video]:
+    for name in document.parts if everywhere else [video]:
         halves: list[Part] = []
         for part in document.parts[name]:
-            chosen = part.step == whole.step if edit.get("everywhere") else part == whole
+            chosen = part.step == whole.step if everywhere else part == whole
             middle = (
                 time
                 if part == whole and name == video
-                else rounded(part.start + share * (part.end - part.start))
+                else round(part.start + share * (part.end - part.start), 3)
             )
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 halves += [part._replace(end=middle), part._replace(start=middle, step=number)]
@@ -155,24 +261,19 @@ def split(document: Document, edit: Edit) -> Document:
     return replace(grown, parts=parts, annotated=covered)
 
 
-def move(document: Document, edit: Edit) -> Document:
+def move(document: Document, video: str, part: int, edge: Any, time: float) -> Document:
     """Move the start or end of a segment, and of a neighbour that touches it.
 
     The segments on both sides of the boundary count as confirmed.
     """
-    video, time = video_in(document, edit), time_in(document, edit)
-    parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
-    if not is_place(place, len(parts)):
-        raise OptionError(
-            f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0."
-        )
+    parts = list(document.parts[video])
     if edge not in ("start", "end"):
         raise unknown("edge", edge, ("start", "end"))
     # A point event is not a neighbour.
-    solid = [k for k, part in enumerate(parts) if part.start < part.end or k == place]
-    around, at = [-1, *solid, len(parts)], solid.index(place) + 1
+    solid = [k for k, one in enumerate(parts) if one.start < one.end or k == part]
+    around, at = [-1, *solid, len(parts)], solid.index(part) + 1
     left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
-    here = getattr(parts[place], edge)
+    here = getattr(parts[part], edge)
     touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
     ends, starts = edge == "end" or touching, edge == "start" or touching
     low, high = 0.0, document.durations[video]
@@ -180,7 +281,7 @@ def move(document: Document, edit: Edit) -> Document:
         low = parts[left].start + LEAST if ends else parts[left].end
     if right < len(parts):
         high = parts[right].end - LEAST if starts else parts[right].start
-    moved = rounded(min(max(time, low), high)) if low <= high else here
+    moved = round(min(max(time, low), high), 3) if low <= high else here
     touched = []
     if ends:
         parts[left] = parts[left]._replace(end=moved)
@@ -191,14 +292,13 @@ def move(document: Document, edit: Edit) -> Document:
     return _with_parts(document, video, parts, *touched)
 
 
-def mark(document: Document, edit: Edit) -> Document:
+def mark(document: Document, video: str, start: float, end: float, step: int | None) -> Document:
     """Label the interval from `start` to `end` as a step, or as background if the step is null."""
-    video = video_in(document, edit)
-    start, end = time_in(document, edit, "start"), time_in(document, edit, "end")
-    number = None if edit.get("step") is None else step_in(document, edit)
     if end - start < LEAST:
         raise OptionError(
-            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more."
+            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more.",
+            setting="end",
+            value=end,
         )
     kept: list[Part] = []
     for part in document.parts[video]:
@@ -206,29 +306,24 @@ def mark(document: Document, edit: Edit) -> Document:
             kept.append(part._replace(end=min(part.end, start)))
         if part.end > end:
             kept.append(part._replace(start=max(part.start, end)))
-    if number is not None:
-        kept.append(Part(start, end, number))
+    if step is not None:
+        kept.append(Part(start, end, step))
     parts = join(sorted(kept, key=lambda part: part.start), {start, end})
     return _with_parts(document, video, parts, (start, end))
 
 
-def confirm(document: Document, edit: Edit) -> Document:
+def confirm(document: Document, video: str) -> Document:
     """Confirm all segments of a video."""
-    video = video_in(document, edit)
-    return replace(
-        document, annotated={**document.annotated, video: ((0.0, document.durations[video]),)}
-    )
+    return _with_parts(document, video, document.parts[video], (0.0, document.durations[video]))
 
 
-def severity(document: Document, edit: Edit) -> Document:
-    """Check a severity edit, which changes only the list of corrections."""
-    step_in(document, edit)
+def severity(document: Document, **_: Any) -> Document:
+    """A severity edit changes only the list of corrections."""
     return document
 
 
-def mistake(document: Document, edit: Edit) -> Document:
+def mistake(document: Document, video: str, holds: bool) -> Document:
     """Mark a video as containing a mistake; with `holds` false, as normal."""
-    video, holds = video_in(document, edit), flag_in(edit, "holds")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
     if len(document.parts) - len(mistakes) < FEWEST_NORMAL:
         raise OptionError(
@@ -239,33 +334,28 @@ def mistake(document: Document, edit: Edit) -> Document:
     return replace(document, mistakes=mistakes)
 
 
-def click(document: Document, edit: Edit) -> Document:
-    """Add a click of a step at `time`."""
-    video, time = video_in(document, edit), time_in(document, edit)
-    click = Click(time, step_in(document, edit))
-    return _with_clicks(document, video, (*document.clicks.get(video, ()), click))
-
-
-def move_click(document: Document, edit: Edit) -> Document:
-    video, time = video_in(document, edit), time_in(document, edit)
-    place = click_in(document, video, edit)
-    clicks = list(document.clicks[video])
-    clicks[place] = clicks[place]._replace(time=time)
+def add_click(document: Document, video: str, time: float, step: int) -> Document:
+    clicks = (*document.clicks.get(video, ()), Click(time, step))
     return _with_clicks(document, video, clicks)
 
 
-def remove_click(document: Document, edit: Edit) -> Document:
-    video = video_in(document, edit)
-    place = click_in(document, video, edit)
+def move_click(document: Document, video: str, click: int, time: float) -> Document:
+    clicks = list(document.clicks[video])
+    clicks[click] = clicks[click]._replace(time=time)
+    return _with_clicks(document, video, clicks)
+
+
+def remove_click(document: Document, video: str, click: int) -> Document:
     clicks = document.clicks[video]
-    return _with_clicks(document, video, (*clicks[:place], *clicks[place + 1 :]))
+    return _with_clicks(document, video, (*clicks[:click], *clicks[click + 1 :]))
 
 
-def clicks_complete(document: Document, edit: Edit) -> Document:
+def complete_clicks(document: Document, video: str, complete: bool) -> Document:
     """Mark the clicks of a video as complete; with `complete` false, as incomplete."""
-    video, complete = video_in(document, edit), flag_in(edit, "complete")
     if complete and not document.clicks.get(video):
-        raise OptionError(f"video={video!r} has no clicks. Click its steps first.")
+        raise OptionError(
+            f"video={video!r} has no clicks. Click its steps first.", setting="video", value=video
+        )
     changed = document.complete | {video} if complete else document.complete - {video}
     return replace(document, complete=changed)
 
@@ -284,20 +374,18 @@ def _with_clicks(document: Document, video: str, clicks: Iterable[Click]) -> Doc
     return replace(document, clicks={**document.clicks, video: ordered}, complete=complete)
 
 
-def fine(document: Document, edit: Edit) -> Document:
+def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bool) -> Document:
     """Accept a kind of finding about a step; with `fine` false, stop accepting it.
 
     A finding without a step, such as the length of the video, is accepted for one video only.
     """
-    kind, video, fine = edit.get("kind"), edit.get("video"), flag_in(edit, "fine")
     check_kind("kind", kind, str, "the kind of finding, such as missed")
     check_kind("video", video, str, "the name of the checked video")
-    step = None if edit.get("step") is None else learned_step_in(document, edit)
     one = Fine(str(kind), step, "" if step is not None else str(video))
     return replace(document, fine=document.fine | {one} if fine else document.fine - {one})
 
 
-def _with_new_step(document: Document, name: str) -> Document:
+def add(document: Document, name: str) -> Document:
     step = Step(document.fresh, name, colours.colour(document.fresh))
     return replace(document, steps=(*document.steps, step), fresh=document.fresh + 1)
 
@@ -313,4 +401,128 @@ def _with_parts(
             **document.annotated,
             video: union(document.annotated.get(video, ()), *confirmed),
         },
+    )
+
+
+# ------------------------------------------------------------------ edits
+
+
+class Verb(NamedTuple):
+    """A kind of edit."""
+
+    run: Callable[..., Document]
+    words: str
+    """Its description."""
+    reads: Mapping[str, Reader]
+    """How each of its values is read."""
+    negated: str = ""
+    """The description if the last of its values is false."""
+
+
+VIDEO: dict[str, Reader] = {"video": video_in}
+MOMENT: dict[str, Reader] = {**VIDEO, "time": time_in}
+VERBS = {
+    "rename": Verb(
+        rename, "rename {step} to {name}", {"step": any_in, "name": any_in, "names": names_in}
+    ),
+    "colour": Verb(colour, "colour {step}", {"step": step_in, "colour": any_in}),
+    "add": Verb(add, "add step {name}", {"name": name_in}),
+    "merge": Verb(merge, "merge {step} into {into}", {"step": step_in, "into": step_or_none_in}),
+    "cut": Verb(cut, "split a segment in {video}", MOMENT),
+    "split": Verb(split, "split a step in {video}", {**MOMENT, "everywhere": any_in}),
+    "move": Verb(move, "move a boundary in {video}", {**MOMENT, "part": part_in, "edge": any_in}),
+    "mark": Verb(
+        mark,
+        "mark {step} in {video}",
+        {**VIDEO, "start": time_in, "end": time_in, "step": step_or_none_in},
+    ),
+    "confirm": Verb(confirm, "confirm {video}", VIDEO),
+    "severity": Verb(
+        severity,
+        "set the severity of {step}",
+        {"step": step_in, "severity": any_in, "kinds": any_in, "were": any_in},
+    ),
+    "mistake": Verb(
+        mistake, "{video} contains a mistake", {**VIDEO, "holds": flag_in}, "{video} is normal"
+    ),
+    "click": Verb(add_click, "click {step} in {video}", {**MOMENT, "step": step_in}),
+    "move_click": Verb(move_click, "move a click in {video}", {**MOMENT, "click": click_in}),
+    "remove_click": Verb(remove_click, "remove a click in {video}", {**VIDEO, "click": click_in}),
+    "clicks_complete": Verb(
+        complete_clicks,
+        "clicks in {video} are complete",
+        {**VIDEO, "complete": flag_in},
+        "clicks in {video} are incomplete",
+    ),
+    "fine": Verb(
+        accept,
+        "accept a finding in {video}",
+        {"kind": any_in, "step": learned_step_in, "video": any_in, "fine": flag_in},
+        "stop accepting a finding in {video}",
+    ),
+}
+
+
+def apply(document: Document, edit: Edit) -> Document:
+    """Return the document after one edit; refuse an edit that does not fit."""
+    if not isinstance(edit, Mapping):
+        raise OptionError(
+            f"an edit must be an object with a verb under 'do', not {edit!r}.", value=edit
+        )
+    verb = choose("do", str(edit.get("do")), VERBS)
+    values = {key: read(document, edit, key) for key, read in verb.reads.items()}
+    after = verb.run(document, **values)
+    names = [step.name for step in after.steps]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(
+            f"name={twice!r} is already a step. Merge the two instead.", setting="name", value=twice
+        )
+    return after
+
+
+def correct(document: Document, edit: Edit) -> Document:
+    """Apply a new edit; refuse a name that differs from another one only by capitals or spaces.
+
+    Stored edits skip this check, so that old corrections still load.
+    """
+    after = apply(document, edit)
+    if edit["do"] not in ("rename", "add"):
+        return after
+    for step in (step for step in after.steps if step not in document.steps):
+        same = (o for o in after.steps if o != step and plain(o.name) == plain(step.name))
+        if other := next(same, None):
+            raise OptionError(
+                f"name={step.name!r} is already a step, {other.name!r}. Merge the two instead.",
+                setting="name",
+                value=step.name,
+            )
+    return after
+
+
+def plain_edit(edit: Edit) -> Edit:
+    """Return an `edit` with only the values that its verb uses."""
+    kept = {key: edit[key] for key in ("do", *VERBS[edit["do"]].reads) if key in edit}
+    try:
+        json.dumps(kept, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise OptionError(
+            f"the edit {edit['do']} cannot be saved as JSON ({error}). Use strings and numbers."
+        ) from error
+    return kept
+
+
+def describe(document: Document, edit: Edit) -> str:
+    """Return a description of an edit of the `document`."""
+    verb, several = VERBS[edit["do"]], edit.get("names")
+    if several is not None and edit["do"] == "rename":
+        return f"rename {len(several)} steps"
+    step, into = (
+        document.step(edit[key]) if edit.get(key) is not None else None for key in ("step", "into")
+    )
+    negated = verb.negated and not edit.get([*verb.reads][-1], True)
+    return (verb.negated if negated else verb.words).format(
+        step=step.name if step else "background",
+        into=into.name if into else "background",
+        name=edit.get("name"),
+        video=edit.get("video", ""),
     )

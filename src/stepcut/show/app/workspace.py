@@ -13,10 +13,10 @@ from stepcut.features.video.probe import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import as_step_count
-from stepcut.procedure.collect import read_labels
 from stepcut.procedure.folder import check_output, is_procedure
+from stepcut.procedure.lesson import read_labels
 from stepcut.procedure.loading import read_outline
-from stepcut.procedure.recipe import read_recipe
+from stepcut.procedure.naming import read_recipe
 from stepcut.show.viewer.choice import below, without_path
 from stepcut.show.viewer.jobs import Job, Jobs
 from stepcut.show.viewer.state import Viewer

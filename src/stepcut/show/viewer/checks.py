@@ -68,14 +68,20 @@ class Checks:
     def all(self) -> list[CheckedVideo]:
         """All checked videos, oldest first."""
         with self._lock:
-            found = []
+            found = {}
             for path in sorted(self.folder.glob("c*.json"), key=lambda path: path.name):
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                    stamp = path.stat().st_mtime_ns
-                    if self._seen.get(path, (0,))[0] != stamp:
-                        self._seen[path] = (stamp, _read(path))
-                    found.append(self._seen[path])
-            return [video for _, video in sorted(found, key=lambda one: (one[0], one[1].path))]
+                    stamp, seen = path.stat().st_mtime_ns, self._seen.get(path)
+                    found[path] = seen if seen and seen[0] == stamp else (stamp, _read(path))
+            self._seen = found
+            videos = sorted(found.values(), key=lambda one: (one[0], one[1].path))
+            return [video for _, video in videos]
+
+    @property
+    def stamp(self) -> str:
+        """Changes whenever a checked video is added, checked again or removed."""
+        self.all()
+        return _short(repr(sorted((path.name, seen[0]) for path, seen in self._seen.items())))
 
     @property
     def watched(self) -> Path | None:

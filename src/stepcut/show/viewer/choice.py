@@ -48,12 +48,16 @@ async def upload(root: Path | None, name: str, request: Request) -> str:
         raise OptionError(f"{name!r} has {length} bytes; 1 to {LARGEST} are allowed.")
     folder.mkdir(exist_ok=True)
     target = _free(folder, plain)
-    with whole_file(target) as temporary:
-        with open(temporary, "wb") as file:
-            async for piece in request.stream():
-                file.write(piece)
-        if temporary.stat().st_size != length:
-            raise OutputError(f"{name!r} is incomplete. Upload it again.")
+    try:
+        with whole_file(target) as temporary:
+            with open(temporary, "wb") as file:
+                async for piece in request.stream():
+                    file.write(piece)
+            if temporary.stat().st_size != length:
+                raise OutputError(f"{name!r} is incomplete. Upload it again.")
+    except BaseException:
+        target.unlink()
+        raise
     return f"{UPLOADS}/{target.name}"
 
 

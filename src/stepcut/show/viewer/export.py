@@ -65,11 +65,14 @@ def preview(
                     found.append({"path": name, "about": FORMATS[format].title})
     if "clips" in what:
         for name, timeline in outline.timelines.items():
-            if videos.get(name) is None:
+            video = videos.get(name)
+            if video is None or not Path(video).exists():
                 continue
             for place, segment in enumerate(timeline):
-                clip = f"clips/{flat(segment.step)}/{flat(name)}-{place + 1:02d}.mp4"
-                found.append({"path": clip, "about": f"{segment.step}, with a picture"})
+                clip = f"clips/{flat(segment.step)}/{flat(name)}-{place + 1:02d}"
+                found.append({"path": f"{clip}.mp4", "about": segment.step})
+                found.append({"path": f"{clip}.jpg", "about": f"picture of {segment.step}"})
+        found.append({"path": "clips/time-budget.csv", "about": FILES["budget-csv"][1]})
     for thing, (file, about) in FILES.items():
         if thing in what:
             found.append({"path": file, "about": about})
@@ -107,7 +110,8 @@ def write_export(
                     if isinstance(clip, Exception):
                         problems.append(str(clip))
                     else:
-                        written.append(clip)
+                        written += [clip, clip.with_suffix(".jpg")]
+                written.append(target / "clips" / "time-budget.csv")
             else:
                 file = target / FILES[thing][0]
                 if thing.startswith("budget"):

@@ -53,10 +53,11 @@ class Routes:
 
     # ------------------------------------------------------------------ document
 
-    def show_state(self, _: Request) -> Response:
-        """Return the whole state as JSON."""
+    def show_state(self, request: Request) -> Response:
+        """Return the whole state as JSON; nothing if its stamp is the one that is `known`."""
         self.viewer.edits.refresh()
-        return Json(self.viewer.state())
+        known = request.query_params.get("known") == self.viewer.stamp
+        return Json({} if known else self.viewer.state())
 
     async def edit(self, request: Request) -> Response:
         """Apply, undo or redo one edit, or set a step's severity; answers when it is on disk."""

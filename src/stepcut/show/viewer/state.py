@@ -139,10 +139,15 @@ class Viewer:
         learned = {str(place): path for place, path in enumerate(self.videos.values())}
         return {**learned, **{video.key: video.path for video in self.checks.all()}}
 
+    @property
+    def stamp(self) -> str:
+        """Changes whenever the state does."""
+        return f"{self.edits.revision}-{self.checks.stamp}-{len(self.changed())}"
+
     def state(self) -> dict[str, Any]:
         """Return everything that the page shows."""
         # Read first: if another window edits meanwhile, this revision is outdated, not too new.
-        revision = self.edits.revision
+        revision, stamp = self.edits.revision, self.stamp
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
         offered, quality = outline.suggestions, outline.quality
         return {
@@ -150,6 +155,7 @@ class Viewer:
             "folder": str(self.folder.resolve()),
             "version": __version__,
             "revision": revision,
+            "stamp": stamp,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
             "taught": can_take_back(self.folder, self.fingerprint),

@@ -43,7 +43,7 @@ function drawHead() {
   if (quality) {
     $("trust").textContent = quality.kind === "uniform" ? S.timeSlices : quality.right === null
       ? S.notEstimated : S.right(S.percent(quality.right));
-    const grade = quality.right >= 0.6 ? "good" : "low";
+    const grade = quality.right === null ? "" : quality.right >= 0.6 ? "good" : "low";
     $("trust").className = `grade ${quality.kind === "uniform" ? "uniform" : grade}`;
     $("trust").title = S.trustTitle(quality.text);
   }

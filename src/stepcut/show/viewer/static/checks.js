@@ -1,8 +1,9 @@
 // Check: new videos, their findings, and accepting findings.
 
-import { ask, work } from "./api.js";
+import { ask } from "./api.js";
 import { Bar, listFindings } from "./bar.js";
 import { button, clock, el } from "./dom.js";
+import { failures, jobLine } from "./joblist.js";
 import { pickFiles, pickFolder } from "./picker.js";
 import { choose } from "./stage.js";
 import { edit, load, say, showView, store, take } from "./store.js";
@@ -10,18 +11,20 @@ import { S } from "./strings.js";
 
 const list = el("div", { class: "checks" });
 const note = el("p", { class: "soft", role: "status" });
-const progress = el("progress", { max: 1, value: 0, hidden: true, "aria-label": S.checking });
+const line = jobLine(S.checking);
 const watching = el("p", { class: "watching" });
 const unfolded = new Set();
 let chooser = null;
 let drawn = null;
 
 export function buildChecks(section) {
+  const files = el("input", { type: "file", multiple: true, accept: "video/*", hidden: true,
+    onchange: () => sendFiles([...files.files]) });
   chooser = el("div", { class: "drop" }, button(S.chooseVideos, choosePaths, { class: "main" }),
-    el("span", { class: "soft", text: S.dropHere }),
-    button(S.watchFolder, chooseWatch));
+    button(S.uploadVideos, () => files.click()), files,
+    button(S.watchFolder, chooseWatch), el("span", { class: "soft", text: S.dropHere }));
   section.append(el("h2", { text: S.checkHead }), el("p", { class: "soft", text: S.checkWords }),
-    chooser, watching, note, progress, list);
+    chooser, watching, note, line.node, list);
   for (const kind of ["dragover", "drop"]) {
     section.addEventListener(kind, (event) => {
       event.preventDefault();
@@ -30,12 +33,11 @@ export function buildChecks(section) {
     });
   }
   section.addEventListener("dragleave", () => chooser.classList.remove("over"));
-  setInterval(() => store.view === "check" && !document.hidden && refresh(), 3000);
 }
 
 export function drawChecks() {
   chooser.hidden = !store.data.home;
-  const videos = store.data.videos.filter((video) => video.check);
+  const videos = store.data.videos.filter((video) => video.check).reverse(); // newest first
   if (drawn === store.data) return;
   drawn = store.data;
   list.replaceChildren(...(videos.length ? videos.map(card)
@@ -46,15 +48,6 @@ export function drawChecks() {
 function drawWatch(folder) {
   watching.replaceChildren(...(folder === null ? [] : [el("span", { text: S.watching(folder) }),
     button(S.stopWatching, () => setWatch(null), { class: "quiet" })]));
-}
-
-// Show checks of other users and of the watched folder.
-async function refresh() {
-  const state = await ask("api/state").catch(() => null);
-  if (!state) return;
-  const seen = (data) => JSON.stringify([data.revision,
-    data.videos.filter((video) => video.check)]);
-  if (seen(state) !== seen(store.data)) take(state);
 }
 
 const VERDICTS = { "another task": "other", inconclusive: "unsure", fine: "ok", deviations: "bad" };
@@ -146,32 +139,38 @@ async function forget(key) {
   take((await ask(`api/forget/${key}`, {})).state);
 }
 
-async function run(body) {
-  progress.hidden = false;
+// Check videos; `problems` are shown at the end, with those of the check.
+async function run(body, problems = []) {
+  report([]);
   try {
-    const { result } = await work("api/check", body, (job) => {
-      progress.value = job.share;
-      note.textContent = `${S.checking} ${job.item}`;
+    const job = await line.run("api/check", body, ({ item }) => {
+      note.textContent = `${S.checking} ${item}`;
     });
-    note.textContent = Object.entries(result.failed).map(([path, reason]) =>
-      S.notChecked(path.split("/").at(-1), reason)).join(" ");
+    report([...problems, ...failures(job)]);
   } catch (error) {
-    note.textContent = error.message;
+    report([...problems, error.message]);
   }
-  progress.hidden = true;
   await load();
+}
+
+function report(problems) {
+  note.textContent = problems.join(" ");
+  note.className = problems.length ? "bad" : "soft";
 }
 
 async function sendFiles(files) {
   const videos = [];
+  const problems = [];
+  report([]);
   for (const file of files) {
     try {
       videos.push(await sendFile(file));
     } catch (error) {
-      note.textContent = error.message;
+      problems.push(error.message);
     }
   }
-  if (videos.length) run({ videos });
+  if (videos.length) run({ videos }, problems);
+  else report(problems);
 }
 
 function sendFile(file) {

@@ -1,7 +1,8 @@
 // Export: choose what to write, preview the files, write and download them.
 
-import { ask, save, work } from "./api.js";
+import { ask, save } from "./api.js";
 import { button, el } from "./dom.js";
+import { jobLine } from "./joblist.js";
 import { say, store } from "./store.js";
 import { S } from "./strings.js";
 
@@ -11,19 +12,20 @@ const rate = el("input", { placeholder: "30", size: 10, oninput: () => later() }
 const rateLine = el("label", { class: "line-up" }, `${S.framesPerSecond} `, rate);
 const folder = el("input", { size: 30, oninput: () => later() });
 const files = el("div", { class: "preview", "aria-live": "polite" });
-const progress = el("progress", { max: 1, value: 0, hidden: true });
+const line = jobLine(S.stages.export);
 const done = el("div", { class: "done", "aria-live": "polite" });
 const go = button(S.exportGo, write, { class: "main", disabled: true });
 const chosen = new Set(["labels"]);
 const chosenFormats = new Set();
 let timer = 0;
+let asked = 0; // previews
 let built = false;
 
 export function buildExport(section) {
   section.append(el("h2", { text: S.exportHead }), el("p", { class: "soft", text: S.exportWords }),
     things, formats, rateLine,
     el("label", { class: "line-up" }, `${S.folder} `, folder), files,
-      el("div", { class: "row" }, go, progress), done);
+      el("div", { class: "row" }, go, line.node), done);
 }
 
 export function drawExport(what) {
@@ -60,8 +62,14 @@ function later() {
 }
 
 async function preview() {
+  const mine = (asked += 1);
+  const left = !chosen.size ? S.chooseThing
+    : chosen.has("labels") && !chosenFormats.size ? S.chooseFormat : "";
+  go.disabled = true;
   try {
+    if (left) throw new Error(left);
     const found = await ask("api/export", { ...request(), preview: true });
+    if (mine !== asked) return;
     const shown = found.files.slice(0, 40);
     files.replaceChildren(el("p", { text: S.willWrite(found.files.length, found.folder) }),
       el("ul", {}, ...shown.map(({ path, about }) => el("li", {}, el("code", { text: path }),
@@ -70,16 +78,15 @@ async function preview() {
         text: S.more(found.files.length - shown.length) })] : []));
     go.disabled = false;
   } catch (error) {
-    files.replaceChildren(el("p", { class: "soft", text: error.message }));
-    go.disabled = true;
+    if (mine === asked) files.replaceChildren(el("p", { class: "soft", text: error.message }));
   }
 }
 
 async function write() {
   go.disabled = true;
-  progress.hidden = false;
+  done.replaceChildren();
   try {
-    const job = await work("api/export", request(), (now) => { progress.value = now.share; });
+    const job = await line.run("api/export", request());
     const { result } = job;
     done.replaceChildren(el("p", { class: "good", text: S.written(result.files.length,
       result.folder) }),
@@ -89,6 +96,6 @@ async function write() {
   } catch (error) {
     done.replaceChildren(el("p", { class: "bad", role: "alert", text: error.message }));
   }
-  progress.hidden = true;
+  done.scrollIntoView({ block: "nearest" });
   go.disabled = false;
 }

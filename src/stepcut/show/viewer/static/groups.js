@@ -51,6 +51,7 @@ async function go() {
       el("p", { class: "words", text: found.words }),
       el("h3", { text: S.budgetHead }), budget(found.budget),
       el("details", {}, el("summary", { text: S.details }), table(found.columns, found.rows)));
+    answer.scrollIntoView({ block: "nearest" });
   } catch (error) {
     answer.replaceChildren(el("p", { class: "bad", role: "alert", text: error.message }));
   }

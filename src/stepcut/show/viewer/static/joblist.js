@@ -1,6 +1,6 @@
-// A job in the list: kind, progress, result and actions.
+// Jobs: one in the list, with its progress, result and actions, and one that a page waits for.
 
-import { ask } from "./api.js";
+import { ask, work } from "./api.js";
 import { button, el } from "./dom.js";
 import { S } from "./strings.js";
 
@@ -19,8 +19,8 @@ export function jobCard(job, refresh, say) {
   const stage = [S.stages[job.stage] ?? job.stage, job.item].filter(Boolean).join(": ");
   const label = `${S.jobKinds[job.kind]}: ${job.title}`;
   const result = job.result && S.jobDone[job.kind] ? S.jobDone[job.kind](job.result) : "";
-  const skipped = Object.entries(job.result?.skipped || {})
-    .map(([name, reason]) => el("li", { text: S.leftOut(name, reason) }));
+  const problems = [...Object.entries(job.result?.skipped || {}).map((one) => S.leftOut(...one)),
+    ...failures(job)];
   return el("li", { class: `job ${job.state}` },
     el("div", { class: "row" }, el("b", { text: label }),
       el("span", { class: job.state === "failed" ? "bad" : "soft", text: S.jobStates[job.state] }),
@@ -32,5 +32,33 @@ export function jobCard(job, refresh, say) {
       open ? null : act("forget", S.forget)),
     open ? el("progress", { max: 1, value: job.share, "aria-label": label }) : null,
     job.error ? el("p", { class: "bad", text: job.error }) : null,
-    skipped.length ? el("ul", {}, ...skipped) : null);
+    problems.length ? el("ul", {}, ...problems.map((text) => el("li", { text }))) : null);
+}
+
+// The videos that a check could not read, with reasons.
+export const failures = (job) => Object.entries(job.result?.failed || {})
+  .map(([path, reason]) => S.notChecked(path.split("/").at(-1), reason));
+
+// A progress bar with a button that cancels; `run` starts a job and waits for it.
+export function jobLine(label) {
+  let job = null;
+  const bar = el("progress", { max: 1, "aria-label": label });
+  const stop = button(S.cancel, () => ask(`api/jobs/${job.id}/cancel`, {}).catch(() => {}));
+  const node = el("div", { class: "row", hidden: true }, bar, stop);
+  const run = async (path, body, onprogress = () => {}) => {
+    bar.value = 0;
+    stop.disabled = true;
+    node.hidden = false;
+    try {
+      return await work(path, body, (now) => {
+        job = now;
+        stop.disabled = false;
+        bar.value = now.share;
+        onprogress(now);
+      });
+    } finally {
+      node.hidden = true;
+    }
+  };
+  return { node, run };
 }

@@ -64,7 +64,7 @@ export function newProcedure(say) {
         tick.disabled = Boolean(wrong);
         chosen.set(path, !wrong);
         length.textContent = duration === null ? "–" : clock(duration, 0);
-        trouble.textContent = wrong || S.fine;
+        trouble.textContent = wrong || S.noProblem;
         trouble.className = wrong ? "bad" : "soft";
       }
       progress.textContent = S.looking(Math.min(at + AT_ONCE, videos.length), videos.length);

@@ -1,12 +1,13 @@
-// Other users of the same procedure: show their jobs and load their results.
+// Other users of the same procedure, and watched folders: show their jobs, edits and checks.
 
 import { ask, isOpen } from "./api.js";
-import { load, say, store } from "./store.js";
+import { failures } from "./joblist.js";
+import { say, settled, store, take } from "./store.js";
 import { S } from "./strings.js";
 
 const EVERY = 3000; // milliseconds
 let shown = "";
-let open = new Set(); // jobs that were running at the last poll
+let over = null; // finished jobs at the last poll
 
 export function watchOthers() {
   // the next action reports a lost server
@@ -18,12 +19,19 @@ async function look() {
   const mine = jobs.filter((job) => job.about === store.data.folder
     && ["teach", "check"].includes(job.kind));
   const running = mine.filter(isOpen);
-  const finished = mine.filter((job) => !isOpen(job) && open.has(job.id));
-  open = new Set(running.map((job) => job.id));
+  const done = mine.filter((job) => !isOpen(job));
+  const finished = over ? done.filter((job) => !over.has(job.id)) : [];
+  over = new Set(done.map((job) => job.id));
   const words = running.length ? S.jobRuns(S.jobKinds[running[0].kind],
     S.percent(running[0].share)) : "";
   if (words || document.getElementById("status").textContent === shown) say(words);
   shown = words;
-  if (finished.some((job) => job.state === "done")
-    && !document.querySelector("dialog[open]")) await load();
+  const problems = finished.flatMap((job) => [job.error, ...failures(job)]).filter(Boolean);
+  if (problems.length) say(problems.join(" "), true);
+  await settled();
+  const known = store.data.stamp;
+  const fresh = await ask(`api/state?known=${encodeURIComponent(known)}`);
+  // not while something is dragged, moved by keys or asked
+  const busy = store.pending || document.querySelector("dialog[open], :active");
+  if (fresh.videos && store.data.stamp === known && !busy) take(fresh);
 }

@@ -67,7 +67,7 @@ export const S = {
   looking: (done, all) => `${done} of ${all} read`,
   problemVideos: (number) =>
     `${count(number, "video has", "videos have")} a problem and will be skipped.`,
-  duration: "Length", problem: "Problem", use: "Use", video: "Video", fine: "fine",
+  duration: "Length", problem: "Problem", use: "Use", video: "Video", noProblem: "none",
   describe: "3. Describe the task (optional)",
   stepCount: "Number of steps",
   stepCountHelp: "A number, a range such as 8-14, or empty for an automatic choice.",
@@ -182,6 +182,7 @@ export const S = {
   tapNext: (name) => `Next: ${name}`,
   tapNextPlain: "Next video",
   tapComplete: "Every step of this video is clicked",
+  clicks: (number) => count(number, "click", "clicks"),
   clickOf: (name, when) => `click: ${name} at ${when}`,
   clickTitle: (name, when) => `${name} at ${when}: drag to move, Delete removes it`,
   learn: "Learn",
@@ -214,7 +215,7 @@ export const S = {
   // ---------------------------------------------------------------- check
   checkHead: "Check new videos",
   checkWords: "Choose or drop new videos. stepcut reports missing, repeated and misordered steps.",
-  chooseVideos: "Choose videos", dropHere: "or drop video files here",
+  chooseVideos: "Choose videos", uploadVideos: "Upload videos", dropHere: "or drop video files here",
     watchFolder: "Watch a folder",
   watching: (folder) => `New videos in ${folder} are checked as they arrive.`,
   stopWatching: "Stop watching",
@@ -250,6 +251,8 @@ export const S = {
   things: { labels: "Labels", clips: "Clips of every segment", "budget-csv": "Time budget (CSV)",
     "budget-xlsx": "Time budget (Excel)", report: "Report (one page)",
     plan: "Plan for planners and robots (JSON)" },
+  chooseThing: "Choose what to export.",
+  chooseFormat: "Choose at least one format for the labels.",
   formatsOf: "Formats of the labels", framesPerSecond: "Frames per second", folder: "Folder",
   willWrite: (number, folder) => `${count(number, "file", "files")} in ${folder}`,
   exportGo: "Write the files", download: "Download", written: (number, folder) =>

@@ -73,7 +73,8 @@ export function drawTaps() {
 
 function countOf(video, number) {
   const times = video.clicks.filter((click) => click[1] === number).length;
-  return times ? el("span", { class: "times" }, icon("pin"), times > 1 ? String(times) : "") : null;
+  return times ? el("span", { class: "times", role: "img", "aria-label": S.clicks(times) },
+    icon("pin"), times > 1 ? String(times) : "") : null;
 }
 
 const isDone = (video) => video.clicks.length > 0 || video.annotated.length > 0;
