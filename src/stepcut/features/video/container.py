@@ -13,7 +13,7 @@ import av
 from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
-from stepcut.errors import StepcutError, VideoError
+from stepcut.errors import StepcutError, VideoError, placed
 from stepcut.features.video.damage import cut_short, mendable
 from stepcut.features.video.opener import Advance, ask
 from stepcut.files.sparse import is_hole
@@ -139,7 +139,8 @@ def _open(file: Path, gpu: str | None) -> Any:
 def blame(path: "Path | Address") -> Iterator[None]:
     """Turn any exception, except for a full disk, into a VideoError of the video at `path`."""
     try:
-        yield
+        with placed(path=str(path)):
+            yield
     except StepcutError:
         raise
     except Exception as error:
