@@ -201,7 +201,7 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
     capsys.readouterr()
     assert main(words) == 2
     assert "model.onnx': no such file" in (said := capsys.readouterr().err)
-    assert "beside its own folder" in said
+    assert "beside the folder of the procedure" in said
     mean_colour(tmp_path / "model.onnx", ("n", 32, 32, 3))
     assert main(words) == 2
     assert "differs from the original" in capsys.readouterr().err

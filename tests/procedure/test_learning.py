@@ -127,6 +127,11 @@ def test_settings_that_make_no_sense(videos, wrong, says):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
 
 
+def test_a_method_that_needs_a_number_of_steps_says_so_before_anything_is_read(tmp_path):
+    with raises(OptionError, "'CnC'", setting="steps", value="auto"):
+        sc.learn(tmp_path / "absent", method="cnc")
+
+
 @pytest.mark.slow
 def test_numbers_of_numpy_are_numbers(videos, tmp_path):
     plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)

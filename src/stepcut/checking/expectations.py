@@ -243,7 +243,7 @@ class Expectations:
                 groups=saved.groups,
                 altered={kind: _read_altered(one, videos) for kind, one in saved.planted.items()},
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise ProcedureError(
                 f"check.json is damaged or older than version 0.3.0 "
                 f"({type(error).__name__}: {error}). Learn the procedure again."

@@ -75,7 +75,8 @@ def run_task(args: argparse.Namespace) -> int:
         print(f"{expected.advice}\n  {program} teach {place} --mistakes {unusual}")
     view = "" if isinstance(as_path(output), Address) else f"\nshow it:  {program} view {place}"
     print(f"\nsaved to {output}{view}")
-    print(f"check a new video:  {program} check {place} NEW.mp4")
+    suffix = find_inputs(args.videos).files[0].suffix
+    print(f"check a new video:  {program} check {place} NEW{suffix}")
     for name, reason in skipped.items():
         print(f"skipped: {name}: {reason}")
     return 2 if skipped else 0

@@ -21,7 +21,7 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS
-from stepcut.methods.inputs import StepCount, as_step_count, build, plain_numbers
+from stepcut.methods.inputs import StepCount, as_step_count, as_whole_count, build, plain_numbers
 from stepcut.methods.method import NEEDED, Method
 from stepcut.order.orders import find_alike
 from stepcut.parallel import open_engine
@@ -165,6 +165,8 @@ def learn(
     )
     given = read_given(labels, transcripts, recipe)
     check_settings(part, seed, options)
+    if isinstance(part, type) and not getattr(part, "chooses_steps", True) and not given.anything:
+        as_whole_count(steps, part.__name__)
     if given.recipe and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)

@@ -482,7 +482,7 @@ def test_the_command_runs_keeps_and_makes_again(
     assert main([*source[:4], "--protocol", "legacy"]) == 2
     assert "framewise-steps" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "train.steps=5"]) == 2
-    assert "train.iterations=5" in capsys.readouterr().err
+    assert "train.iterations" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("backbone", ["../../nets/dino.onnx", "timm:resnet18"])

@@ -47,6 +47,7 @@ def load(spec: FeatureSpec, place: Place) -> Network:
         )
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
+    choose("family", spec.family or "v1.5", FAMILIES)
     file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
     arrays, metadata = read_weights(file)
     digest = hash_file(file)[:16]
