@@ -148,7 +148,8 @@ def blame(path: "Path | Address") -> Iterator[None]:
             raise
         if "://" in str(path):  # an address
             raise VideoError(
-                f"{path}: cannot be downloaded ({error}). Check the address and your permissions."
+                f"{path}: cannot be downloaded ({error}). Check the address and your permissions.",
+                path=path,
             ) from error
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise mendable(path, f"cannot be read ({reason})") from error
