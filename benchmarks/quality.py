@@ -221,9 +221,9 @@ def report(
         mine = [place for place, one in enumerate(shared) if one["kind"] == kind]
         if mine:
             true = [shared[place]["right"] for place in mine]
-            rank = spearmanr(said[mine], true).statistic if len(mine) > 3 else math.nan
+            rank = f"{spearmanr(said[mine], true).statistic:.2f}" if len(mine) > 3 else "–"
             lines.append(
-                f"| {kind} | {len(mine)} | {100 * np.mean([inside[p] for p in mine]):.0f} | {rank:.2f} | "
+                f"| {kind} | {len(mine)} | {100 * np.mean([inside[p] for p in mine]):.0f} | {rank} | "
                 f"{100 * np.abs(errors[mine]).mean():.0f} |"
             )
     for count, (some, guess) in after.items():

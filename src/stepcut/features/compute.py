@@ -45,7 +45,8 @@ def compute_features(
     `threads`, `start`, `end` and `fast` are as in `sample_frames`.
     """
     # At least two threads: FFmpeg decodes damaged frames differently with a single one.
-    rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
+    per_second = as_rate(fps)
+    rate = per_second * frames_per_row(backbone, per_second)
     device = str(getattr(backbone, "device", None))
     gpu = device if device.startswith("cuda") else None
     samples = sample_frames(
@@ -53,7 +54,7 @@ def compute_features(
     )
 
     def tracked() -> Generator[Rows]:
-        with closing(compute_rows(samples, backbone, as_rate(fps))) as every:
+        with closing(compute_rows(samples, backbone, per_second)) as every:
             for rows in every:
                 yield rows
                 if advance is not None:
@@ -62,7 +63,7 @@ def compute_features(
     def metadata() -> dict[str, str]:
         check()
         return {
-            "rate": str(as_rate(fps)),
+            "rate": str(per_second),
             "duration": repr(samples.duration),
             "corrupt": str(samples.corrupt),
             "backbone": backbone.fingerprint,

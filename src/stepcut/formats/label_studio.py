@@ -15,6 +15,7 @@ from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats.common import (
     NONE,
+    PROPOSAL,
     Absent,
     Options,
     build_segment,
@@ -30,7 +31,6 @@ from stepcut.formats.common import (
 from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
-MODEL = "stepcut"
 CONFIG = ".config.xml"  # the suffix of the labelling configuration
 CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
@@ -84,7 +84,7 @@ def _task(timeline: Timeline, name: str, options: Options) -> dict[str, Any]:
         where = {"id": f"step{place}", "from_name": CONTROL, "to_name": OBJECT}
         regions.append(entry(segment, "score", **where, type="timelinelabels", value=value))
     scores = [segment.confidence for segment in timeline if segment.confidence is not None]
-    prediction: dict[str, Any] = {"model_version": MODEL, "result": regions}
+    prediction: dict[str, Any] = {"model_version": PROPOSAL, "result": regions}
     if scores:
         prediction["score"] = sum(scores) / len(scores)
     data = {

@@ -47,7 +47,8 @@ def read_transcripts(
     text = read_text(place, encoding)
     found: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
-    for line, video, steps in _table(text, place) if _is_table(place) else _lines(text, place):
+    split = _table if place.suffix.lower() in (".csv", ".tsv") else _lines
+    for line, video, steps in split(text, place):
         if not video:
             fail(place, "the line has no video", "Write 'a.mp4: cut, butter, jam'", line)
         if video in found:
@@ -63,10 +64,6 @@ def read_transcripts(
     if not found:
         fail(place, "contains no transcript", "Write a line such as 'a.mp4: cut, butter, jam'")
     return found
-
-
-def _is_table(path: Path) -> bool:
-    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def _lines(text: str, path: Path) -> list[tuple[int, str, list[str]]]:

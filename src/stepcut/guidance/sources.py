@@ -88,7 +88,7 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
             skipped += 1
             continue
         time.sleep(max(-late, 0))
-        yield Sample(sample.time, sample.picture, skipped, sample.notes)
+        yield Sample(sample.time, sample.picture, skipped)
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:

@@ -36,14 +36,14 @@ SPREAD = 0.1
 """Prior standard deviation of the share that is right over videos; weighs as much as two videos."""
 
 # Fitted by benchmarks/quality.py; benchmarks/reports/quality.md has results on held-out tasks.
-WEIGHTS = {"one": 0.09, "runs": 0.527, "irregularity": 0.076, "sharpness": 0.157}
+WEIGHTS = {"one": 0.076, "runs": 0.45, "irregularity": 0.197, "sharpness": 0.228}
 """Weights of the evidence in the estimated share of time that is right."""
-ERRORS = (-0.15, 0.205)
+ERRORS = (-0.199, 0.196)
 """10 % and 90 % quantiles of the error of the estimate."""
 EQUAL = (0.297, -0.013, -0.106, 0.1)
 """Share that equal-length segments get right, EQUAL[0] + EQUAL[1] / steps, and quantiles of its
 error."""
-AFTER = {3: (-0.091, 1.553, -0.099, 0.148), 5: (-0.028, 1.461, -0.115, 0.132)}
+AFTER = {3: (0.104, 1.193, -0.15, 0.169), 5: (0.133, 1.153, -0.148, 0.154)}
 """By number of labelled videos: a, b, and error quantiles of a + b * (estimate without labels)."""
 
 
@@ -212,10 +212,10 @@ def estimate(evidence: Evidence) -> Quality:
 
 
 def shows_nothing(evidence: Evidence) -> bool:
-    """Tell whether halves share nothing, boundaries are arbitrary, or runs agree with each other
-    less than the steps agree with equal-length segments, as on noise.
+    """Tell whether halves share nothing, boundaries are arbitrary, or runs agree on less than half
+    of the time, and less than the steps agree with equal-length segments, as on noise.
     """
-    arbitrary = evidence.runs < evidence.uniform or evidence.sharpness <= 0
+    arbitrary = evidence.runs < min(0.5, evidence.uniform) or evidence.sharpness <= 0
     return arbitrary or evidence.beyond < CHANCE
 
 

@@ -127,7 +127,7 @@ def proxy_of(video: str | Path, kind: str) -> Path:
 
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
     """Encode the copy unless it exists: pictures without sound, at the true times of the video."""
-    encoder, target = choose("kind", kind, KINDS), proxy_of(video, kind)
+    target = proxy_of(video, kind)
     if target.exists():
         return target
     info = probe(video)
@@ -144,7 +144,7 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
                 yield picture
                 stage.advance(time - stage.done)
 
-        write_video(frames(), rate, temporary, kind, encoder)
+        write_video(frames(), rate, temporary, kind, KINDS[kind])
     return target
 
 

@@ -11,7 +11,7 @@ from errors_kit import raises
 
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
-from stepcut.paper.datasets import DATASETS, Task, TaskVideo, egoprocel, examine, load
+from stepcut.paper.datasets import DATASETS, Task, TaskVideo, egoprocel, find_dataset, load
 from stepcut.paper.datasets.egoprocel import collapse_views, fullest
 from stepcut.timeline import Segment, Timeline
 
@@ -67,17 +67,17 @@ def test_a_root_that_is_not_there(name, tmp_path):
 def test_an_empty_root(name, tmp_path):
     with raises(DataError, f"stepcut data info {name}"):
         load(name, tmp_path)
-    assert examine(name, tmp_path).missing
+    assert find_dataset(name).examine(tmp_path).missing
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_what_macos_leaves_beside_every_file_is_passed_over(name, tmp_path):
     root = MAKERS[name](tmp_path)
     trees.put(root / "videos" / "film.mp4", "no video")
-    before = examine(name, root)
+    before = find_dataset(name).examine(root)
     for path in [path for path in root.rglob("*") if path.suffix in (".csv", ".npy", ".mp4")]:
         path.with_name(f"._{path.name}").write_bytes(bytes(range(256)))
-    assert examine(name, root) == before
+    assert find_dataset(name).examine(root) == before
 
 
 def test_an_unknown_name():
@@ -135,7 +135,7 @@ def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path):
     trees.put(root / "videos/any/0002.mp4", "no video")
     trees.put(root / "videos/any/stray.mp4", "no video")
     trees.put(root / "durations.csv", "name,seconds\n0002,8\n")
-    found = examine("egoprocel", root)
+    found = find_dataset("egoprocel").examine(root)
     missing, problems = "\n".join(found.missing), "\n".join(found.problems)
     assert "camera 7150991" in missing
     assert "0 of 33 recordings of Eggs" in missing
@@ -208,7 +208,7 @@ def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path):
 
 
 def test_egoprocel_json_collapses_views(tmp_path):
-    found = examine("egoprocel", trees.egoprocel_json(tmp_path))
+    found = find_dataset("egoprocel").examine(trees.egoprocel_json(tmp_path))
     pc, eggs = found.tasks
     assert [video.name for video in pc] == ["Head_1", "Head_2"]
     assert pc.defects == ()
@@ -265,7 +265,7 @@ def test_crosstask(tmp_path, caplog):
     assert [v.name for v in car] == ["16815_yy", "16815_zz"]
     assert "'7,3,4' is not 'step number,start,end' with one of 2 steps" in caplog.text
     assert "task 99999 is not in tasks_primary.txt" in caplog.text
-    missing = "\n".join(examine("crosstask", root).missing)
+    missing = "\n".join(find_dataset("crosstask").examine(root).missing)
     assert "1 of 182 files of Make Jello Shots" in missing
     assert "16815_zz.*: annotated, but without video and features" in missing
 
@@ -290,7 +290,7 @@ def test_an_invalid_crosstask_task_list_is_refused(text, what, tmp_path):
 def test_an_invalid_line_is_reported_and_the_others_are_read(name, file, tmp_path):
     root = {"procel": trees.procel_tree, "crosstask": trees.crosstask_tree}[name](tmp_path)
     trees.put(root / file, "1,0,2\nsoon\n2,5,4\n2,3,4.5\n")
-    found = examine(name, root)
+    found = find_dataset(name).examine(root)
     videos = {video.name: video.timeline for task in found.tasks for video in task}
     timeline = videos[Path(file).stem]
     assert timeline is not None
@@ -315,7 +315,7 @@ def test_procel(tmp_path):
     )
     assert (two.video, two.segments) == ("coffee_0002", (Segment(3, 4.5, "pour water"),))
     trees.put(root / "ProceL_dataset" / "make_coffee" / "readme.txt", "1\tonly_one\tx\n")
-    found = examine("procel", root)
+    found = find_dataset("procel").examine(root)
     assert "1 names for 2 annotated videos" in "\n".join(found.problems)
     assert [video.name for video in found.tasks[1]] == ["make_coffee_0001", "make_coffee_0002"]
     assert sum("data.mat: absent" in line for line in found.missing) == 10
@@ -357,7 +357,7 @@ def test_captaincook4d(tmp_path):
     assert bad.timeline.sequence() == ["pour water"]
     assert [video.name for video in task.with_features("omnivore")] == ["5_1"]
     assert list(task.timelines) == ["5_1", "5_2"]
-    missing = "\n".join(examine("captaincook4d", root).missing)
+    missing = "\n".join(find_dataset("captaincook4d").examine(root).missing)
     assert "5_2.*: annotated, but without video and features" in missing
     assert "23 of 24 recipes are missing" in missing
 
@@ -368,13 +368,13 @@ def test_captaincook4d_reports_unknown_steps_unmatched_and_changed_files(tmp_pat
     graph.write_text(graph.read_text().replace("pour-pour water", "pour-pour milk"))
     np.save(root / "features" / "omnivore" / "9_9.npy", np.ones((3, 4)))
     trees.put(root / "task_graphs" / "scrambledeggs.json", "{}")
-    problems = "\n".join(examine("captaincook4d", root).problems)
+    problems = "\n".join(find_dataset("captaincook4d").examine(root).problems)
     assert "'pour-pour water' is not in" in problems
     assert "9_9.npy: a video without an annotation" in problems
     assert "scrambledeggs.json differs from the published file (SHA-256)" in problems
     graph.unlink()
     (root / "annotations" / "error_annotations.json").unlink()
-    found = examine("captaincook4d", root)
+    found = find_dataset("captaincook4d").examine(root)
     assert found.tasks[0].graph is None
     assert found.tasks[0].videos[1].errors == (("Grind the beans", "missing step"),)
     assert "coffee.json: absent" in "\n".join(found.missing)
@@ -383,7 +383,7 @@ def test_captaincook4d_reports_unknown_steps_unmatched_and_changed_files(tmp_pat
 def test_videos_of_one_name_in_two_folders_are_reported(tmp_path):
     for folder in ("monday", "tuesday"):
         trees.put(tmp_path / "videos" / folder / "tea.mp4", "no video")
-    found = examine("folder", tmp_path)
+    found = find_dataset("folder").examine(tmp_path)
     assert [video.path for video in found.tasks[0]] == [tmp_path / "videos" / "monday" / "tea.mp4"]
     (problem,) = found.problems
     assert str(tmp_path / "videos" / "tuesday" / "tea.mp4") in problem
@@ -396,7 +396,7 @@ def test_a_plain_folder(tmp_path):
     write(tmp_path / "tea" / "b.vtt", Timeline([Segment(0, 1, "stir")]))
     write(tmp_path / "tea" / "lost.csv", Timeline([Segment(0, 1, "drink")]))
     trees.put(tmp_path / "tea" / "bad.srt", "1\n00:00:02,000 --> 00:00:01,000\nx\n")
-    found = examine("folder", tmp_path / "tea")
+    found = find_dataset("folder").examine(tmp_path / "tea")
     (task,) = found.tasks
     assert (task.name, task.steps) == ("tea", ("pour", "stir", "drink"))
     assert [video.name for video in task] == ["a", "b", "lost", "quiet"]
@@ -413,23 +413,23 @@ def test_a_plain_folder(tmp_path):
 def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path):
     (tmp_path / "TEA.MP4").write_bytes(b"no film")
     (tmp_path / "tea.csv").write_text("0,1,pour\n")
-    found = examine("folder", tmp_path)
+    found = find_dataset("folder").examine(tmp_path)
     (video,) = found.tasks[0].videos
     assert (video.name, video.timeline is not None, found.problems) == ("TEA", True, [])
     (tmp_path / "more.csv").write_text("video,start,end,label\nTea,0,1,pour\n")
-    assert "match one video" in "\n".join(examine("folder", tmp_path).problems)
+    assert "match one video" in "\n".join(find_dataset("folder").examine(tmp_path).problems)
 
 
 def test_folder_of_videos_without_any_labels(tmp_path):
     trees.put(tmp_path / "a.mp4", "no video")
-    found = examine("folder", tmp_path)
+    found = find_dataset("folder").examine(tmp_path)
     assert [video.name for video in found.tasks[0]] == ["a"]
     assert found.missing == found.problems == []
 
 
 def test_folder_of_frames_needs_a_rate(tmp_path):
     trees.put(tmp_path / "groundTruth" / "a.txt", "stir\nstir\n")
-    assert "needs a frame rate" in "\n".join(examine("folder", tmp_path).problems)
+    assert "needs a frame rate" in "\n".join(find_dataset("folder").examine(tmp_path).problems)
     (task,) = load("folder", tmp_path, rate=2)
     assert task.timelines["a"].segments == (Segment(0, 1, "stir"),)
 
@@ -457,7 +457,7 @@ def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path):
     tree = trees.egoprocel_tree(tmp_path / "tree")
     for path in (tree / "annotations").rglob("*.csv"):
         trees.put(tree / "videos" / f"{path.name[:-4].removesuffix(egoprocel.TENT_ENDING)}.mp4")
-    loaded = examine("egoprocel", tree)
+    loaded = find_dataset("egoprocel").examine(tree)
     assert not [line for line in loaded.problems if "without a timeline" in line]
     assert not [line for line in loaded.missing if "no video" in line]
     json_form = trees.egoprocel_json(tmp_path / "json")
@@ -490,5 +490,5 @@ def test_captaincook4d_in_two_folders_is_one_data_set(tmp_path):
         "Coffee",
         "Ramen",
     ]
-    missing = " ".join(examine("captaincook4d", tmp_path).missing)
+    missing = " ".join(find_dataset("captaincook4d").examine(tmp_path).missing)
     assert "22 of 24 recipes are missing" in missing

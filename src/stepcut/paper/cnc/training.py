@@ -30,6 +30,8 @@ Terms = dict[str, Tensor]
 """The loss and its terms by name; `loss` is minimized."""
 WARM_UP = 3
 """Iterations before recording, so that all libraries have allocated their memory."""
+SAVE_EVERY = 30.0
+"""Seconds between checkpoints; the first ones follow after 1, 2, 4 ... seconds."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,6 @@ class Plan:
     that of the `patience` before. Checked every `patience` iterations."""
     read_every: int
     """Iterations between reads of the losses; each read makes a GPU wait."""
-    save_every: float = 30.0
-    """Seconds between checkpoints; the first ones follow after 1, 2, 4 ... seconds."""
     record: bool = False
     """On a GPU: record one iteration and replay it."""
 
@@ -106,7 +106,7 @@ def train(
         return draw(random, count=stretch)
 
     network.train()
-    saved, pause = time.monotonic(), min(1.0, plan.save_every)
+    saved, pause = time.monotonic(), 1.0
     with Stage(progress, "train", total=plan.iterations, unit="iterations") as stage:
         stage.done = len(curve.values)
         batches = draw_ahead(stage.done)
@@ -126,7 +126,7 @@ def train(
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
             if finished or time.monotonic() - saved > pause:
                 state_file.save(curve, finished, drawn)
-                saved, pause = time.monotonic(), min(2 * pause, plan.save_every)
+                saved, pause = time.monotonic(), min(2 * pause, SAVE_EVERY)
             try:
                 for row in rows:
                     stage.advance(1, **dict(zip(curve.names, row, strict=True)))

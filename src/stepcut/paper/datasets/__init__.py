@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stepcut.paper.datasets.dataset import DATASETS, DataSet, Loaded, Task, TaskVideo
+from stepcut.paper.datasets.dataset import DATASETS, DataSet, Task, TaskVideo
 from stepcut.plugins import find, registered
 
 EGOPROCEL = DATASETS["egoprocel"]
@@ -60,11 +60,6 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
     [<Task sandwich: 1 videos, 3 steps>]
     """
     return find_dataset(name).load(root, **options)
-
-
-def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-    """Load a data set as `load` does, and report missing and inconsistent files."""
-    return find_dataset(name).examine(root, **options)
 
 
 __all__ = ["DATASETS", "DataSet", "Task", "TaskVideo", "load"]

@@ -158,7 +158,7 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
             for step, cell in zip(steps, cells.ravel(), strict=True):
                 for start, end in np.asarray(cell, dtype=float).reshape(-1, 2).tolist():
                     try:
-                        timed[name].append(build_segment(start, end, step, path, None))
+                        timed[name].append(build_segment(start, end, step, path))
                     except AnnotationError as error:
                         loaded.problems.append(f"{name}: {error}")
     except AnnotationError:

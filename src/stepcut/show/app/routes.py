@@ -17,7 +17,6 @@ from stepcut.show.app.workspace import Workspace
 from stepcut.show.viewer.answers import HANDLERS, JobRoutes, file_routes, page_routes, read_body
 from stepcut.show.viewer.routes import viewer_routes
 from stepcut.show.viewer.security import Guard
-from stepcut.version import __version__
 
 MOST_PROBED = 50
 """Maximum number of videos per request."""
@@ -39,7 +38,6 @@ class HomeRoutes:
         return JSONResponse(
             {
                 "folder": str(space.root),
-                "version": __version__,
                 "procedures": space.procedures(),
                 "jobs": jobs,
             }

@@ -67,7 +67,6 @@ class Workspace:
             }
             try:
                 outline = read_outline(folder)
-                clicked = sum(bool(one) for one in outline.document.clicks.values())
                 there = [
                     str(place)
                     for place, path in enumerate(outline.videos.values())
@@ -77,7 +76,6 @@ class Workspace:
                     "steps": len(outline.steps),
                     "videos": len(outline.samples),
                     "seconds": sum(timeline.end for timeline in outline.learned_timelines.values()),
-                    "clicked": clicked,
                     "thumbs": there[:THUMBS],
                 }
             except (StepcutError, OSError, ValueError, KeyError) as error:
@@ -119,7 +117,7 @@ class Workspace:
                     }
                     folders.append({"name": entry.name, "path": path, **counts})
             elif entry.suffix.lower() in VIDEO_SUFFIXES:
-                videos.append({"name": entry.name, "path": path, "bytes": entry.stat().st_size})
+                videos.append({"name": entry.name, "path": path})
             elif entry.suffix.lower() in LABEL_SUFFIXES:
                 labels.append({"name": entry.name, "path": path})
         shown = here.relative_to(self.root).as_posix()

@@ -136,18 +136,16 @@ def write_labels(
     target: Path,
 ) -> list[Path]:
     """Write timelines in one format, safe for spreadsheets; return the files."""
-    chosen = choose("format", format, FORMATS)
+    chosen = FORMATS[format]
     if format in LINKED:
         timelines = {
             name: replace(one, video=videos.get(name) or name) for name, one in timelines.items()
         }
     if chosen.many:
         path = target / f"labels-{format}{chosen.suffix}"
-        path.parent.mkdir(parents=True, exist_ok=True)
         write(path, timelines, format, rate, spreadsheet=True)
         return [path]
     folder = target / f"labels-{format}"
-    folder.mkdir(parents=True, exist_ok=True)
     write_folder(folder, timelines, format, rate, spreadsheet=True)
     return sorted(path for path in folder.rglob("*") if path.is_file())
 

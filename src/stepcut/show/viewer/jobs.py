@@ -88,7 +88,7 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         """Return what the page polls."""
         state = self.state
-        shown = {key: self.request[key] for key in ("kind", "title", "about", "created")}
+        shown = {key: self.request[key] for key in ("kind", "title", "about")}
         progress = {key: state.get(key, "") for key in ("stage", "item", "error")}
         return {
             "id": self.id,

@@ -121,12 +121,8 @@ class Routes:
         return FileResponse(path, media_type=kind, headers=A_WHILE)
 
     def about(self, request: Request) -> Response:
-        """Return frame rate, codec and size of a video."""
-        info = probe(self._path(request))
-        rate = float(info.rate) if info.rate else 25.0
-        return JSONResponse(
-            {"rate": rate, "codec": info.codec, "width": info.width, "height": info.height}
-        )
+        """Return the frame rate of a video."""
+        return JSONResponse({"rate": float(probe(self._path(request)).rate or 25)})
 
     def poster(self, request: Request) -> Response:
         """Send a small picture from early in the video."""
@@ -195,9 +191,7 @@ class Routes:
 
     async def copy(self, request: Request) -> Response:
         """Send a finished copy."""
-        path, kind = self._path(request), request.path_params["kind"]
-        choose("kind", kind, KINDS)
-        copy = proxy_of(path, kind)
+        copy = proxy_of(self._path(request), request.path_params["kind"])
         if not copy.exists():
             raise HTTPException(404, "The copy is not ready.")
         return FileResponse(copy, headers=A_WHILE)

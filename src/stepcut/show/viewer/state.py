@@ -18,8 +18,6 @@ from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.loading import load
-from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back
 from stepcut.show.video import is_playable, picture_at
@@ -27,7 +25,6 @@ from stepcut.show.viewer.checks import CheckedVideo, Checks, judged
 from stepcut.show.viewer.jobs import Jobs
 from stepcut.show.viewer.signals import changed_features, curves_of, read_features
 from stepcut.timeline import Segment, Timeline
-from stepcut.version import __version__
 
 
 def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
@@ -153,7 +150,6 @@ class Viewer:
         return {
             "title": self.title,
             "folder": str(self.folder.resolve()),
-            "version": __version__,
             "revision": revision,
             "stamp": stamp,
             "undo": self.edits.next_undo,
@@ -282,11 +278,6 @@ class Viewer:
                 segments, video.duration, tuple(names.values()), video=video.name
             )
         return found
-
-    @property
-    def procedure(self) -> Procedure:
-        """The whole procedure with its model and corrections; loading it is slow."""
-        return load(self.folder, trust=self.trust)
 
     def curves(self, name: str) -> dict[str, Any] | None:
         """Signals of a recording without a video, if its features are available."""

@@ -30,12 +30,9 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
         **options,
     )
     return {
-        "procedure": args["output"],
         "steps": procedure.steps,
         "videos": len(procedure.timelines),
         "skipped": procedure.config["skipped"],
-        "quality": str(procedure.quality),
-        "forecast": procedure.expectations.forecast,
     }
 
 

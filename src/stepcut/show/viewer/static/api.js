@@ -2,7 +2,7 @@
 
 import { S } from "./strings.js";
 
-export async function reach(path, options) {
+async function reach(path, options) {
   try {
     return await fetch(path, options);
   } catch {
@@ -22,7 +22,7 @@ export async function ask(path, body) {
 }
 
 // The error of a response; a restarted server answers old pages with plain text.
-export async function refusal(answer) {
+async function refusal(answer) {
   const text = await answer.text();
   try {
     return JSON.parse(text);

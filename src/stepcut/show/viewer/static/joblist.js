@@ -1,6 +1,6 @@
 // Jobs: one in the list, with its progress, result and actions, and one that a page waits for.
 
-import { ask, work } from "./api.js";
+import { ask, isOpen, work } from "./api.js";
 import { button, el } from "./dom.js";
 import { S } from "./strings.js";
 
@@ -15,7 +15,7 @@ export function jobCard(job, refresh, say) {
       say(error.message, true);
     }
   }, { "data-key": `${verb}${job.id}` });
-  const open = job.state === "waiting" || job.state === "running";
+  const open = isOpen(job);
   const stage = [S.stages[job.stage] ?? job.stage, job.item].filter(Boolean).join(": ");
   const label = `${S.jobKinds[job.kind]}: ${job.title}`;
   const result = job.result && S.jobDone[job.kind] ? S.jobDone[job.kind](job.result) : "";

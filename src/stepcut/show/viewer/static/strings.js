@@ -5,7 +5,7 @@ const count = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 export const S = {
   // ---------------------------------------------------------------- everywhere
   appName: "stepcut",
-  cancel: "Cancel", close: "Close", add: "Add", keep: "Keep", back: "Back", name: "Name",
+  cancel: "Cancel", close: "Close", add: "Add", keep: "Keep", name: "Name",
   noAnswer: "stepcut does not answer. Start it again, and open the address that it prints.",
   nothingDone: "Nothing was saved.",
   serverAnswered: (status) => `the server answered ${status}`,
@@ -222,7 +222,6 @@ export const S = {
   uploading: (name, share) => `${name}: ${share} sent`,
   verdicts: { ok: "no deviation", bad: "deviations", other: "another task",
     unsure: "not enough evidence" },
-  accepted: "accepted",
   noChecks: "No checked videos yet.",
   findings: { missed: "missing", misordered: "out of order", extra: "extra", unusual: "unusual",
     unknown: "unknown" },
