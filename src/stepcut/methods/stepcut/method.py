@@ -161,6 +161,9 @@ class StepCut(Method):
             if max(wanted, annotated) > sum(lengths):
                 raise OptionError(
                     f"steps={wanted} is more than the {sum(lengths)} rows of all videos; ask for fewer steps.",
+                    setting="steps",
+                    value=wanted,
+                    allowed=sum(lengths),
                 )
             return max(wanted, annotated)
         if annotated > 0 and any(one is not None and _is_whole(one) for one in constraints):
