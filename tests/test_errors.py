@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 from errors_kit import raises
 
-from stepcut import Segment, Timeline, errors
+from stepcut import FeatureSpec, Segment, Timeline, errors, learn, write
 from stepcut.checks import check_number
+from stepcut.cli.webhook import check_webhook
 from stepcut.evaluation import score
+from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.weights import read_weights
+from stepcut.features.extract import extract, load_features, read_source
+from stepcut.features.video.probe import probe
 from stepcut.methods import METHODS
 from stepcut.order import learn_graph
+from stepcut.paper import datasets
+from stepcut.paper.experiments import Results, run_experiment
+from stepcut.parallel.local import Local
+from stepcut.show.canvas import timelines_of
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)
@@ -85,6 +94,30 @@ WRONG: list[tuple[Callable[[], object], dict[str, object]]] = [
         {"setting": "videos", "value": 2, "allowed": 3, "video": "1"},
     ),
     (lambda: METHODS["uniform"](steps="auto").check_settings(), {"setting": "steps"}),
+    (
+        lambda: METHODS["uniform"](steps=2).fit([np.zeros((4, 3)), np.full((4, 3), np.nan)]),
+        {"video": "1"},
+    ),
+    (lambda: learn({"a": np.zeros((4, 3)), "b": np.zeros((0, 3))}), {"video": "b"}),
+    (lambda: FeatureSpec(scale="0"), {"setting": "scale", "value": (0.0, 0.0, 0.0)}),
+    (lambda: FeatureSpec(mean="a"), {"setting": "mean", "value": "a"}),
+    (
+        lambda: load_backbone("efficientnet-lite0", layer="conv4c", device="cpu"),
+        {"setting": "layer", "value": "conv4c", "allowed": "layout"},
+    ),
+    (lambda: load_backbone("resnet50", device="cpu"), {"setting": "weights", "value": None}),
+    (
+        lambda: load_backbone("/none/net.onnx", device="cpu"),
+        {"setting": "backbone", "path": str(Path("/none/net.onnx").absolute())},
+    ),
+    (lambda: Local(address="x"), {"setting": "address", "value": "x"}),
+    (lambda: timelines_of({}), {"setting": "found", "value": {}}),
+    (lambda: run_experiment("main", data=[]), {"setting": "data", "value": []}),
+    (
+        lambda: datasets.load("egoprocel", ".", sides=2),
+        {"setting": "sides", "allowed": ["view"]},
+    ),
+    (lambda: check_webhook("x"), {"setting": "webhook", "value": None}),
 ]
 
 
@@ -94,3 +127,30 @@ def test_errors_of_public_functions_carry_data(
 ) -> None:
     with raises(errors.StepcutError, **facts):
         call()
+
+
+FILES: list[tuple[str, str, Callable[[Path], object], dict[str, object]]] = [
+    ("a.npy", "text", load_features, {"video": "a"}),
+    ("a.csv", "t,x\n1,2\n2,y\n", read_source, {"line": 3, "video": "a"}),
+    ("a.mp4", "text", probe, {"video": None}),
+    ("a.mp4", "", lambda file: extract([file], strict=True), {"video": "a"}),
+    ("a.mp4", "text", lambda file: extract([file], strict=True), {"video": "a"}),
+    ("a.pth", "text", read_weights, {"setting": "weights"}),
+    ("a.json", "text", Results.load, {}),
+    (
+        "a.json",
+        "",
+        lambda file: write(file, Timeline([Segment(-1, 1, "b")], video="a")),
+        {"video": "a"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "call", "facts"), FILES)
+def test_errors_about_files_carry_their_path(
+    name: str, text: str, call: Callable[[Path], object], facts: dict[str, object], tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with raises(errors.StepcutError, path=str(file), **facts):
+        call(file)

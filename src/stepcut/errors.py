@@ -22,7 +22,8 @@ not apply:
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -115,6 +116,18 @@ class WorkerDied(StepcutError):
 
 class ExtraNeeded(StepcutError, ImportError):
     """An optional package is missing; the message contains the pip command."""
+
+
+@contextmanager
+def placed(**place: object) -> Iterator[None]:
+    """Give an error of the block what it lacks of a `place`: path, video, setting."""
+    try:
+        yield
+    except StepcutError as error:
+        for name, value in place.items():
+            if getattr(error, name) is None:
+                setattr(error, name, value)
+        raise
 
 
 def printable(text: str) -> str:

@@ -200,7 +200,10 @@ def find_moved(
     if not moved:
         raise OptionError(
             f"--videos {' '.join(places)}: contains none of the procedure's videos "
-            f"({', '.join(list(videos)[:5])})."
+            f"({', '.join(list(videos)[:5])}).",
+            setting="videos",
+            value=places,
+            allowed=list(videos),
         )
     return {**videos, **moved}
 

@@ -20,7 +20,10 @@ def run(args: argparse.Namespace) -> int:
     if into_folder and args.to is None:
         raise OptionError(
             f"{target}: a folder has no suffix that decides the format. "
-            f"Add --to, one of {', '.join(FORMATS)}."
+            f"Add --to, one of {', '.join(FORMATS)}.",
+            setting="to",
+            allowed=list(FORMATS),
+            path=target,
         )
     name = args.to or format_to_write(target)
     check_place(target, into_folder)

@@ -62,7 +62,9 @@ def named_rows(words: list[str]) -> dict[str, list[str]]:
     if plain and len(plain) < len(words):
         raise OptionError(
             f"{plain[0]} has no name, but others have. Name every row, as in NAME={plain[0]}, "
-            "or none."
+            "or none.",
+            setting="rows",
+            value=plain[0],
         )
     rows: dict[str, list[str]] = {}
     for word in words if not plain else ():

@@ -76,7 +76,9 @@ class Journal:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 why = "another watch uses this journal. End it, or use another journal"
-                raise OutputError(f"{self.path}: {why} with --journal FILE.") from error
+                raise OutputError(
+                    f"{self.path}: {why} with --journal FILE.", path=self.path
+                ) from error
             except OSError:
                 pass  # some network disks have no locks
 
@@ -122,4 +124,6 @@ class Journal:
             raise self._refused("can be changed by other users (chmod 600 prevents that)")
 
     def _refused(self, why: str) -> OutputError:
-        return OutputError(f"{self.path}: the journal {why}. Name another with --journal FILE.")
+        return OutputError(
+            f"{self.path}: the journal {why}. Name another with --journal FILE.", path=self.path
+        )

@@ -38,11 +38,14 @@ MANY = 40
 def run(args: argparse.Namespace) -> int:
     if args.tasks is not None and args.videos:
         raise OptionError(
-            f"--tasks {args.tasks} excludes videos ({args.videos[0]}). Use one of the two."
+            f"--tasks {args.tasks} excludes videos ({args.videos[0]}). Use one of the two.",
+            setting="tasks",
+            value=args.tasks,
         )
     if args.tasks is None and not args.videos:
         raise OptionError(
-            "no videos. Name a folder, files or globs, or use --tasks ROOT for many tasks."
+            "no videos. Name a folder, files or globs, or use --tasks ROOT for many tasks.",
+            setting="videos",
         )
     return run_tasks(args) if args.tasks is not None else run_task(args)
 
@@ -99,7 +102,9 @@ def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
         count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
-            f"{videos[0]} is a single video, and learning compares videos. Use at least two."
+            f"{videos[0]} is a single video, and learning compares videos. Use at least two.",
+            setting="videos",
+            value=videos,
         )
     if count == 2 and not quiet:
         say(
@@ -114,7 +119,9 @@ def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; return 2 if one failed or a video was skipped."""
     if labels := args.labels or args.transcripts:
         raise OptionError(
-            f"{labels} belongs to one task; with --tasks, teach each procedure: stepcut teach"
+            f"{labels} belongs to one task; with --tasks, teach each procedure: stepcut teach",
+            setting="labels",
+            value=labels,
         )
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
@@ -135,7 +142,10 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         if not args.method and old["method"] not in METHODS:
             raise OptionError(
                 f"--like {args.like}: its method is {old['method']}; if you trust it, "
-                f"add --method {old['method']}."
+                f"add --method {old['method']}.",
+                setting="method",
+                value=old["method"],
+                allowed=list(METHODS),
             )
         chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **old["settings"]}
         spec = FeatureSpec.from_json(old["backbone"])
@@ -161,7 +171,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     how = chosen_options(args, "label_rate", "columns", "encoding")
     if how and not args.labels:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
-        raise OptionError(f"{given}: for label files, and none were given. Add --labels DIR.")
+        raise OptionError(
+            f"{given}: for label files, and none were given. Add --labels DIR.", setting="labels"
+        )
     if how:
         how["rate"] = how.pop("label_rate", None)
         chosen["labels"] = read_folder(args.labels, confirmed=True, **how)

@@ -13,7 +13,9 @@ from stepcut.show.report import make_report
 def run(args: argparse.Namespace) -> int:
     if Path(args.output).suffix.lower() not in (".html", ".htm"):
         raise OptionError(
-            f"-o {args.output}: a report is an HTML page. Use a name that ends in .html."
+            f"-o {args.output}: a report is an HTML page. Use a name that ends in .html.",
+            setting="output",
+            value=args.output,
         )
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)

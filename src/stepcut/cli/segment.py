@@ -17,7 +17,9 @@ def run(args: argparse.Namespace) -> int:
     if len(args.video) > 1 and args.output and "{name}" not in args.output:
         raise OptionError(
             f"-o {args.output} is one file for {len(args.video)} videos. "
-            "Use {name} for the name of the video, for example -o 'out/{name}.vtt'."
+            "Use {name} for the name of the video, for example -o 'out/{name}.vtt'.",
+            setting="output",
+            value=args.output,
         )
     if args.output:
         format_to_write(Path(args.output))  # refuse an unknown suffix before any work
@@ -25,7 +27,9 @@ def run(args: argparse.Namespace) -> int:
         twice := [video for video, count in Counter(args.video).items() if count > 1]
     ):
         raise OptionError(
-            f"{twice[0]} is listed twice, so one timeline would overwrite the other. List it once."
+            f"{twice[0]} is listed twice, so one timeline would overwrite the other. List it once.",
+            setting="video",
+            value=twice[0],
         )
 
     def show(video: str, timeline: Timeline) -> None:

@@ -33,12 +33,14 @@ def run(args: argparse.Namespace) -> int:
     ]
     if args.mistakes and any(one not in (None, False) for one in others):
         raise OptionError(
-            "--mistakes only marks videos. Use it alone, and teach in a second command."
+            "--mistakes only marks videos. Use it alone, and teach in a second command.",
+            setting="mistakes",
         )
     if args.back:
         if args.labels or args.output or args.transcripts or args.recipe:
             raise OptionError(
-                "--back undoes the last teaching. Use it without labels and without -o."
+                "--back undoes the last teaching. Use it without labels and without -o.",
+                setting="back",
             )
         take_back(args.procedure)
         print(f"restored {args.procedure} as it was before the last teaching")
@@ -53,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     if how:
         if labels is None:
             options = ", ".join(f"--{name}" for name in how)
-            raise OptionError(f"{options}: needs label files. Add them after {args.procedure}.")
+            raise OptionError(
+                f"{options}: needs label files. Add them after {args.procedure}.", setting="labels"
+            )
         origin = origin_of(labels, args.annotator)
         labels = read_folder(labels, confirmed=True, **how)
     before, after = teach_folder(

@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     if beside and not match_videos(videos, beside.timelines):
         there = ", ".join(list(beside.timelines)[:5])
         raise OptionError(
-            f"--beside {args.beside}: {args.procedure} contains none of its videos ({there})."
+            f"--beside {args.beside}: {args.procedure} contains none of its videos ({there}).",
+            setting="beside",
+            value=args.beside,
         )
 
     names = [*videos, *(video.name for video in checked)]

@@ -39,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
     next(procedures)  # fail before any video if the procedure cannot be opened
     folder = Path(args.folder)
     if not folder.is_dir():
-        raise OptionError(f"{folder}: this folder to watch does not exist. Create it first.")
+        raise OptionError(
+            f"{folder}: this folder to watch does not exist. Create it first.", path=folder
+        )
 
     def check(path: Path) -> dict[str, Any]:
         return next(procedures).check(path, args.device, **limits).to_json()

@@ -22,7 +22,8 @@ def check_webhook(address: str) -> None:
     if "@" in address.partition("://")[2].partition("/")[0]:
         raise OptionError(
             "--webhook contains a user or a password before an @, which stepcut does not send. "
-            "Remove them."
+            "Remove them.",
+            setting="webhook",
         )
     try:
         parts = urlsplit(address)
@@ -31,7 +32,8 @@ def check_webhook(address: str) -> None:
         fine = False
     if not fine or not address.isascii() or not address.isprintable() or " " in address:
         raise OptionError(
-            "--webhook is not a web address. Use http:// or https:// and a host, without spaces."
+            "--webhook is not a web address. Use http:// or https:// and a host, without spaces.",
+            setting="webhook",
         )
 
 

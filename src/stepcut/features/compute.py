@@ -98,7 +98,8 @@ def compute_rows(
                 what = f"backbone {backbone.name} returned {rows.shape} for {len(frames)} frames"
                 raise FeatureError(
                     f"{what}; it must return one row per frame: "
-                    f"({len(frames)}, {backbone.dim}) or (..., h, w)."
+                    f"({len(frames)}, {backbone.dim}) or (..., h, w).",
+                    setting="backbone",
                 )
             yield rows
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError, VideoError
+from stepcut.errors import FeatureError, OptionError, VideoError, placed
 from stepcut.features.backbones import open_backbone
 from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.compute import batch_size, clip_length
@@ -145,7 +145,7 @@ def _extract(
         number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)
     }
     errors = {
-        n: video_error(answer, paths[n])
+        n: video_error(answer, names[n], paths[n])
         for n, answer in enumerate(looked)
         if isinstance(answer, Exception)
     }
@@ -260,14 +260,23 @@ def read_like(
         path = isinstance(video, str | os.PathLike | Address)
         inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
         if len(inputs) > 1:
-            raise OptionError(f"{len(inputs)} videos instead of one. Pass one file at a time.")
+            raise OptionError(
+                f"{len(inputs)} videos instead of one. Pass one file at a time.",
+                setting="video",
+                value=len(inputs),
+                allowed=1,
+            )
         [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}"
         raise FeatureError(
-            f"{features.name}: {what}. Recompute: stepcut features VIDEO -o DIR --fps {rate}"
+            f"{features.name}: {what}. Recompute: stepcut features VIDEO -o DIR --fps {rate}",
+            video=features.name,
+            setting="rate",
+            value=features.rate,
+            allowed=rate,
         )
     seen, expected = list(features.rows.shape[1:]), list(shape)
     if seen != expected:
@@ -277,7 +286,12 @@ def read_like(
             else f"Use the video itself, or features of {spec.backbone}"
         )
         learned = f"this procedure was learned from {expected}"
-        raise FeatureError(f"{features.name}: a row has shape {seen}; {learned}. {advice}.")
+        raise FeatureError(
+            f"{features.name}: a row has shape {seen}; {learned}. {advice}.",
+            video=features.name,
+            value=seen,
+            allowed=expected,
+        )
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
         made, learned = (
             ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
@@ -298,9 +312,12 @@ def _holds_paths(video: object) -> bool:
 
 def _from_arrays(named: Mapping[str, Any], rate: Rate) -> list[Features]:
     if not named:
-        raise FeatureError("no arrays. Pass at least two, each of shape (T, d).")
+        raise FeatureError("no arrays. Pass at least two, each of shape (T, d).", setting="videos")
     per_second = as_rate(rate, "rate")
-    checked = {str(name): check_rows(one, f"video {name}") for name, one in named.items()}
+    checked = {}
+    for name, one in named.items():
+        with placed(video=str(name)):
+            checked[str(name)] = check_rows(one, f"video {name}")
     features = [
         Features(rows, per_second, len(rows) / float(per_second), name)
         for name, rows in checked.items()

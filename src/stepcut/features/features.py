@@ -82,7 +82,8 @@ def check_alike(features: Sequence[Features]) -> None:
                 for one in (features[0], other)
             )
             raise FeatureError(
-                f"features differ: {differ}. Use features of one backbone and one rate."
+                f"features differ: {differ}. Use features of one backbone and one rate.",
+                video=other.name,
             )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from stepcut.errors import FeatureError, OptionError
+from stepcut.errors import FeatureError, OptionError, placed
 from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.find import FEATURE_SUFFIXES, Inputs, Source, find_features, unique_names
 from stepcut.features.sensors import read_sensors
@@ -188,7 +188,7 @@ def check_stored(address: Address) -> None:
     except (ValueError, LookupError, TypeError):
         whole = False
     if not whole:
-        raise FeatureError(f"{address}: incomplete feature file. Compute it again.")
+        raise FeatureError(f"{address}: incomplete feature file. Compute it again.", path=address)
 
 
 def load_features(
@@ -233,7 +233,8 @@ def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None
     loaded: dict[str, Features] = {}
     for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
-            loaded[name] = load(file, name, default)
+            with placed(path=str(file), video=name):
+                loaded[name] = load(file, name, default)
         except FeatureError as error:
             if failures is None:
                 raise
@@ -258,7 +259,7 @@ def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Feat
         copy = local(file)
         rows, metadata = _read(copy)
     except FeatureError as error:  # it names the copy
-        raise FeatureError(str(error).replace(str(copy), str(file))) from error
+        raise FeatureError(str(error).replace(str(copy), str(file)), path=file) from error
     except (FileNotFoundError, PermissionError, EOFError) as error:
         # The last, if a server closes the connection.
         why = getattr(error, "strerror", None) or type(error).__name__
@@ -290,7 +291,8 @@ def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Feat
         ) from error
     if rate is None:
         raise OptionError(
-            f"{file}: does not state its rate (rate=None). Set the rows per second, such as rate=1."
+            f"{file}: does not state its rate (rate=None). Set the rows per second, such as rate=1.",
+            setting="rate",
         )
     return Features(
         rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec

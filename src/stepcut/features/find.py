@@ -74,14 +74,17 @@ def find_inputs(source: Any) -> Inputs:
         return Inputs("arrays", arrays={str(place): one for place, one in enumerate(items)})
     if len(paths) < len(items):
         raise OptionError(
-            f"{len(items) - len(paths)} arrays and {len(paths)} paths. Use one kind of input."
+            f"{len(items) - len(paths)} arrays and {len(paths)} paths. Use one kind of input.",
+            setting="source",
         )
     found = _find(items, _VIDEO, _FEATURES, _SENSORS)
     for item, one in zip(items, found, strict=True):
         if one.kind != found[0].kind:
             raise OptionError(
                 f"{item} contains a {one.kind.name}, but {items[0]} a {found[0].kind.name}. "
-                "Use one kind of input."
+                "Use one kind of input.",
+                setting="source",
+                path=item,
             )
     places = [str(one.place.absolute()) for one in found]
     return Inputs(found[0].kind.name, _each_once(found), places)

@@ -49,7 +49,8 @@ def pack(backbone: Backbone) -> partial[Backbone]:
     except Exception as error:  # a custom backbone may contain anything
         what = f"backbone {backbone.name} cannot be sent to workers ({error})"
         raise OptionError(
-            f"{what}. Add a __reduce__ to its class, or run without engine and workers."
+            f"{what}. Add a __reduce__ to its class, or run without engine and workers.",
+            setting="backbone",
         ) from error
 
 
@@ -126,9 +127,9 @@ def look(
     finds its parts again. `advance` is called with 0 after every 16 MB that are read.
     """
     name, path = video
-    if not isinstance(path, Address):
-        check_file(path)  # before its content is read, since a pipe has no end
     with blame(path):
+        if not isinstance(path, Address):
+            check_file(path)  # before its content is read, since a pipe has no end
         seen = stamp(path)
         made = f"{fingerprint} skip" if fast else fingerprint
         target = feature_file(content_hash(path, cache, advance), fps, made, cache)
@@ -218,7 +219,8 @@ def _check_unchanged(job: Extraction) -> None:
     with blame(job.path):
         if stamp(job.path) != job.stamp:
             raise VideoError(
-                f"{job.path}: the file changed while it was read. Run the same command again."
+                f"{job.path}: the file changed while it was read. Run the same command again.",
+                path=job.path,
             )
 
 
@@ -268,7 +270,7 @@ def compute_jobs(
     def judge(number: int, answer: object) -> None:
         """Note the error of a video; raise any other error."""
         if isinstance(answer, Exception):
-            error = video_error(answer, jobs[number].path)
+            error = video_error(answer, jobs[number].name, jobs[number].path)
             if strict:
                 raise error
             failed[number] = error
@@ -326,16 +328,16 @@ def named(path: Path | Address) -> Iterator[Path]:
     try:
         yield file
     except VideoError as error:
-        raise VideoError(str(error).replace(str(file), str(path))) from error
+        raise VideoError(str(error).replace(str(file), str(path)), path=path) from error
 
 
-def video_error(error: Exception, path: Path | Address) -> VideoError:
+def video_error(error: Exception, name: str, path: Path | Address) -> VideoError:
     """Return `error` if the video at `path` caused it; raise any other error."""
+    if isinstance(error, WorkerDied):
+        what = f"{error}. It crashes the decoder, or needs too much memory. Exclude it"
+        error = mendable(path, what)
+    if isinstance(error, VideoError | FeatureError):
+        error.video, error.path = name, str(path)
     if isinstance(error, VideoError):
         return error
-    if isinstance(error, WorkerDied):
-        return mendable(
-            path,
-            f"{error}. It crashes the decoder, or needs too much memory. Exclude it",
-        )
     raise error

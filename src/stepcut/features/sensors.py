@@ -42,7 +42,8 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
     if times is None:
         if rate is None:
             raise OptionError(
-                f"{file}: no time column and no sample rate. Add --rate, for example --rate 50."
+                f"{file}: no time column and no sample rate. Add --rate, for example --rate 50.",
+                setting="rate",
             )
         seconds = np.arange(len(values)) / float(rate)
     else:
@@ -56,7 +57,10 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
     if rate < 2 * ROWS_PER_SECOND:
         raise FeatureError(
             f"{file}: {float(rate):.3g} samples per second, at least {2 * ROWS_PER_SECOND} are "
-            "needed. Check --rate, or the unit of the time column (seconds; ms for milliseconds)."
+            "needed. Check --rate, or the unit of the time column (seconds; ms for milliseconds).",
+            setting="rate",
+            value=rate,
+            allowed=2 * ROWS_PER_SECOND,
         )
     duration = float(seconds[-1] + 1 / rate)
     grid = np.arange(max(1, round(duration * rate))) / float(rate)
@@ -117,14 +121,16 @@ def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
     for place, (line, cells) in enumerate(samples):
         if len(cells) != len(header):
             raise FeatureError(
-                f"{file}: line {line} has {len(cells)} columns, but the first has {len(header)}."
+                f"{file}: line {line} has {len(cells)} columns, but the first has {len(header)}.",
+                line=line,
             )
         for column, cell in enumerate(cells):
             number = _number(cell)
             if number is None:
                 raise FeatureError(
                     f"{file}: line {line}, column {header[column]!r} contains {cell!r}, "
-                    "not a number. Remove columns of text; use --labels for label files."
+                    "not a number. Remove columns of text; use --labels for label files.",
+                    line=line,
                 )
             values[place, column] = number
     return header, values, [line for line, _ in samples]
@@ -145,13 +151,14 @@ def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
     """Return the times of samples in seconds after the first; they must be complete and grow."""
     if not np.isfinite(times).all():
         line = lines[int(np.flatnonzero(~np.isfinite(times))[0])]
-        raise FeatureError(f"{file}: line {line} has no time in column {title!r}.")
+        raise FeatureError(f"{file}: line {line} has no time in column {title!r}.", line=line)
     seconds: Array = (times - times[0]) * TIME_COLUMNS[title]
     back = np.flatnonzero(np.diff(seconds) <= 0)
     if len(back):
         raise FeatureError(
             f"{file}: line {lines[int(back[0]) + 1]} is not later than the line before. "
-            "Sort the samples by time."
+            "Sort the samples by time.",
+            line=lines[int(back[0]) + 1],
         )
     return seconds
 
@@ -170,6 +177,7 @@ def _filled(
         raise FeatureError(
             f"{file}: column {title!r} has no value for {gaps[longest]:.1f} s after line "
             f"{lines[int(ends[longest])]}; only gaps of up to {LONGEST_GAP:g} s are interpolated. "
-            "Remove the column, or split the recording there."
+            "Remove the column, or split the recording there.",
+            line=lines[int(ends[longest])],
         )
     return seconds[there], column[there]

@@ -88,10 +88,14 @@ class FeatureSpec:
                 and value is not None
                 and not isinstance(value, str)
             ):
-                raise OptionError(f"{each.name}={value!r} is not a string.")
+                raise OptionError(
+                    f"{each.name}={value!r} is not a string.", setting=each.name, value=value
+                )
         if self.scale is not None and 0 in self.scale:
             raise OptionError(
-                f"scale={self.scale} contains 0, but is a divisor. Use 1 for frames in 0..1."
+                f"scale={self.scale} contains 0, but is a divisor. Use 1 for frames in 0..1.",
+                setting="scale",
+                value=self.scale,
             )
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
@@ -126,7 +130,8 @@ class FeatureSpec:
         if self.digest not in (None, digest):
             what = f"the file differs from the original (SHA-256 {digest}, not {self.digest})"
             raise OptionError(
-                f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}"
+                f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}",
+                path=self.backbone if self.is_file else self.weights,
             )
         return replace(self, digest=digest)
 
@@ -216,7 +221,9 @@ def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
     )
     raise OptionError(
         f"this procedure was learned from {what}, so it cannot compute features of videos. "
-        f"Use {files}, or learn it from videos."
+        f"Use {files}, or learn it from videos.",
+        setting="videos",
+        allowed=files,
     )
 
 
@@ -224,7 +231,9 @@ def _file(where: str, name: str) -> str:
     """Return the absolute path of a file, since a worker may have another working folder."""
     if is_address(where):
         raise OptionError(
-            f"{name}={where!r} is an address, but must be a file. Copy it to this machine."
+            f"{name}={where!r} is an address, but must be a file. Copy it to this machine.",
+            setting=name,
+            value=where,
         )
     return str(as_path(where).absolute())
 
@@ -254,6 +263,8 @@ def _three(value: Any, name: str) -> Three:
     if len(numbers) != 3 or not all(-16 <= number <= 16 for number in numbers):
         raise OptionError(
             f"{name}={value!r} is not three numbers for frames in 0..1 (divide those for 0..255 "
-            "by 255). Example: 0.485,0.456,0.406."
+            "by 255). Example: 0.485,0.456,0.406.",
+            setting=name,
+            value=value,
         )
     return numbers[0], numbers[1], numbers[2]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from stepcut.errors import AnnotationError, OptionError, as_items, choose, printable
+from stepcut.errors import AnnotationError, OptionError, as_items, choose, placed, printable
 from stepcut.files.addresses import path_text
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, short_names, video_name
@@ -88,7 +88,10 @@ def write(
     if not form.links:
         named = zip(timelines, shown_videos(timelines), strict=True)
         timelines = [replace(each, video=name) for each, name in named]
-    written = [_as_written(each, form) for each in timelines]
+    written = []
+    for each in timelines:
+        with placed(path=str(place), video=each.video):
+            written.append(_as_written(each, form))
     options = Options(frame_rate(rate), annotator, spreadsheet=spreadsheet)
     beside = _keeping(place.with_suffix(form.beside)) if form.beside else nullcontext()
     with _keeping(place), beside:

@@ -215,11 +215,16 @@ class Guide:
         row = np.array(row)  # a copy, since the caller may reuse the array
         if self.shape not in (None, row.shape):
             raise FeatureError(
-                f"a row has shape {row.shape}; this procedure was learned from {self.shape}."
+                f"a row has shape {row.shape}; this procedure was learned from {self.shape}.",
+                setting="row",
+                value=row.shape,
+                allowed=self.shape,
             )
         if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
             raise FeatureError(
-                f"the feature row at {time:g} s contains a value that is not a finite number."
+                f"the feature row at {time:g} s contains a value that is not a finite number.",
+                setting="row",
+                value=row,
             )
         passed = 1 / self.rate if math.isinf(self.time) else time - self.time
         # The method counts time in rows, so a row that follows a gap is repeated.

@@ -145,7 +145,9 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
         if which.isdigit():
             raise VideoError(
                 f"camera:{which}: Windows names cameras, as in camera:Integrated Camera. "
-                "List them with: ffmpeg -list_devices true -f dshow -i dummy"
+                "List them with: ffmpeg -list_devices true -f dshow -i dummy",
+                setting="source",
+                value=f"camera:{which}",
             )
         return f"video={which}", "dshow"
     return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"

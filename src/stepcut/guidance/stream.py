@@ -143,7 +143,8 @@ class Stream(Iterator[Sample]):
             self._stop.set()
             raise VideoError(
                 f"{self.name}: no frame within {self.patience:g} s ({self._reason}). "
-                "Check the address and that no other program uses the device, then try again."
+                "Check the address and that no other program uses the device, then try again.",
+                path=self.name,
             )
         if self._start is not None and silent > self.stall and not self._quiet:
             self._quiet = True

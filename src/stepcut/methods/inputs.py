@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, NotLearned, OptionError, unknown
+from stepcut.errors import FeatureError, NotLearned, OptionError, placed, unknown
 from stepcut.features.features import check_rows
 
 Array = NDArray[Any]
@@ -117,7 +117,8 @@ def check_videos(
         )
     checked: list[NDArray[Any]] = []
     for number, video in enumerate(videos):
-        rows = check_rows(video, f"video {number}", kinds)
+        with placed(video=str(number)):
+            rows = check_rows(video, f"video {number}", kinds)
         kinds = (rows.ndim,)  # all videos have the same kind
         dimension = rows.shape[1] if dimension is None else dimension
         if rows.shape[1] != dimension:

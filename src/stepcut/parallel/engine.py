@@ -86,7 +86,9 @@ def count_cores() -> int:
     if text := os.environ.get("STEPCUT_CORES"):
         if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
             raise OptionError(
-                f"STEPCUT_CORES={text!r} in the environment is not a number of cores from 1 up."
+                f"STEPCUT_CORES={text!r} in the environment is not a number of cores from 1 up.",
+                setting="STEPCUT_CORES",
+                value=text,
             )
         return int(text)
     if hasattr(os, "sched_getaffinity"):

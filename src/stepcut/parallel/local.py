@@ -55,7 +55,9 @@ class Local(Engine):
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
             raise OptionError(
-                f"address={address!r} belongs to a Ray cluster. Add engine='ray' (--engine ray)."
+                f"address={address!r} belongs to a Ray cluster. Add engine='ray' (--engine ray).",
+                setting="address",
+                value=address,
             )
         cores = count_cores()
         self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))

@@ -93,7 +93,10 @@ class Ray(Engine):
         gpus = int(self._ray.cluster_resources().get("GPU", 0))
         if device.startswith("cuda") and not gpus:
             raise OptionError(
-                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu or add GPUs."
+                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu or add GPUs.",
+                setting="device",
+                value=device,
+                allowed="cpu",
             )
         on_gpu = gpus > 0 and device != "cpu"
         count = self.holders if self.holders is not None else gpus if on_gpu else 0
@@ -146,7 +149,9 @@ class Ray(Engine):
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = f"address={self.address!r}: no Ray cluster answers ({reason})"
             raise OptionError(
-                f"{what}. Start one with: ray start --head; or run without --address."
+                f"{what}. Start one with: ray start --head; or run without --address.",
+                setting="address",
+                value=self.address,
             ) from error
         self._began = True
 
@@ -213,6 +218,8 @@ def import_ray(alone: bool = False) -> Any:
         import ray.exceptions
     except ImportError as error:
         raise ExtraNeeded(
-            f"engine='ray' is not installed. Run: {install_command('ray')}"
+            f"engine='ray' is not installed. Run: {install_command('ray')}",
+            setting="engine",
+            value="ray",
         ) from error
     return ray

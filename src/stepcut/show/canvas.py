@@ -127,7 +127,7 @@ def timelines_of(found: Found) -> Mapping[str, Timeline]:
         check_kind("found", found, Procedure, WANTED + ", or a dict from video names to timelines")
         return found.timelines
     if not as_items("found", found.values(), Timeline, "a stepcut.Timeline for each video"):
-        raise OptionError("found={} has no timeline to plot.")
+        raise OptionError("found={} has no timeline to plot.", setting="found", value=found)
     return found
 
 

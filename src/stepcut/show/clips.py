@@ -127,7 +127,10 @@ def write_clips(
         if twice := next((name for name in names if taken[flat(name)] > 1), None):
             raise OptionError(
                 f"{folder}: clips of {twice!r} and another {kind} would have the same names. "
-                "Rename one of them."
+                "Rename one of them.",
+                setting="folder",
+                value=twice,
+                path=folder,
             )
     pictures: dict[str, list[Image.Image]] = {}
     parts: list[tuple[str, Segment]] = []
@@ -135,7 +138,12 @@ def write_clips(
         video = videos.get(name)
         if video is None or not Path(video).exists():
             where = f"not at {video}" if video else "unknown: the procedure has only its features"
-            yield name, VideoError(f"{name}: the video is {where}. Add --videos FOLDER.")
+            yield (
+                name,
+                VideoError(
+                    f"{name}: the video is {where}. Add --videos FOLDER.", path=video, video=name
+                ),
+            )
             continue
         try:
             keys = key_times(video)

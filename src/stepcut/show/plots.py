@@ -156,7 +156,12 @@ def embedding(
     else:
         rows = as_items("features", features, object, "an array of rows for each video, (T, d)")
     if len(rows) != len(names):
-        raise OptionError(f"features has {len(rows)} videos; this procedure has {len(names)}.")
+        raise OptionError(
+            f"features has {len(rows)} videos; this procedure has {len(names)}.",
+            setting="features",
+            value=len(rows),
+            allowed=len(names),
+        )
     embedded = procedure.method.embed(rows)
     points = np.concatenate(embedded).astype(np.float64)
     steps = np.concatenate(

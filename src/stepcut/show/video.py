@@ -153,7 +153,8 @@ def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
     frame = frame_at(path, time)
     if frame is None:
         raise VideoError(
-            f"{path}: no frame at {time:.1f} s. The file may have changed since training."
+            f"{path}: no frame at {time:.1f} s. The file may have changed since training.",
+            path=path,
         )
     image = Image.fromarray(frame)
     image.thumbnail((height * 16 // 9, height))

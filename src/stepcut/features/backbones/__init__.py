@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stepcut.errors import ExtraNeeded, OptionError, unknown
+from stepcut.errors import ExtraNeeded, OptionError, placed, unknown
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.backbone import Backbone, Frames, Network, Place, Rows
 from stepcut.features.backbones.hubs import HUBS, load_hub
@@ -58,11 +58,14 @@ def load_backbone(
     for name in NOT_TAKEN[kind]:
         if (value := getattr(spec, name)) is not None:
             raise OptionError(
-                f"{name}={value!r}: {spec.backbone} does not support it. Remove the setting."
+                f"{name}={value!r}: {spec.backbone} does not support it. Remove the setting.",
+                setting=name,
+                value=value,
             )
     place = (where, choose_runtime(runtime, where, kind))
     load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
-    network = load(spec, place)
+    with placed(setting="backbone", path=spec.backbone if spec.is_file else None):
+        network = load(spec, place)
     network.load = load_backbone
     return network
 
@@ -121,14 +124,18 @@ def _own(spec: FeatureSpec) -> Backbone:
     name = f"backbone={spec.backbone!r}"
     if is_own(spec.backbone) and not spec.trusted:
         raise OptionError(
-            f"{name} is custom code named by a file. If you trust it, use trust=True (--trust)."
+            f"{name} is custom code named by a file. If you trust it, use trust=True (--trust).",
+            setting="backbone",
+            value=spec.backbone,
         )
     make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
     try:
         return _checked(make())
     except TypeError as error:
         raise OptionError(
-            f"{name} cannot be created without arguments ({error}). Pass the object instead."
+            f"{name} cannot be created without arguments ({error}). Pass the object instead.",
+            setting="backbone",
+            value=spec.backbone,
         ) from error
 
 
@@ -145,7 +152,9 @@ def _checked(backbone: object) -> Backbone:
             f"{name}={getattr(own, name)!r}" for name in ("name", "dim", "size", "fingerprint")
         )
         raise OptionError(
-            f"backbone {seen}; dim and size must be integers above 0, name and fingerprint strings."
+            f"backbone {seen}; dim and size must be integers above 0, name and fingerprint strings.",
+            setting="backbone",
+            value=own,
         )
     return own
 
@@ -161,7 +170,9 @@ def choose_device(device: str = "auto") -> str:
         return "cpu"
     if not _installed("torch"):
         raise ExtraNeeded(
-            f"device={device!r} needs torch. Run: {install_command('cnc')}; or use device='cpu'."
+            f"device={device!r} needs torch. Run: {install_command('cnc')}; or use device='cpu'.",
+            setting="device",
+            value=device,
         )
     import torch
 
@@ -170,7 +181,9 @@ def choose_device(device: str = "auto") -> str:
         return "cuda" if cuda else "cpu"
     if not cuda:
         raise OptionError(
-            f"device={device!r}: torch {torch.__version__} finds no CUDA GPU. Use device='cpu'."
+            f"device={device!r}: torch {torch.__version__} finds no CUDA GPU. Use device='cpu'.",
+            setting="device",
+            value=device,
         )
     return device
 

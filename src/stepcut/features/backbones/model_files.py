@@ -94,15 +94,22 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
     )
     if (width or size) != size or full.size not in (None, size):
         raise OptionError(
-            f"{file}: takes frames of {width or size} x {size}, size={full.size}; frames are square."
+            f"{file}: takes frames of {width or size} x {size}, size={full.size}; frames are square.",
+            setting="size",
+            value=full.size,
+            allowed=width or size,
         )
     if len(shape) == 5 and (length or full.clip_frames) is None:
         raise OptionError(
-            f"{file}: takes clips of any length, shape {shape}. Add --clip-frames, such as 16."
+            f"{file}: takes clips of any length, shape {shape}. Add --clip-frames, such as 16.",
+            setting="clip_frames",
         )
     if full.clip_frames not in (None, length) and (len(shape) == 4 or length is not None):
         raise OptionError(
-            f"{file}: clip_frames={full.clip_frames}, but it takes {length or 'single'} frames."
+            f"{file}: clip_frames={full.clip_frames}, but it takes {length or 'single'} frames.",
+            setting="clip_frames",
+            value=full.clip_frames,
+            allowed=length,
         )
     if (full.mean is None or full.scale is None) and not described.raw:
         _log.warning(
@@ -111,7 +118,11 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
         )
     if full.output is None and len(described.outputs) > 1:
         outputs = ", ".join(f"{name} {shape}" for name, shape in described.outputs.items())
-        raise OptionError(f"{file}: several outputs; choose one with --output-name: {outputs}.")
+        raise OptionError(
+            f"{file}: several outputs; choose one with --output-name: {outputs}.",
+            setting="output",
+            allowed=list(described.outputs),
+        )
     output = next(iter(described.outputs)) if full.output is None else full.output
     choose("output", output, described.outputs)
     clips: dict[str, Any] = {}
@@ -179,7 +190,9 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
     if file.suffix != ".onnx" or wanted not in onnxruntime.get_available_providers():
         here = ", ".join(onnxruntime.get_available_providers())
         raise OptionError(
-            f"{file.name}, device={device!r}: onnxruntime runs .onnx on {here}. Use --device cpu."
+            f"{file.name}, device={device!r}: onnxruntime runs .onnx on {here}. Use --device cpu.",
+            setting="device",
+            value=device,
         )
     try:
         session = onnxruntime.InferenceSession(file, providers=[wanted])

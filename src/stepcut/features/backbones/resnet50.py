@@ -41,7 +41,9 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     if weights is None or (weights in FETCHABLE and not spec.trusted):
         what = f"backbone='resnet50' comes without weights (weights={weights!r})"
         raise OptionError(
-            f"{what}. Use a .safetensors or .pth file, or download 100 MB: {', '.join(FETCHABLE)}."
+            f"{what}. Use a .safetensors or .pth file, or download 100 MB: {', '.join(FETCHABLE)}.",
+            setting="weights",
+            value=weights,
         )
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
@@ -84,7 +86,11 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
     def add(name: str, norm: str) -> None:
         if f"{name}.weight" not in weights:
             what = f"layer={layer!r} needs {name}.weight, missing in the {len(weights)} weights"
-            raise OptionError(f"{what}. Choose an earlier layer, or use a complete ResNet-50.")
+            raise OptionError(
+                f"{what}. Choose an earlier layer, or use a complete ResNet-50.",
+                setting="layer",
+                value=layer,
+            )
         convs[name] = fold(weights, name, norm, EPS)
 
     add("conv1", "bn1")

@@ -33,17 +33,23 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
                 arrays = {name: opened.get_tensor(name) for name in names}
         except SafetensorError as error:
             raise OptionError(
-                f"weights='{file}': damaged ({error}). Get the file again."
+                f"weights='{file}': damaged ({error}). Get the file again.",
+                setting="weights",
+                path=file,
             ) from error
         except TypeError as error:  # bfloat16 and others that numpy does not support
             raise OptionError(
-                f"weights='{file}': not readable here ({error}). Save it as float32."
+                f"weights='{file}': not readable here ({error}). Save it as float32.",
+                setting="weights",
+                path=file,
             ) from error
     elif file.suffix in (".pth", ".pt"):
         arrays = _read_torch(file)
     else:
         raise OptionError(
-            f"weights='{file}': unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt."
+            f"weights='{file}': unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt.",
+            setting="weights",
+            path=file,
         )
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
 
@@ -52,7 +58,9 @@ def find_weights(path: str | os.PathLike[str]) -> Path:
     """Return `path` if it is a file."""
     if not Path(path).is_file():
         raise OptionError(
-            f"weights={str(path)!r}: no such file. Use a .safetensors or .pth file. {LOOKED}"
+            f"weights={str(path)!r}: no such file. Use a .safetensors or .pth file. {LOOKED}",
+            setting="weights",
+            path=path,
         )
     return Path(path)
 
@@ -75,13 +83,17 @@ def fetch_weights(word: str) -> Path:
         except OSError as error:
             what = f"cannot download {address} ({error})"
             raise OptionError(
-                f"weights={word!r}: {what}. Download it yourself, then use: --weights {name}"
+                f"weights={word!r}: {what}. Download it yourself, then use: --weights {name}",
+                setting="weights",
+                value=word,
             ) from error
         seen = hash_file(temporary)
         if not seen.startswith(digest):
             what = f"{address} has the SHA-256 {seen[:16]}..., expected {digest}"
             raise OptionError(
-                f"weights={word!r}: {what}. The download was altered; try another connection."
+                f"weights={word!r}: {what}. The download was altered; try another connection.",
+                setting="weights",
+                value=word,
             )
     return target
 
@@ -121,5 +133,7 @@ def _read_torch(file: Path) -> dict[str, Any]:
         reason = str(error).strip().splitlines()[:1]
         what = f"not a file of plain weights ({' '.join(reason) or type(error).__name__})"
         raise OptionError(
-            f"weights='{file}': {what}. Save the state_dict() alone, as .safetensors."
+            f"weights='{file}': {what}. Save the state_dict() alone, as .safetensors.",
+            setting="weights",
+            path=file,
         ) from error

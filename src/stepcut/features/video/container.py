@@ -13,7 +13,7 @@ import av
 from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
-from stepcut.errors import StepcutError, VideoError
+from stepcut.errors import StepcutError, VideoError, placed
 from stepcut.features.video.damage import cut_short, mendable
 from stepcut.features.video.opener import Advance, ask
 from stepcut.files.sparse import is_hole
@@ -139,7 +139,8 @@ def _open(file: Path, gpu: str | None) -> Any:
 def blame(path: "Path | Address") -> Iterator[None]:
     """Turn any exception, except for a full disk, into a VideoError of the video at `path`."""
     try:
-        yield
+        with placed(path=str(path)):
+            yield
     except StepcutError:
         raise
     except Exception as error:
@@ -147,7 +148,8 @@ def blame(path: "Path | Address") -> Iterator[None]:
             raise
         if "://" in str(path):  # an address
             raise VideoError(
-                f"{path}: cannot be downloaded ({error}). Check the address and your permissions."
+                f"{path}: cannot be downloaded ({error}). Check the address and your permissions.",
+                path=path,
             ) from error
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise mendable(path, f"cannot be read ({reason})") from error

@@ -31,7 +31,9 @@ _MP4_BOXES = {
 
 def mendable(path: "Path | Address", what: str, how: str = "fixed.mp4") -> VideoError:
     """Return a VideoError that ends in a command that may repair the video."""
-    return VideoError(f"{path}: {what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
+    return VideoError(
+        f"{path}: {what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}", path=path
+    )
 
 
 def cut_short(file: Path) -> bool:

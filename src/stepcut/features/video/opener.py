@@ -130,13 +130,16 @@ class _Process:
             except Empty:
                 kind, value = "progress", 0
             if kind == "end":
-                raise VideoError(f"{path}: crashes FFmpeg. Exclude it, or copy it again.")
+                raise VideoError(
+                    f"{path}: crashes FFmpeg. Exclude it, or copy it again.", path=path
+                )
             if kind != "progress":
                 return kind, value
             if time.monotonic() >= until:
                 raise VideoError(
                     f"{path}: cannot be opened within {OPEN_SECONDS:g} seconds. Exclude it, or "
-                    "copy it to a faster disk."
+                    "copy it to a faster disk.",
+                    path=path,
                 )
             if advance is not None:
                 advance(value)

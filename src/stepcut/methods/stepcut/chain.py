@@ -115,7 +115,9 @@ def _apart(clicks: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
     if apart and apart[0][0] < 0:
         raise AnnotationError(
             f"a video of {count} rows of features has {len(clicks)} clicks, more than it has rows. "
-            "Remove some, or extract features at a higher rate."
+            "Remove some, or extract features at a higher rate.",
+            value=len(clicks),
+            allowed=count,
         )
     return apart
 

@@ -23,7 +23,9 @@ def find_change_points(
     limit = frames if longest is None else min(longest, frames)
     if not (count >= 1 and shortest >= 1 and count * shortest <= frames <= count * limit):
         raise OptionError(
-            f"{frames} rows cannot be divided into {count} segments of {shortest} to {limit} rows; ask for fewer."
+            f"{frames} rows cannot be divided into {count} segments of {shortest} to {limit} rows; ask for fewer.",
+            setting="steps",
+            value=count,
         )
     return _cut(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
 

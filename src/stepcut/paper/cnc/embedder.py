@@ -265,7 +265,8 @@ class Embedder:
         if custom:
             raise OptionError(
                 f"{custom[0]} is custom code, which cannot be saved. Choose a loss from "
-                f"{', '.join(LOSSES)}; tune a stepcut.paper.cnc.tune.TunableBackbone(graph)."
+                f"{', '.join(LOSSES)}; tune a stepcut.paper.cnc.tune.TunableBackbone(graph).",
+                setting=custom[0].partition("=")[0],
             )
         return {**saved, "kind": self.kind_, "shape": self.shape_}
 
@@ -373,11 +374,16 @@ class Embedder:
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(
                 f"tune_backbone=true needs a backbone; backbone={self.backbone!r}. Add "
-                "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
+                "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph).",
+                setting="backbone",
+                value=self.backbone,
             )
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
             raise OptionError(
-                "training needs at least 2 videos, not 1. Add another video of the same task."
+                "training needs at least 2 videos, not 1. Add another video of the same task.",
+                setting="features",
+                value=1,
+                allowed=2,
             )
         return checked

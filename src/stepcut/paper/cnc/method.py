@@ -141,7 +141,11 @@ class CnC(Method):
         """Settings of the embedder (`train`) or of the segmenter (`cut`)."""
         group = getattr(self, name) or {}
         if not isinstance(group, Mapping):
-            raise OptionError(f"{name}={group!r} is not a dict of settings, {{name: value}}.")
+            raise OptionError(
+                f"{name}={group!r} is not a dict of settings, {{name: value}}.",
+                setting=name,
+                value=group,
+            )
         return dict(plain_numbers(group))
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:

@@ -77,7 +77,10 @@ class MapEncoder(Encoder):
         if channels != self.conv1.in_channels:
             raise FeatureError(
                 f"maps have {channels} channels, the network expects {self.conv1.in_channels}. Use "
-                "features of the same backbone and layer."
+                "features of the same backbone and layer.",
+                setting="maps",
+                value=channels,
+                allowed=self.conv1.in_channels,
             )
         # In memory (N, h, w, c, C): the layout in which 2-D convolutions are fastest.
         x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)

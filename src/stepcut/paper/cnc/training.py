@@ -120,7 +120,9 @@ def train(
                 if not math.isfinite(row[0]):
                     raise TrainingError(
                         f"iteration {number} of training: the loss is {row[0]}. The learning rate "
-                        f"is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
+                        f"is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}.",
+                        setting="learning_rate",
+                        value=plan.learning_rate,
                     )
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
@@ -185,12 +187,16 @@ class Checkpoint:
                 tensors = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, KeyError, ValueError) as error:
             raise OptionError(
-                f"{setting} is not a checkpoint of stepcut ({error}). Delete it."
+                f"{setting} is not a checkpoint of stepcut ({error}). Delete it.",
+                setting="checkpoint",
+                path=self.path,
             ) from error
         if record["run"] != self.run:
             raise OptionError(
                 f"{setting} belongs to a run with other settings or features. Choose another file, "
-                "or delete this one to start again."
+                "or delete this one to start again.",
+                setting="checkpoint",
+                path=self.path,
             )
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in part(tensors, "optimiser/").items():

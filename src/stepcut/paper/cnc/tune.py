@@ -99,7 +99,10 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
     if spec.backbone != "resnet50" or spec.weights is None:
         raise OptionError(
             f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a weights "
-            "file can be trained. Use --backbone resnet50 --weights FILE."
+            "file can be trained. Use --backbone resnet50 --weights FILE.",
+            setting="backbone",
+            value=spec.backbone,
+            allowed="resnet50",
         )
     arrays, metadata = read_weights(spec.weights)
     family = spec.family or resnet50.family_of(arrays, metadata)

@@ -26,7 +26,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.name is None:
         raise OptionError(
-            f"data {args.action} needs the name of a data set: {', '.join(DATASETS)}."
+            f"data {args.action} needs the name of a data set: {', '.join(DATASETS)}.",
+            setting="name",
+            allowed=list(DATASETS),
         )
     data_set = find_dataset(args.name)
     if args.action == "info":
@@ -37,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.root is None:
         raise OptionError(
-            f"data {args.action} {args.name} needs --root DIR, the folder of the data set."
+            f"data {args.action} {args.name} needs --root DIR, the folder of the data set.",
+            setting="root",
         )
     loaded = data_set.examine(args.root, **chosen_options(args, "view", "rate"))
     return (
@@ -98,7 +101,8 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
         absent = " ".join(loaded.missing[:3]) or "No timelines found."
         raise DataError(
             f"{args.root}: nothing to count. {absent} Run: stepcut data check {data_set.name} "
-            f"--root {args.root}"
+            f"--root {args.root}",
+            path=args.root,
         )
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
     show_table(table, args.format, args.output)

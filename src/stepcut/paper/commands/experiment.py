@@ -31,7 +31,11 @@ def run(args: argparse.Namespace) -> int:
         if results.experiment.name != args.name:
             raise OptionError(
                 f"{args.from_} is a table {results.experiment.name!r}, not {args.name!r}. Run "
-                f"stepcut experiment {results.experiment.name} --from {args.from_}"
+                f"stepcut experiment {results.experiment.name} --from {args.from_}",
+                setting="name",
+                value=args.name,
+                allowed=results.experiment.name,
+                path=args.from_,
             )
     else:
         settings = _settings(args)
@@ -62,7 +66,8 @@ def _figure(args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     if not args.data:
         raise OptionError(
-            "--data is missing. Use the folder of a data set, NAME:DIR, or toy; or --from FILE."
+            "--data is missing. Use the folder of a data set, NAME:DIR, or toy; or --from FILE.",
+            setting="data",
         )
     train, cut = group_settings(read_settings(args.set or []), cut_settings())
     made = chosen_options(args, "backbone", "weights", "layer", "family")

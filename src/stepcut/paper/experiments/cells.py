@@ -131,7 +131,9 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str
                 choose("row", name, dict.fromkeys(experiment.rows))
             if called in experiment.rows:
                 raise OptionError(
-                    f"row {name!r}: the table already has a row {called!r}. Choose another name."
+                    f"row {name!r}: the table already has a row {called!r}. Choose another name.",
+                    setting="rows",
+                    value=name,
                 )
             custom[called or place] = place if called else ""
     shown = [row for row in experiment.rows if names is None or row in (*names, *NO_VIDEO)]

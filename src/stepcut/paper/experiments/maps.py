@@ -58,7 +58,8 @@ def state_cost(
     if most > free:
         raise DataError(
             f"{cost}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), --maps half (a "
-            "quarter of the space) or --maps stream (one task at a time)."
+            "quarter of the space) or --maps stream (one task at a time).",
+            path=place,
         )
     return cost
 
@@ -101,7 +102,11 @@ def make_maps(
 def _halve(one: Features, path: Path) -> None:
     """Store maps (T, C, h, w) at `path` with half width and height: means of 2 x 2 cells."""
     if one.rows.ndim != 4 or not isinstance(one.rows, np.memmap):
-        raise DataError("--maps half: this backbone gives vectors, not maps. Omit --maps.")
+        raise DataError(
+            "--maps half: this backbone gives vectors, not maps. Omit --maps.",
+            setting="maps",
+            value="half",
+        )
     (_, channels, height, width), file = one.rows.shape, Path(str(one.rows.filename))
     whole = (
         rows[:, :, : height // 2 * 2, : width // 2 * 2].astype(np.float32)

@@ -102,7 +102,9 @@ def make_material(
     rates = sorted({one.rate for one, _ in found.values()})
     if len(rates) > 1:
         raise DataError(
-            f"task {task.name!r}: features {kind} have different rates: {[*map(str, rates)]}."
+            f"task {task.name!r}: features {kind} have different rates: {[*map(str, rates)]}.",
+            setting="features",
+            value=kind,
         )
     files = {name: Path(one.path or "") for name, (one, _) in found.items()}
     words = _describe(next(iter(found.values()))[0], kind)
@@ -129,7 +131,8 @@ def _read_existing(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -
         if expected is not None and abs(length - expected) > max(SLACK, 0.05 * expected):
             raise DataError(
                 f"{file}: {len(one.rows)} rows at {one.rate} per second are {length:.0f} s, but "
-                f"the video has {expected:.0f} s. Set --fps {len(one.rows) / expected:.3g}"
+                f"the video has {expected:.0f} s. Set --fps {len(one.rows) / expected:.3g}",
+                path=file,
             )
         if one.spec is None and video.rate is None and fps is None:
             notes = ["the rate of the features is unknown; 1 row per second is assumed."]
@@ -213,7 +216,10 @@ def _compare(
         if kind not in datasets:
             raise OptionError(
                 f"--data {root} is {kind}; this table compares {' and '.join(datasets)}. Use "
-                + " ".join(f"--data {each}:DIR" for each in datasets)
+                + " ".join(f"--data {each}:DIR" for each in datasets),
+                setting="data",
+                value=root,
+                allowed=list(datasets),
             )
         seen.setdefault(kind, []).extend(load(kind, place))
     return " and ".join(each for each in datasets if each in seen), seen
@@ -227,13 +233,17 @@ def _load(
     name, root = kinds[0]
     if {kind for kind, _ in kinds} != {name}:
         raise OptionError(
-            f"--data names several data sets: {', '.join(kind for kind, _ in kinds)}. Use one."
+            f"--data names several data sets: {', '.join(kind for kind, _ in kinds)}. Use one.",
+            setting="data",
+            value=roots,
         )
     if not views:
         return name, {"": [task for _, place in kinds for task in load(name, place)]}
     if name != "egoprocel":
         raise OptionError(
-            f"views: {name!r} has only one camera. Use egoprocel (CMU-MMAC), or --data toy."
+            f"views: {name!r} has only one camera. Use egoprocel (CMU-MMAC), or --data toy.",
+            setting="views",
+            value=name,
         )
     seen = {view: load(name, root, view=view) for view in VIEWS}
     cmu = {
@@ -244,7 +254,7 @@ def _load(
         video.path or video.features for found in cmu.values() for task in found for video in task
     ):
         raise DataError(
-            f"{root}: comparing cameras needs videos or features of CMU-MMAC. Add them."
+            f"{root}: comparing cameras needs videos or features of CMU-MMAC. Add them.", path=root
         )
     return name, cmu
 
@@ -258,7 +268,11 @@ def _which(data: str) -> tuple[str, str]:
     if colon and not Path(data).exists():
         raise unknown("data", name, expected)
     if not Path(data).is_dir():
-        raise DataError(f"{data}: no such folder. Use the folder of a data set, NAME:DIR, or toy.")
+        raise DataError(
+            f"{data}: no such folder. Use the folder of a data set, NAME:DIR, or toy.",
+            setting="data",
+            path=data,
+        )
     failed: StepcutError | None = None
     for kind, data_set in expected.items():
         try:
@@ -267,7 +281,9 @@ def _which(data: str) -> tuple[str, str]:
         except StepcutError as error:
             failed = error
     raise failed or DataError(
-        f"{data}: this folder is not a data set. 'stepcut data list' shows the data sets."
+        f"{data}: this folder is not a data set. 'stepcut data list' shows the data sets.",
+        setting="data",
+        path=data,
     )
 
 
@@ -297,10 +313,14 @@ def choose_features(
         if made or with_video:
             return made[0] if made else spec
         raise DataError(
-            f"--backbone {spec.backbone}: found neither videos nor features of this backbone."
+            f"--backbone {spec.backbone}: found neither videos nor features of this backbone.",
+            setting="backbone",
+            value=spec.backbone,
         )
     if len(existing) > 1:
         raise OptionError(
-            f"there are several features; choose one: --features {' | '.join(existing)}."
+            f"there are several features; choose one: --features {' | '.join(existing)}.",
+            setting="features",
+            allowed=existing,
         )
     return existing[0] if existing else as_spec(DEFAULT, fps=fps) if with_video else None

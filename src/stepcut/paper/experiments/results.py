@@ -110,7 +110,8 @@ class Results:
                 raise ValueError(f"missing {', '.join(absent)}")
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{path} is not a readable results file ({error}). Run the experiment again."
+                f"{path} is not a readable results file ({error}). Run the experiment again.",
+                path=path,
             ) from error
         return cls(record)
 
@@ -213,7 +214,7 @@ class Results:
         """
         cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         if not cells:
-            raise OptionError(f"these results have no row {row!r}.")
+            raise OptionError(f"these results have no row {row!r}.", setting="row", value=row)
         return self._average(cells, figure, protocol)
 
     @drawn_with(FIXED)

@@ -138,7 +138,9 @@ def run_experiment(
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(
-            f"steps={steps!r} is not allowed; use a whole number of at least 1, or 'true'."
+            f"steps={steps!r} is not allowed; use a whole number of at least 1, or 'true'.",
+            setting="steps",
+            value=steps,
         )
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
@@ -148,7 +150,9 @@ def run_experiment(
         "data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted
     )
     if not roots:
-        raise OptionError(f"data={data!r} is empty; use {wanted}.")
+        raise OptionError(
+            f"data={data!r} is empty; use {wanted}.", setting="data", value=data, allowed=wanted
+        )
     chosen = choose_rows(experiment, rows)
     # Absolute, because a worker may have another working folder.
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
@@ -223,7 +227,9 @@ def run_experiment(
         if not materials:
             raise DataError(
                 f"no task of {data} has features {[*kinds.values()]} and annotated timelines. "
-                "Choose other features or tasks."
+                "Choose other features or tasks.",
+                setting="data",
+                value=data,
             )
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
     return Results(

@@ -54,7 +54,12 @@ class HomeRoutes:
     async def probe(self, request: Request) -> Response:
         names = as_items("videos", (await read_body(request)).get("videos", ()), str, "paths")
         if len(names) > MOST_PROBED:
-            raise OptionError(f"videos has {len(names)} entries; send at most {MOST_PROBED}.")
+            raise OptionError(
+                f"videos has {len(names)} entries; send at most {MOST_PROBED}.",
+                setting="videos",
+                value=len(names),
+                allowed=MOST_PROBED,
+            )
         return JSONResponse({"videos": await run_in_threadpool(self.workspace.probe, names)})
 
     async def learn(self, request: Request) -> Response:

@@ -32,7 +32,9 @@ class Workspace:
 
     def __init__(self, root: Path, trust: bool = False) -> None:
         if not root.is_dir():
-            raise OptionError(f"{root}: no such folder. Create it, or choose another one.")
+            raise OptionError(
+                f"{root}: no such folder. Create it, or choose another one.", path=root
+            )
         self.root, self.trust = root.resolve(), trust
         self.jobs = Jobs(self.root)
         self._viewers: dict[str, Viewer] = {}
@@ -149,14 +151,18 @@ class Workspace:
         paths = [below(self.root, name) for name in videos]
         if len(paths) < 2:
             raise OptionError(
-                f"videos has {len(paths)} entries; choose at least two videos of the same task."
+                f"videos has {len(paths)} entries; choose at least two videos of the same task.",
+                setting="videos",
+                value=videos,
             )
         name = str(request.get("name") or paths[0].parent.name)
         plain = safe_name(name.replace("/", "_")).name.removesuffix(".proc")
         output = self.root / f"{plain}.proc"
         check_output(output)
         if output.exists():
-            raise OptionError(f"name={name!r} already exists. Choose another name.")
+            raise OptionError(
+                f"name={name!r} already exists. Choose another name.", setting="name", value=name
+            )
         args: dict[str, Any] = {
             "videos": [str(path) for path in paths],
             "output": str(output),
@@ -174,7 +180,9 @@ class Workspace:
             read_recipe(recipe)
             args["recipe"] = recipe
         if args["labels"] and args["recipe"]:
-            raise OptionError("recipe and labels cannot be combined; give one of them.")
+            raise OptionError(
+                "recipe and labels cannot be combined; give one of them.", setting="recipe"
+            )
         return self.jobs.start("learn", args, output, plain)
 
 
@@ -188,7 +196,9 @@ def read_steps(value: Any) -> Any:
         numbers = [int(low), int(high)] if dash and low else int(text)
     except ValueError as error:
         raise OptionError(
-            f"steps={text!r} is not a number. Give one such as 7, or a range such as 8-14."
+            f"steps={text!r} is not a number. Give one such as 7, or a range such as 8-14.",
+            setting="steps",
+            value=text,
         ) from error
     count = as_step_count(numbers)
     return list(count) if isinstance(count, tuple) else count

@@ -144,14 +144,14 @@ async def read_body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise OptionError(f"the request is not JSON ({error}).") from error
     if not isinstance(body, dict):
-        raise OptionError(f"the request is {body!r}; send a JSON object.")
+        raise OptionError(f"the request is {body!r}; send a JSON object.", value=body)
     return body
 
 
 def text_of(body: Mapping[str, Any], key: str, default: str | None = None) -> str:
     value = body.get(key, default)
     if not isinstance(value, str):
-        raise OptionError(f"{key}={value!r} is not a string.")
+        raise OptionError(f"{key}={value!r} is not a string.", setting=key, value=value)
     return value
 
 

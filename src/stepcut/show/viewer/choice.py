@@ -28,7 +28,7 @@ def below(root: Path | None, name: str, folder: bool = False) -> Path:
         there, path = False, whole
     if not there or not path.is_relative_to(whole):
         kind = "folder" if folder else "file"
-        raise OptionError(f"{name!r} is not a {kind} of this app.")
+        raise OptionError(f"{name!r} is not a {kind} of this app.", value=name)
     return path
 
 
@@ -42,10 +42,18 @@ async def upload(root: Path | None, name: str, request: Request) -> str:
     folder = below(root, ".", folder=True) / UPLOADS
     plain = safe_name(name.replace("/", "_").replace("\\", "_")).name
     if Path(plain).suffix.lower() not in VIDEO_SUFFIXES:
-        raise OptionError(f"{name!r} is not a video file. Upload a file such as new.mp4.")
+        raise OptionError(
+            f"{name!r} is not a video file. Upload a file such as new.mp4.",
+            value=name,
+            allowed=VIDEO_SUFFIXES,
+        )
     length = int(request.headers.get("content-length", "0"))
     if not 0 < length <= LARGEST:
-        raise OptionError(f"{name!r} has {length} bytes; 1 to {LARGEST} are allowed.")
+        raise OptionError(
+            f"{name!r} has {length} bytes; 1 to {LARGEST} are allowed.",
+            value=length,
+            allowed=LARGEST,
+        )
     folder.mkdir(exist_ok=True)
     target = _free(folder, plain)
     try:
@@ -54,7 +62,7 @@ async def upload(root: Path | None, name: str, request: Request) -> str:
                 async for piece in request.stream():
                     file.write(piece)
             if temporary.stat().st_size != length:
-                raise OutputError(f"{name!r} is incomplete. Upload it again.")
+                raise OutputError(f"{name!r} is incomplete. Upload it again.", path=target)
     except BaseException:
         target.unlink()
         raise

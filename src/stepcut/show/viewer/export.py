@@ -32,21 +32,31 @@ def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | N
     invalid."""
     what = as_items("what", request.get("what", ()), str, f"a list of {', '.join(THINGS)}")
     if not what:
-        raise OptionError(f"what=[] exports nothing; choose from {', '.join(THINGS)}.")
+        raise OptionError(
+            f"what=[] exports nothing; choose from {', '.join(THINGS)}.",
+            setting="what",
+            value=what,
+            allowed=list(THINGS),
+        )
     for one in what:
         choose("what", one, dict.fromkeys(THINGS))
     formats = as_items("formats", request.get("formats", ()), str, "a list of label formats")
     for one in formats:
         choose("format", one, FORMATS)
     if "labels" in what and not formats:
-        raise OptionError(f"labels need a format; choose from {', '.join(FORMATS)}.")
+        raise OptionError(
+            f"labels need a format; choose from {', '.join(FORMATS)}.",
+            setting="formats",
+            allowed=list(FORMATS),
+        )
     rate = str(request["rate"]) if request.get("rate") else None
     if rate is not None:
         as_rate(rate, "rate")
     elif counting := [FORMATS[one].title for one in formats if FORMATS[one].frames]:
         raise OptionError(
             f"{' and '.join(counting)}: set the rate, the frames per second of the videos, "
-            "such as 30 or 30000/1001."
+            "such as 30 or 30000/1001.",
+            setting="rate",
         )
     return what, formats, rate
 

@@ -203,7 +203,7 @@ class Routes:
         paths = [str(self._path_of(key)) for key in keys]
         paths += [str(below(self.viewer.root, name)) for name in names]
         if not paths:
-            raise OptionError("no video was selected. Choose one or more.")
+            raise OptionError("no video was selected. Choose one or more.", setting="videos")
         return self._start("check", {"videos": paths})
 
     async def forget(self, request: Request) -> Response:
@@ -258,10 +258,18 @@ class Routes:
         folder = self.viewer.folder.resolve()
         name = text_of(body, "folder", f"{self.viewer.title}-export")
         if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
-            raise OptionError(f"folder={name!r} is not a plain name. Give a name without slashes.")
+            raise OptionError(
+                f"folder={name!r} is not a plain name. Give a name without slashes.",
+                setting="folder",
+                value=name,
+            )
         target = folder.parent / name
         if (target / "config.json").exists():
-            raise OptionError(f"folder={name!r} is a procedure. Choose another name.")
+            raise OptionError(
+                f"folder={name!r} is a procedure. Choose another name.",
+                setting="folder",
+                value=name,
+            )
         await run_in_threadpool(self.viewer.edits.refresh)
         outline, videos = self.viewer.edits.outline, self.viewer.videos
         files = await run_in_threadpool(preview, outline, videos, body)

@@ -159,7 +159,9 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError, TypeError) as error:
         raise OptionError(
             f"host={host!r}, port={port}: cannot serve there ({error}). "
-            "Choose another --port, or 0 for a free one."
+            "Choose another --port, or 0 for a free one.",
+            setting="port",
+            value=port,
         ) from error
 
 
