@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
+from stepcut.methods.learned import LeftOut
 from stepcut.order import graph_of_labels
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
@@ -96,8 +97,9 @@ def make_kitchen():
     orders = [[0, 1, 2, 3], [0, 2, 1, 3]]
     labels = {f"video{n}": film(orders[n % 2], rng) for n in range(24)}
     calm = [rng.uniform(0.8, 1.2, size=len(numbers)) for numbers in labels.values()]
+    segmented = list(labels.values()), [shares(n) for n in labels.values()]
     expectations = learn_expectations(
-        list(labels.values()), 1.0, [shares(n) for n in labels.values()], calm
+        segmented[0], 1.0, segmented[1], left_out=LeftOut(*segmented, calm)
     )
     procedure = Procedure(
         learned_steps=list(STEPS),

@@ -61,7 +61,6 @@ def learn_expectations(
     labels: Sequence[Labels],
     rate: float,
     probabilities: Sequence[Floats] | None = None,
-    novelty: Sequence[Floats] | None = None,
     false_alarms: float = 0.05,
     embeddings: Sequence[Floats] | None = None,
     left_out: LeftOut | None = None,
@@ -71,7 +70,6 @@ def learn_expectations(
 
     labels         the step of each row of each video, (T,); `rate` rows per second
     probabilities  (T, K) per video; without them the labels count as certain
-    novelty        (T,) per video, if it is not that of `left_out`
     false_alarms   share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1)
     embeddings     (T, p) per video; without them, another task is not detected
     left_out       the same data from models that have not seen the video: a new video is segmented
@@ -84,30 +82,24 @@ def learn_expectations(
             "labels is empty; give the labels of one training video or more.", setting="labels"
         )
     nothing: list[Any] = [None] * len(labels)
-    in_training: Any = (labels, probabilities or nothing, novelty or nothing)
+    in_training: Any = (labels, probabilities or nothing, nothing)
     as_new = left_out or LeftOut(*in_training)
-    novelties = novelty or as_new.novelty
     # `observe` shares arrays of this type instead of copying them.
     embedded_rows = [np.asarray(one, dtype=np.float64) for one in embeddings or ()] or nothing
-    learned = [
-        observe(steps, rate, share, *rest)
-        for steps, share, *rest in zip(
-            labels, probabilities or nothing, novelties, embedded_rows, strict=True
-        )
-    ]
-    shown = [
-        observe(steps, rate, share, *rest)
-        for steps, share, *rest in zip(
-            as_new.labels, as_new.probabilities, novelties, embedded_rows, strict=True
-        )
-    ]
+    learned, shown = (
+        [
+            observe(steps, rate, share, *rest)
+            for steps, share, *rest in zip(*segmented, as_new.novelty, embedded_rows, strict=True)
+        ]
+        for segmented in (in_training[:2], as_new[:2])
+    )
 
     def look(place: int, kept: Rows) -> Observed:
         """Observe these rows of a video as if it were new."""
         parts = (
             as_new.labels[place],
             as_new.probabilities[place],
-            novelties[place],
+            as_new.novelty[place],
             embedded_rows[place],
         )
         steps, *others = (None if one is None else np.asarray(one)[kept] for one in parts)

@@ -40,7 +40,7 @@ def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
 
     A group has at least two videos: a single video that differs is a deviation.
     """
-    usable = [place for place, video in enumerate(videos) if _has_rows(video)]
+    usable = [place for place, video in enumerate(videos) if video.embedding is not None]
     some = some_of(usable, COMPARED)
     if len(some) < FEWEST:
         return []
@@ -61,10 +61,6 @@ def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
         group[place] = bool(near[1] < near[0])
     groups = [[place for place in usable if group[place] == side] for side in (False, True)]
     return sorted(groups, key=len, reverse=True)
-
-
-def _has_rows(video: Observed) -> bool:
-    return video.embedding is not None and len(video.embedding) > 0
 
 
 def _moments(rows: Floats) -> Floats:

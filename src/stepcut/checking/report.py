@@ -172,7 +172,11 @@ class Report:
     @property
     def power(self) -> str:
         """The detection rate in one sentence."""
-        return describe_power(self.detection)
+        if "missing step" not in self.detection:
+            return "The detection rate is unknown: the procedure was learned from too few videos."
+        step, half = self.detection["missing step"], self.detection.get("missing half")
+        more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
+        return f"A missing step would be found in {100 * step:.0f} % of cases{more}."
 
     @property
     def other_task(self) -> bool:
@@ -358,19 +362,6 @@ class Report:
 
     def _of(self, kind: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.kind == kind]
-
-
-def describe_power(detection: Mapping[str, float]) -> str:
-    """Describe the detection rates of a check in one sentence.
-
-    >>> describe_power({"missing step": 0.11, "missing half": 0.97})
-    'A missing step would be found in 11 % of cases, half a missing video in 97 %.'
-    """
-    if "missing step" not in detection:
-        return "The detection rate is unknown: the procedure was learned from too few videos."
-    step, half = detection["missing step"], detection.get("missing half")
-    more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
-    return f"A missing step would be found in {100 * step:.0f} % of cases{more}."
 
 
 # ------------------------------------------------------------------ accepted findings

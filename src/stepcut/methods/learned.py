@@ -55,15 +55,9 @@ class Choice:
     @classmethod
     def restore(cls, count: int, state: Mapping[str, Array]) -> Self | None:
         """Rebuild the choice of `count` steps from the `state` of a method."""
-        candidates = state.get("choice", np.zeros((0, 2)))
-        if not len(candidates):
+        if "choice" not in state:
             return None
-        reason = (
-            state["choice.reason"].tobytes().decode()
-            if "choice.reason" in state
-            else f"{count} steps"
-        )
-        return cls(count, np.asarray(candidates[:, :2], dtype=np.float64), reason)
+        return cls(count, state["choice"], state["choice.reason"].tobytes().decode())
 
 
 class LeftOut(NamedTuple):

@@ -40,7 +40,7 @@ NEEDED = ("fit", "predict", "settings", "state", "restore")
 """Required methods; everything else in `Method` has a default."""
 DEFAULTS = (
     "probabilities", "shares", "novelty", "embed", "online", "start_from", "suggest", "left_out_",
-    "right_", "choice_", "chosen_", "curve_", "orders_by_mean", "learns_from",
+    "choice_", "chosen_", "curve_", "orders_by_mean", "learns_from",
 )  # fmt: skip
 """What `adapt` adds to an object that does not derive from `Method`."""
 
@@ -403,11 +403,6 @@ class Method:
     # ------------------------------------------------------------------ optional results
 
     @property
-    def right_(self) -> float | None:
-        """Share of labelled rows that are correct when their video is held out."""
-        return None
-
-    @property
     def left_out_(self) -> LeftOut | None:
         """Predictions of each training video as if it were new."""
         return None
@@ -590,16 +585,16 @@ def adapt(method: Any) -> Method:
     return adapted
 
 
-def _rename_memberships(owner: Any, own: Collection[str], new: str = "probabilities") -> None:
+def _rename_memberships(owner: Any, own: Collection[str]) -> None:
     """Accept the name that `probabilities` had in version 0.2.0, with a warning."""
-    if "memberships" in own and new not in own:
+    if "memberships" in own and "probabilities" not in own:
         name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
         warnings.warn(
-            f"{name}.memberships is now called {new}; rename it before stepcut 0.4.",
+            f"{name}.memberships is now called probabilities; rename it before stepcut 0.4.",
             DeprecationWarning,
             stacklevel=4,
         )
-        setattr(owner, new, owner.memberships)
+        owner.probabilities = owner.memberships
 
 
 def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:

@@ -29,14 +29,14 @@ def agreement(a: Labels, b: Labels, steps: int) -> float:
     return float(gain[pair_steps(gain)].mean())
 
 
-def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) -> Labels:
+def consensus(segmentations: Sequence[Labels], steps: int) -> Labels:
     """(T,): the step with most votes, once all segmentations (T,) number their steps alike.
 
-    They are numbered after the segmentation most like all others, then after the vote of all, a few times.
+    They are numbered after the segmentation most like all others, then after the vote of all, up to five times.
     """
     alike = [sum(agreement(one, other, steps) for other in segmentations) for one in segmentations]
     common = segmentations[int(np.argmax(alike))]
-    for _ in range(iterations):
+    for _ in range(5):
         votes = np.zeros((len(common), steps))
         for one in segmentations:
             rows, columns = pair_steps(overlap(common, one, steps))

@@ -93,8 +93,6 @@ class StepCut(Method):
 
     width_: float = field(default=0.0, init=False)
     """Width of the Gaussian with which steps were discovered, in rows."""
-    right_: float | None = field(default=None, init=False)
-    """The share of annotated rows that are right when their video is held out; not stored."""
     choice_: Choice | None = field(default=None, init=False)
     """How the number of steps was chosen, if the setting does not fix it."""
     _start: "StepCut | None" = field(default=None, init=False)
@@ -248,10 +246,9 @@ class StepCut(Method):
         centred: Sequence[Floats],
         constraints: Constraints,
     ) -> None:
-        """Measure the temperature and the share of right rows on annotated videos, each held out."""
+        """Measure the temperature on annotated videos, each held out."""
         places = [place for place, one in enumerate(constraints) if one is not None]
         see = partial(_see_as_new, learned, videos, bool(places))
-        self.right_ = None
         if len(places) > 1:
             posteriors, _ = see()
             rows = [_annotated_rows(constraints[place], len(videos[place])) for place in places]
@@ -260,7 +257,6 @@ class StepCut(Method):
             )
             true = np.concatenate([step for _, step in rows])
             if len(true):
-                self.right_ = float((most_likely(seen) == true).mean())
                 place = np.arange(len(true))
                 losses = [
                     -float(np.log(soften(seen, heat)[place, true] + 1e-12).sum())

@@ -23,13 +23,10 @@ MOST_PROBED = 50
 
 
 class HomeRoutes:
-    """Routes of the start page."""
-
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
     def home(self, _: Request) -> Response:
-        """Return all procedures and jobs."""
         space = self.workspace
         jobs = [
             {**job.to_json(), "procedure": self._open_as(str(job.request["about"]))}
@@ -55,7 +52,6 @@ class HomeRoutes:
         return JSONResponse(self.workspace.listing(request.query_params.get("path", "")))
 
     async def probe(self, request: Request) -> Response:
-        """Return durations and problems of videos."""
         names = as_items("videos", (await read_body(request)).get("videos", ()), str, "paths")
         if len(names) > MOST_PROBED:
             raise OptionError(
@@ -67,7 +63,6 @@ class HomeRoutes:
         return JSONResponse({"videos": await run_in_threadpool(self.workspace.probe, names)})
 
     async def learn(self, request: Request) -> Response:
-        """Start a job that learns a procedure."""
         body = await read_body(request)
         job = await run_in_threadpool(self.workspace.learn, body)
         return JSONResponse(job.to_json())

@@ -23,12 +23,10 @@ class Watching:
         self._clock = 0.0
 
     def open(self) -> None:
-        """Start watching."""
         self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-watch")
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()

@@ -55,7 +55,6 @@ class Workspace:
         return sorted(found, key=lambda path: -_changed(path))
 
     def procedures(self) -> list[dict[str, Any]]:
-        """Entries of all procedures on the start page."""
         return [self._about(folder) for folder in self.folders()]
 
     def _about(self, folder: Path) -> dict[str, Any]:
@@ -206,7 +205,6 @@ def read_steps(value: Any) -> Any:
 
 
 def _count_files(folder: Path, suffixes: Collection[str]) -> int:
-    """Number of files with these suffixes directly in a folder."""
     with contextlib.suppress(OSError):
         return sum(path.suffix.lower() in suffixes for path in folder.iterdir())
     return 0

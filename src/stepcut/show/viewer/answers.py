@@ -66,8 +66,6 @@ def page_routes(name: str, data: str, up: str = "") -> list[Route]:
 
 
 def file_routes() -> list[Route]:
-    """Routes of the static files."""
-
     async def file(request: Request) -> Response:
         name = request.path_params["file"]
         if name not in static_files():
@@ -108,7 +106,6 @@ class JobRoutes:
         return JSONResponse({"jobs": [job.to_json() for job in self.jobs.all()]})
 
     def show(self, request: Request) -> Response:
-        """Return one job."""
         return JSONResponse(self._job(request).to_json())
 
     async def change(self, request: Request) -> Response:
@@ -152,7 +149,6 @@ async def read_body(request: Request) -> dict[str, Any]:
 
 
 def text_of(body: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """Read a string from a request."""
     value = body.get(key, default)
     if not isinstance(value, str):
         raise OptionError(f"{key}={value!r} is not a string.", setting=key, value=value)

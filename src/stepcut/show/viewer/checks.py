@@ -32,12 +32,10 @@ class CheckedVideo:
 
     @property
     def key(self) -> str:
-        """A short, stable key."""
         return f"c{_short(self.path)}"
 
 
 def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
-    """Segment and check a new video."""
     timeline = procedure.segment(path, progress=progress)
     report = procedure.check(path, progress=progress).to_json()
     number = {step.name: step.number for step in procedure.document.steps}
@@ -60,7 +58,6 @@ class Checks:
         write_json(self.folder / f"{video.key}.json", asdict(video))
 
     def remove(self, key: str) -> None:
-        """Remove a checked video."""
         for video in self.all():
             if video.key == key:
                 (self.folder / f"{key}.json").unlink(missing_ok=True)

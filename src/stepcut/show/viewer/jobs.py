@@ -63,12 +63,10 @@ class Job:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the job was cancelled."""
         return (self.folder / "cancel").exists()
 
     @property
     def result(self) -> Any:
-        """The result, or None."""
         return _read(self.folder / "result.json")
 
     @property
@@ -81,7 +79,6 @@ class Job:
             return True
 
     def write_state(self, state: str, **more: Any) -> None:
-        """Update the state."""
         before = _read(self.folder / "state.json") or {}
         write_json(self.folder / "state.json", {**before, **more, "state": state})
 

@@ -46,8 +46,6 @@ NEXT = 3
 
 
 class Routes:
-    """Handlers of all requests."""
-
     def __init__(self, viewer: Viewer) -> None:
         self.viewer, self.jobs = viewer, viewer.jobs
 
@@ -190,7 +188,6 @@ class Routes:
         return {"needed": needed, "ready": ready, "failed": failed, "job": made}
 
     async def copy(self, request: Request) -> Response:
-        """Send a finished copy."""
         copy = proxy_of(self._path(request), request.path_params["kind"])
         if not copy.exists():
             raise HTTPException(404, "The copy is not ready.")
@@ -210,7 +207,6 @@ class Routes:
         return self._start("check", {"videos": paths})
 
     async def forget(self, request: Request) -> Response:
-        """Remove a checked video from the list."""
         await read_body(request)
         self.viewer.checks.remove(request.path_params["key"])
         return JSONResponse({"state": await run_in_threadpool(self.viewer.state)})
