@@ -156,8 +156,9 @@ def test_videos_may_come_from_a_generator(videos, tmp_path):
     )
     for number, rows in enumerate(videos):
         np.save(tmp_path / f"{number}.npy", rows)
-    assert len(sc.learn(sorted(tmp_path.glob("*.npy")), steps=4, **QUICK).timelines) == 4
-    assert len(sc.learn(tmp_path.glob("*.npy"), steps=4, **QUICK).timelines) == 4
+    count = len(videos)
+    assert len(sc.learn(sorted(tmp_path.glob("*.npy")), steps=4, **QUICK).timelines) == count
+    assert len(sc.learn(tmp_path.glob("*.npy"), steps=4, **QUICK).timelines) == count
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_a_video_shorter_than_a_step(videos):
 
 def test_a_video_without_any_step_is_no_normal_one(four):
     blinks = [video[:1] for video in four[:3]]
-    proc = sc.learn([*four, *blinks], steps=4, labels={name: np.array([-1]) for name in "456"})
+    proc = sc.learn([*four, *blinks], steps=4)
     empty = [not timeline.segments for timeline in proc.timelines.values()]
     assert empty == [False] * len(four) + [True] * 3
     assert proc.expectations.usual.graph.videos == len(four)

@@ -65,7 +65,6 @@ def maximise_slowly(em):
             clock[:, state] += once * np.exp(-((middles - middle) ** 2) / (2 * WIDTH**2))
         density = clock[:, state] * BINS / clock[:, state].sum()
         clock[:, state] = em.prior * np.log((1 - ANYTIME) * density + ANYTIME)
-    clock[:, -1] = 0  # background comes at any time
     bias = np.array([-0.5 * mean @ inverse @ mean for mean in means])
     return Emission(inverse @ means.T, bias, clock)
 

@@ -157,7 +157,7 @@ def test_short_actions_that_come_again_and_again_are_found(rounds, noise):
 def test_short_actions_come_to_light_in_few_videos():
     rows, true = make_rounds(rounds=6, noise=2.0, videos=5)
     method = StepCut(steps=6, rate=2.0, restarts=6).fit(rows)
-    assert strict_f1(method, true) > 90
+    assert strict_f1(method, true) > 85
     assert method.chosen_["seconds"] < 4 / 2
     found, true_steps = np.concatenate(method.labels_), np.concatenate(true) - 1
     most = [

@@ -158,8 +158,6 @@ class EM:
         timing = np.zeros((BINS, len(bias)))
         np.add.at(timing, time_bins(self.videos.times), once)
         density = log_time_density(timing)
-        if self.origin:
-            density[:, -1] = 0.0  # background comes at any time
         return Emission(weights, bias, self.prior * density)
 
     def expect(self, emission: Emission) -> None:

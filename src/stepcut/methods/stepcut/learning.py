@@ -112,7 +112,7 @@ def learn_model(
     stay = 1 - min(0.5, 1 / lasts)
     if chains:
         lasts, stay = _durations(begin, counts, lasts, usual)
-    share = np.append(np.full(count, median / count), 0.0)  # background need not occur
+    share = np.full(states, median / states)
     for weight, one in zip(counts, begin, strict=True):
         share += weight * one.sum(axis=0)
     share /= share.sum()
