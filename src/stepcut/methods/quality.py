@@ -36,14 +36,14 @@ SPREAD = 0.1
 """Prior standard deviation of the share that is right over videos; weighs as much as two videos."""
 
 # Fitted by benchmarks/quality.py; benchmarks/reports/quality.md has results on held-out tasks.
-WEIGHTS = {"one": 0.076, "runs": 0.45, "irregularity": 0.197, "sharpness": 0.228}
+WEIGHTS = {"one": 0.097, "runs": 0.48, "irregularity": 0.197, "sharpness": 0.095}
 """Weights of the evidence in the estimated share of time that is right."""
-ERRORS = (-0.199, 0.196)
+ERRORS = (-0.177, 0.228)
 """10 % and 90 % quantiles of the error of the estimate."""
 EQUAL = (0.297, -0.013, -0.106, 0.1)
 """Share that equal-length segments get right, EQUAL[0] + EQUAL[1] / steps, and quantiles of its
 error."""
-AFTER = {3: (0.104, 1.193, -0.15, 0.169), 5: (0.133, 1.153, -0.148, 0.154)}
+AFTER = {3: (0.092, 1.196, -0.14, 0.151), 5: (0.13, 1.146, -0.146, 0.134)}
 """By number of labelled videos: a, b, and error quantiles of a + b * (estimate without labels)."""
 
 
