@@ -524,7 +524,8 @@ def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> Non
     }
     one = {ONE: labels[ONE]}
     first = ["name 1", "name 0"]
-    assert record.teach(one).steps == [*first, *(f"name {k}" for k in range(2, 6))]
+    steps = record.teach(one).steps  # a name stays with the rows that had it, whatever their number
+    assert (steps[:2], sorted(steps[2:])) == (first, [f"name {k}" for k in range(2, 6)])
     assert record.teach(one, steps=3).steps == [*first, "name 2"]
     assert record.teach(labels).steps == first  # everything is labelled
     other = {ONE: labels[ONE].rename({"name 1": "cut", "name_0": "eat"})}
