@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
+# Where this is set, every command compiles all its modules again, which takes three seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo dist test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz attack soak lint types clean
 

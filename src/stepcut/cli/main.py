@@ -17,6 +17,7 @@ from stepcut.cli.parser import (
     summary,
 )
 from stepcut.errors import StepcutError, unknown
+from stepcut.threads import wait_passively
 from stepcut.version import __version__
 
 
@@ -111,7 +112,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     """Parse the words of one command, then import and run it, which keeps help fast."""
     parser = make_parser(name)
     args = parser.parse_args(words)
-    importlib.import_module("stepcut.parallel.engine").wait_passively()  # before numpy is loaded
+    wait_passively()  # before numpy is loaded
     importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
     code: int = importlib.import_module(find_command(name)).run(args)
     return code

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, TypeVar
 
 from stepcut.errors import OptionError, StepcutError
+from stepcut.threads import PASSIVE
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -111,23 +112,11 @@ def environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
-"""Makes threads of numerical libraries sleep while they wait. Spinning doubles the CPU time of
-`learn` and slows down the threads that it waits for."""
-
-
-def wait_passively() -> None:
-    """Make numerical libraries that are not loaded yet wait passively, unless the user set it."""
-    for name, value in PASSIVE.items():
-        os.environ.setdefault(name, value)
-
-
 def share_cores(cores: int) -> AbstractContextManager[None]:
     """Limit `count_cores()` and the threads of libraries that are not loaded yet to `cores`."""
     names = (
         "STEPCUT_CORES",
         "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
         "MKL_NUM_THREADS",
         "NUMBA_NUM_THREADS",
     )

@@ -110,9 +110,15 @@ class EM:
     """Weight, in videos, of background at the origin: the mean of a video, where no step stands out."""
 
     def __post_init__(self) -> None:
+        from scipy.sparse import csr_array
+
         rows = self.videos.rows
         self.bonus = np.zeros((len(self.videos.starts), self.posterior.shape[1]))
         self.scatter = rows.T @ (rows * self.trust[:, None].astype(rows.dtype))
+        at = (time_bins(self.videos.times), np.arange(len(rows)))
+        self.binned = csr_array(
+            (np.ones(len(rows)), at), shape=(BINS, len(rows))
+        )  # adds up each bin
 
     def run(self, iterations: int) -> Emission:
         """Alternate so often; give the last estimate."""
@@ -155,9 +161,7 @@ class EM:
         bias = np.where(shown, -0.5 * (means.T * weights).sum(axis=0), NEVER)
         if self.origin:
             bias[-1] = -0.5 * float(means[-1] @ weights[:, -1])
-        timing = np.zeros((BINS, len(bias)))
-        np.add.at(timing, time_bins(self.videos.times), once)
-        density = log_time_density(timing)
+        density = log_time_density(self.binned @ once)
         return Emission(weights, bias, self.prior * density)
 
     def expect(self, emission: Emission) -> None:
