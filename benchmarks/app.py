@@ -164,12 +164,13 @@ def measure(opened: Any, root: Path) -> None:
 def photograph(opened: Any, root: Path, shots: Path) -> None:
     """Take screenshots of every page of the app, at desktop and phone size."""
     shots.mkdir(parents=True, exist_ok=True)
-    kitchen = make_kitchen(root / "toy", videos=6, duration=24).folder
-    (kitchen / "videos").rename(root / "breakfast")
-    shutil.rmtree(root / "toy")
+    recipe = partial(make_kitchen, duration=30, skip=0, repeat=0, shuffle=0)
+    recipe(root / "toy", videos=12).videos[0].parent.rename(root / "breakfast")
     (root / "new").mkdir()
-    last = max((root / "breakfast").iterdir())
-    last.rename(root / "new" / "today.mp4")
+    [today] = recipe(root / "flawed", videos=1, seed=2, flaw="skip:wash dish").videos
+    today.rename(root / "new" / "today.mp4")
+    shutil.rmtree(root / "toy")
+    shutil.rmtree(root / "flawed")
     running = Running(partial(make_app, Workspace(root))).start()
     page = opened.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(300_000)

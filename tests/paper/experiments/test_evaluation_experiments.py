@@ -98,7 +98,7 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
         note.startswith("kmeans: ") and "above the uniform baseline" in note for note in table.notes
     )
     assert (
-        "protocol strict, K = true number, data folder (2 tasks, 6 videos), features eyes"
+        "protocol strict, K = true number, data folder (tasks: 2, videos: 6), features eyes"
         in table.caption
     )
     assert "\\toprule" in table.latex()

@@ -347,7 +347,7 @@ class Results:
         return (
             f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
             f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
-            f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
+            f"(tasks: {len(tasks)}, videos: {videos}), features {record['features'] or 'none'}, "
             f"encoder {encoder}, segmenters {record.get('segmenters', 'none')}, "
             f"device {record.get('device', 'CPU')}, seeds {seeds[0]} to {seeds[-1]}, "
             f"stepcut {record['versions']['stepcut']}"
