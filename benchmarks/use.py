@@ -50,7 +50,7 @@ HOWS = (
     "all + marked",
     "normal + 3 labels",
     "normal + all labels",
-    "true cut",
+    "true labels",
     "same",
 )
 
@@ -121,7 +121,7 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
     within: list[bool] = []
     for name in dict.fromkeys((r["trial"].task, r["how"]) for r in shown):
         mine = [r for r in results if (r["trial"].task, r["how"]) == name and r["planted"]]
-        task = name[0] + (", true cut" if name[1] == "true cut" else "")
+        task = name[0] + (", true labels" if name[1] == "true labels" else "")
         cells: list[Cell] = [task, _share([r["learned"] for r in mine])]
         for kind, forecast in kinds.items():
             cells.append(

@@ -3,7 +3,7 @@
 A fifth of the recordings of a recipe is held out in turn. The training set is *all* of the others or only the
 *normal* ones: without labels, with *three labelled* (normal ones, drawn at random) or with *all* normal ones labelled.
 *marked*: recordings with mistakes are excluded from the reference set, all of them or those among the *three* most
-unusual ones. *same* checks the training recordings. *true cut* uses the true labels in place of every segmentation,
+unusual ones. *same* checks the training recordings. *true labels* uses the true labels in place of every segmentation,
 which is the upper limit of a check.
 Deviations are simulated in held-out normal recordings by removing and rearranging features: the second half, the
 middle third or one step is removed, or two neighbouring steps are exchanged where one must precede the other (by the
@@ -144,7 +144,7 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
     if len(own) < FEWEST:
         return [_nothing(trial, how, len(own)) for how in trial.hows]
     before = closed_edges(true_edges(task), len(task.steps))
-    if trial.hows == ("true cut",):
+    if trial.hows == ("true labels",):
         return [_judge_true_cut(trial, task, own, held, before)]
     rows = [video.read_features(backbone) for video in own]
     found, first = [], Learned(rows, len(task.steps))
@@ -208,7 +208,7 @@ def _judge_true_cut(
 ) -> dict[str, Any]:
     """Check what was held out where every cut is true; learned from `own`; `before`: what must precede what, (K, K)."""
     learned = TrueCut([true_labels(video) for video in own])
-    found = _nothing(trial, "true cut", len(own)) | _said(learned)
+    found = _nothing(trial, "true labels", len(own)) | _said(learned)
     for place, video in enumerate(held):
         true = true_labels(video)
         record = _record(learned, task, video, true, np.arange(len(task.steps)), guided=False)
