@@ -112,6 +112,22 @@ def test_the_summary_names_deviations(procedure):
     assert "1 video checked: no deviation found." in fine
 
 
+def test_a_video_without_an_alarm_is_not_fine_where_a_usual_step_was_not_seen(procedure):
+    step = procedure.steps[0]
+    never = StepSeen(0, step, 0.02, (), 1.0)
+    rare = StepSeen(1, procedure.steps[1], 0.02, (), 0.2)
+    doubtful, good = (
+        Report(name, 90.0, [], 0.5, steps, 0.1, 0.05, detection={"missing step": 0.9})
+        for name, steps in {"odd": [never, rare], "good": [rare]}.items()
+    )
+    page = make_report(procedure, checks=[doubtful, good], pictures=0)
+    top = page.split('<div class="summary">')[1].split("</div>")[0]
+    assert (doubtful.unseen, good.unseen) == ([step], [])
+    assert "<p>odd: not seen: " in top
+    assert "good:" not in top
+    assert page.count('<p class="fine">') == 1
+
+
 def test_steps_are_counted_from_one(procedure):
     page = make_report(procedure, pictures=0)
     assert re.findall(r"<h3[^>]*>(\d+) ·", page) == ["1", "2", "3"]

@@ -232,20 +232,24 @@ class Report:
         return self._of("unknown")
 
     @property
+    def unseen(self) -> list[str]:
+        """Steps of most videos that were not seen, whether that raises an alarm or not."""
+        return [s.name for s in self.steps if s.seen == "not seen" and s.share_of_videos > 0.5]
+
+    @property
+    def outcome(self) -> str:
+        """What to say of a video without deviations."""
+        found = "inconclusive, no deviation found" if self.inconclusive else "no deviation found"
+        return f"{found}; not seen: {', '.join(self.unseen)}" if self.unseen else found
+
+    @property
     def summary(self) -> str:
         """One sentence."""
         name = self.video or "this video"
         if self.other_task:
             return f"{name}: this is not the task that was learned."
         if self.ok:
-            found = (
-                "inconclusive, no deviation found" if self.inconclusive else "no deviation found"
-            )
-            unseen = [
-                s.name for s in self.steps if s.seen == "not seen" and s.share_of_videos > 0.5
-            ]
-            within = f"; not seen: {', '.join(unseen)}" if unseen else ""
-            return f"{name}: {found}{within}. {self.power}"
+            return f"{name}: {self.outcome}. {self.power}"
         counts = [f"{len(self._of(kind))} {kind}" for kind in KINDS if self._of(kind)]
         return f"{name}: {', '.join(counts)}."
 

@@ -100,6 +100,11 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         deviate = "deviates" if len(wrong) == 1 else "deviate"
         checked = f"{len(wrong)} of {len(checks)} checked videos {deviate}"
         sentences.append(f"{checked}: {named}{more}.")
+    sentences += [
+        f"{one.video}: not seen: {', '.join(one.unseen)}."
+        for one in checks
+        if one.ok and one.unseen
+    ]
     skipped = "".join(
         f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
     )
@@ -245,7 +250,9 @@ def _checked(procedure: Procedure, check: Report) -> str:
         red = dict.fromkeys(marks.steps, FINDING_COLOUR)
         drawn += draw_bar(marks, red, height=6, label=f"findings in {check.video}")
     if check.ok:
-        result = f'<p class="fine">✓ No deviation found. {escape(check.power)}</p>'
+        text = f"{check.outcome[0].upper()}{check.outcome[1:]}. {check.power}"
+        doubt = check.inconclusive or check.unseen
+        result = f"<p>{escape(text)}</p>" if doubt else f'<p class="fine">✓ {escape(text)}</p>'
     else:
         found = [f"<b>{_minutes(f.start)}</b> {escape(f.reason)}" for f in check.findings]
         result = f'<ul class="wrong">{"".join(f"<li>✗ {each}</li>" for each in found)}</ul>'
