@@ -115,10 +115,9 @@ class EM:
         rows = self.videos.rows
         self.bonus = np.zeros((len(self.videos.starts), self.posterior.shape[1]))
         self.scatter = rows.T @ (rows * self.trust[:, None].astype(rows.dtype))
+        # As a product, it adds up the rows of each bin.
         at = (time_bins(self.videos.times), np.arange(len(rows)))
-        self.binned = csr_array(
-            (np.ones(len(rows)), at), shape=(BINS, len(rows))
-        )  # adds up each bin
+        self.binned = csr_array((np.ones(len(rows)), at), shape=(BINS, len(rows)))
 
     def run(self, iterations: int) -> Emission:
         """Alternate so often; give the last estimate."""
