@@ -20,7 +20,7 @@ from sklearn.cluster import KMeans
 from stepcut import learn
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
-from stepcut.methods.stepcut.consensus import overlap, pair_steps
+from stepcut.methods.consensus import overlap, pair_steps
 from stepcut.methods.stepcut.slow_features import centre
 from stepcut.tables import Table
 from stepcut.version import __version__

@@ -18,10 +18,10 @@ from stepcut.methods.arithmetic import (
     normalised_times,
     strongest_directions,
 )
+from stepcut.methods.consensus import agreement, come_again
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import MANY, Array, Labels, build
 from stepcut.methods.method import Method
-from stepcut.methods.stepcut.consensus import agreement, come_again
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs
 

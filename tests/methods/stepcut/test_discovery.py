@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
-from stepcut.methods.quality import time_regularity
-from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.consensus import (
+from stepcut.methods.consensus import (
     agreement,
     come_again,
     consensus,
     first_times,
     overlap,
 )
+from stepcut.methods.quality import time_regularity
+from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.restarts import choose_width, usual_times
 from stepcut.methods.stepcut.slow_features import (
     centre,

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from stepcut.methods.arithmetic import Floats
+from stepcut.methods.consensus import pair_steps
 from stepcut.methods.constraints import Constraint
 from stepcut.methods.inputs import MANY, Labels
 from stepcut.methods.stepcut.chain import Chain, build_chain
-from stepcut.methods.stepcut.consensus import pair_steps
 from stepcut.methods.stepcut.em import EM, Emission, Joined
 from stepcut.methods.stepcut.model import Model, motion
 from stepcut.methods.stepcut.slow_features import PER_STEP, smooth

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from stepcut.checks import SEEDS
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
+from stepcut.methods.consensus import come_again, consensus, first_times
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.consensus import come_again, consensus, first_times
 from stepcut.methods.stepcut.em import EM, Joined
 from stepcut.methods.stepcut.slow_features import PER_STEP, noise_ratio, project, slow_axes, smooth
 from stepcut.timeline import runs
