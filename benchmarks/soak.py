@@ -75,7 +75,7 @@ def soak_guide(seconds: float, _: Path) -> dict[str, Any]:
             round(1e6 * last),
         ],
         "memory grown, MB": round(grown, 1),
-        "failed": int(grown > 50),
+        "failed": int(grown > 50 or last > 2 * first),
     }
 
 

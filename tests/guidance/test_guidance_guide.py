@@ -118,6 +118,18 @@ def test_memory_does_not_grow(tiny_task):
     assert len(runner.done) <= 4
 
 
+def test_steps_that_were_done_very_often_need_no_more_memory(tiny_task):
+    runner = guide(tiny_task)
+    walk(runner, shares(np.repeat([0, 1], 20)))
+    runner.counts *= 1_000_000
+    tracemalloc.start()
+    state = runner.push(40.0, shares(np.array([1]))[0])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert state.next[0][0] == 2
+    assert most < 100_000
+
+
 def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
     labels = np.repeat([1, 0, 2, 0, 3], [20, 20, 20, 20, 200])
     alerts = [

@@ -272,7 +272,7 @@ def test_a_step_after_two_cycles_waits_for_the_second() -> None:
 
 def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
     graph = learn_graph([[0, 1, 2, 3]] * 12)
-    sure, doubtful = (next_weights(graph, [0], True, least) for least in (0.0, 0.05))
+    sure, doubtful = (next_weights(graph, {0: 1}, [0], least) for least in (0.0, 0.05))
     assert (
         max(sure, key=lambda step: sure[step])
         == max(doubtful, key=lambda step: doubtful[step])

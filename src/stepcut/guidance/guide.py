@@ -403,10 +403,11 @@ class Guide:
         return [Alert(kind, reason, step, 1 - chance)]
 
     def _upcoming(self) -> list[tuple[int, float]]:
-        done = [step for step in self.done for _ in range(self.counts[step])]
+        done = {step: int(self.counts[step]) for step in self.done}
         # Count the current step as done, even if it is not yet.
-        done += [] if self.done[-1:] == [self.now] else [self.now]
-        weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
+        if self.done[-1:] != [self.now]:
+            done[self.now] = done.get(self.now, 0) + 1
+        weights = next_weights(self.graph, done, [self.now], least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step != self.now)
         likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))

@@ -11,7 +11,7 @@ when every step was done as often as usual. Weights divided by their sum are the
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
@@ -221,7 +221,8 @@ class Relations:
         steps = as_items(
             "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"
         )
-        weights = next_weights(self, steps, ordered=not isinstance(done, set | frozenset))
+        lasts = set(steps) if isinstance(done, set | frozenset) else steps[-1:]
+        weights = next_weights(self, Counter(steps), lasts)
         total = sum(weights.values())
         likely = [(step, weights[step] / total) for step in self.steps if weights[step] > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
@@ -411,18 +412,17 @@ class _Saved(msgspec.Struct):
 
 
 def next_weights(
-    graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0
+    graph: Relations, done: Mapping[int, int], lasts: Collection[int], least: float = 0.0
 ) -> dict[int, float]:
-    """Weight of each step, and of `END`, to come next after the steps `done`.
+    """Weight of each step, and of `END`, to come next after steps were `done` so often.
 
-    `ordered`: `done` is in order of time, so that its last entry is the previous step. `least` is
-    the least readiness of every step, if `done` may contain errors.
+    `lasts` has the previous step, or all that it may be; nothing at the start. `least` is the least
+    readiness of every step, if `done` may contain errors.
     """
-    before = Counter(done)
-    lasts = set(done) if done and not ordered else {done[-1] if done else START}
+    lasts = lasts or [START]
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
-        ready = max(readiness(graph, step, before), least)
+        ready = max(readiness(graph, step, done), least)
         followed = sum(graph.transitions.get((last, step), 0) for last in lasts) / len(lasts)
         weights[step] = (followed + PRIOR * ready) * ready
     return weights
