@@ -120,14 +120,33 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
 def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
     """Return the one-to-one matching of rows and columns with the highest total gain.
 
-    Ties are broken by the frames in the clusters, not by their numbers.
+    Ties are broken by the frames of steps and clusters, not by their numbers.
     """
     if not len(rows) or not len(columns):
         return {}
-    columns = columns[np.lexsort(counts[::-1, columns])]
+    row_ranks, column_ranks = _ranks(counts)
+    rows, columns = rows[np.argsort(row_ranks[rows])], columns[np.argsort(column_ranks[columns])]
     exact = np.round(gain[np.ix_(rows, columns)] * 2**30)  # integers make equal sums exactly equal
     i, j = linear_sum_assignment(exact, maximize=True)
     return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
+
+
+def _ranks(counts: Counts) -> tuple[Places, Places]:
+    """Rank rows and columns by what they contain, wherever it stands.
+
+    Each round tells apart what has the same numbers, but in columns (rows) of other ranks.
+    """
+    rows, columns = (np.arange(size) == 0 for size in counts.shape)  # background and "no step"
+    for _ in range(3):
+        rows = _rank(counts, rows, columns)
+        columns = _rank(counts.T, columns, rows)
+    return rows, columns
+
+
+def _rank(counts: Counts, own: Places, other: Places) -> Places:
+    entries = np.sort(counts * (len(other) + 1) + other, axis=1)[:, ::-1]
+    ranks = np.unique(np.column_stack([own, entries]), axis=0, return_inverse=True)[1]
+    return np.asarray(ranks.reshape(-1))
 
 
 def match_f1(counts: Counts, rows: Places) -> Matching:
