@@ -10,7 +10,7 @@ from errors_kit import raises
 from sklearn.metrics import cohen_kappa_score
 
 from stepcut.cli.main import main
-from stepcut.errors import OptionError
+from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
 from stepcut.show.viewer.server import RunningViewer
@@ -37,6 +37,15 @@ def test_videos_are_matched_as_evaluation_does_it():
     assert table.column("video") == ["Tea", "all"]
     assert table.notes == ["Only in one of the two: soup, stew."]
     assert list(apart) == ["Tea"]
+
+
+def test_clicks_have_no_length_to_compare():
+    clicked = Timeline([*ANN, Segment(11, 11, "taste")], 12.0, video="tea")
+    table, _ = compare_annotations({"tea": clicked}, {"tea": BOB})
+    assert [note for note in table.notes if "1 clicks" in note]
+    for pair in ((clicked.crop(11, 12), BOB), (BOB, clicked.crop(11, 12))):
+        with raises(AnnotationError, "clicks"):
+            compare_annotations({"tea": pair[0]}, {"tea": pair[1]})
 
 
 def test_where_they_differ_the_longest_first():

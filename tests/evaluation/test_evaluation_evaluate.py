@@ -270,6 +270,13 @@ def test_no_matching_names_lists_both_sides():
         evaluate(truth(), true)
 
 
+def test_clicks_are_not_scored():
+    clicked = one((0, 5, "x"), (7, 7, "y"))
+    assert "a: 1 clicks" in notes(one((0, 5, "x")), clicked)
+    with raises(AnnotationError, "clicks"):
+        notes(one((0, 5, "x")), one((7, 7, "y")))
+
+
 def test_leftovers_are_named_in_natural_order():
     extra = {name: Timeline() for name in ("v10", "²", "v9")}
     text = notes({**one((0, 5, "x")), **extra}, {**one((0, 5, "y")), "c": Timeline()})

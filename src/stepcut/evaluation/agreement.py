@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
-from stepcut.evaluation.clock import merge_names
+from stepcut.evaluation.clock import merge_names, refuse_clicks
 from stepcut.files.names import match_videos, plain
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
@@ -211,7 +211,11 @@ def compare_annotations(
         what = f"no video in common: {some}"
         raise AnnotationError(f"{what}. Videos are matched by name; rename the label files.")
     both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
+    for side in zip(*both, strict=True):
+        refuse_clicks(side)
     ours, theirs, notes = match_steps(both)
+    if clicks := sum(len(timeline.clicks) for pair in both for timeline in pair):
+        notes.append(f"{clicks} clicks have no length and are not compared.")
     pairs = {
         name: (one.rename(ours), other.rename(theirs))
         for name, (one, other) in zip(common, both, strict=True)

@@ -81,6 +81,7 @@ def put_on_one_clock(
         )
     pair = Pair([], [], [], clusters, steps, notes)
     lengths = {ours: true[theirs] for ours, theirs in names}
+    refuse_clicks(list(lengths.values()))
     notes += check_labels(found, lengths, given_rate, ignore_lengths)
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
@@ -107,6 +108,15 @@ def put_on_one_clock(
             f"none of the videos has {lack}, so there is nothing to score. Check the timelines."
         )
     return pair
+
+
+def refuse_clicks(timelines: Sequence[Timeline]) -> None:
+    """Refuse annotations that consist of clicks: they have no length to compare."""
+    if any(one.clicks for one in timelines) and not any(one.intervals for one in timelines):
+        raise AnnotationError(
+            "the annotations are clicks, which have no length, so there is nothing to compare. "
+            "Give labels with start and end."
+        )
 
 
 def match_names(
@@ -170,8 +180,13 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
 
 
 def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
-    """Return notes on a `video`: annotated segments before its start, overlapping segments."""
+    """Return notes on a `video`: what is not scored, and overlapping segments."""
     notes = []
+    if true.clicks:
+        notes.append(
+            f"{video}: {len(true.clicks)} clicks have no length and are not scored; the time around "
+            "them counts as background."
+        )
     if early := [segment for segment in true if segment.start < 0]:
         notes.append(f"{video}: {len(early)} true segments start before 0 s; that part is ignored.")
     for side, timeline in (("true", true), ("predicted", found)):
