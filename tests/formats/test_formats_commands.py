@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.formats import read, read_folder, write
+from stepcut.formats import read, read_folder, write, write_folder
 from stepcut.procedure.loading import load
+from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
 
 
@@ -80,3 +81,16 @@ def test_a_cut_video_is_linked_by_its_eaf(learned, kitchen, tmp_path, monkeypatc
     beside = Path("labels", unquote(media.attrib["RELATIVE_MEDIA_URL"]))
     assert beside.resolve() == new.resolve()
     assert read("labels/new.eaf").sequence() == load(learned).segment(new).sequence()
+
+
+def test_label_files_that_are_not_read_are_named(tmp_path, caplog):
+    one = Timeline([Segment(0, 2, "pour")])
+    named = {"mapping the desk": one, "noticeboard": one, "readme1": one}
+    write_folder(tmp_path, named, "audacity")
+    write_folder(tmp_path / "more", {"b": one}, "csv")
+    (tmp_path / "README.txt").write_text("About these labels.")
+    assert sorted(read_folder(tmp_path)) == sorted(named)
+    assert str(tmp_path / "more") in caplog.text
+    caplog.clear()
+    assert list(read_folder(tmp_path / "more")) == ["b"]
+    assert not caplog.text

@@ -90,7 +90,9 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
         more = f" The same holds for all {len(absent)}." if len(absent) > 1 else ""
         raise Absent(f"{absent[0]}{more}")
     if absent:
-        log.warning("skipped %d of %d: no labels by that annotator", len(absent), len(items))
+        log.warning(
+            "skipped %d of %d: no annotation, or none by that annotator", len(absent), len(items)
+        )
     return found
 
 

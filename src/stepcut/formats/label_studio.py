@@ -5,6 +5,7 @@ of a task contain the frame rate and the name of the video.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,12 @@ CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tasks or an export: annotations, or else predictions.
+    """Read tasks or an export: annotations, or predictions if no task has an annotation.
 
     Tasks without the annotations that `options` require are skipped.
     """
+    if any(map(_annotations, record)):
+        options = replace(options, confirmed=True)
     return where_present(record, lambda task: _timeline(task, options, path))
 
 
@@ -126,7 +129,7 @@ def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline
 
 def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapping[str, Any]]:
     """Return the regions of the wanted annotator, of the only one, or of the predictions."""
-    done = [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
+    done = _annotations(task)
     if options.annotator is not None:
         chosen = [each for each in done if options.annotator in _annotator_names(each)]
         if not chosen:
@@ -145,6 +148,11 @@ def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapp
         )
     results = done or list(task.get("predictions") or ())
     return list(results[-1]["result"]) if results else []
+
+
+def _annotations(task: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the annotations of a task that was not skipped."""
+    return [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
 
 
 def _annotator_names(annotation: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from stepcut.formats.common import (
     touching,
     where_present,
 )
-from stepcut.formats.registry import FORMATS, label_files, recognise
+from stepcut.formats.registry import FORMATS, label_files, recognise, unread_folders
 from stepcut.formats.text import fail, read_text, refusals, warn_once
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -139,7 +139,7 @@ def read_folder(
 ) -> dict[str, Timeline]:
     """Read every label file of a folder, or one file with many videos.
 
-    Files of other types are skipped.
+    Files of other types are skipped; sub-folders with label files are named in a warning.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def read_folder(
     format, rate, annotator, columns, encoding
         As for `read`.
     confirmed
-        Skip Label Studio tasks that have only predictions.
+        Refuse Label Studio tasks if all have only predictions.
 
     Returns
     -------
@@ -168,6 +168,8 @@ def read_folder(
     {'video1': <Timeline video1: 3 segments of 3 steps, 60.0 s>}
     """
     files = label_files(Path(path_text(path)))
+    for folder, others in unread_folders(Path(path_text(path))).items():
+        warn_once(folder, f"{len(others)} label files, such as {others[0].name}, are not read")
     options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
 
     def read_one(file: Path) -> list[tuple[Timeline, Path]]:

@@ -112,8 +112,7 @@ for _form in FORMATS.values():
     SUFFIXES.setdefault(_form.suffix.lower(), _form.name)
 FRAMES = "groundTruth"  # the folder of MS-TCN's files
 _NO_LABELS = re.compile(
-    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt"
-    r"|(durations|index|time-budget|transcripts)\.csv",
+    r"(readme|licen[cs]e|requirements|mapping|notice)\.txt|(durations|index|time-budget|transcripts)\.csv",
     re.IGNORECASE,
 )
 
@@ -149,9 +148,23 @@ def format_to_write(path: Path) -> str:
 
 def label_files(path: Path) -> list[Path]:
     """List the label files of a folder (or its `groundTruth/`), or a single file."""
+    return _label_files_in(_folder_of(path)) if path.is_dir() else [path]
+
+
+def unread_folders(path: Path) -> dict[Path, list[Path]]:
+    """Return the label files near those of `label_files` that it does not list, by folder."""
     if not path.is_dir():
-        return [path]
-    folder = path / FRAMES if (path / FRAMES).is_dir() else path
+        return {}
+    inner = {one for one in _folder_of(path).iterdir() if one.is_dir() and one.suffix != ".proc"}
+    near = {one for one in inner | {path} if one != _folder_of(path) and one.name[:1] != "."}
+    return {one: files for one in sorted(near) if (files := _label_files_in(one))}
+
+
+def _folder_of(path: Path) -> Path:
+    return path / FRAMES if (path / FRAMES).is_dir() else path
+
+
+def _label_files_in(folder: Path) -> list[Path]:
     suffixes = SUFFIXES.keys() - {".xes"}
     files = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in suffixes]
     return sorted(p for p in files if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
