@@ -30,9 +30,11 @@ from stepcut.cli.main import main
 from stepcut.cli.watch import reopen
 from stepcut.cli.webhook import post
 from stepcut.errors import OutputError, VideoError
+from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.folder import put_in_place
 from stepcut.procedure.learning import learn
+from stepcut.procedure.loading import load
 
 
 @pytest.fixture(scope="module")
@@ -305,6 +307,64 @@ def test_the_command_and_its_exit_code(learned, tmp_path, capsys):
     assert capsys.readouterr().out == ""
     assert main([*words, "--webhook", "ftp://x"]) == 2
     assert "is not a web address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["severity", "options", "corrections", "procedure", "nothing"])
+def test_a_file_is_checked_again_when_what_determines_its_verdict_changes(
+    change, learned, tmp_path, capsys
+):
+    place, arriving = Path(shutil.copytree(learned, tmp_path / "p.proc")), tmp_path / "arriving"
+    arriving.mkdir()
+    np.save(arriving / "a.npy", np.random.default_rng(9).normal(size=(30, 6)))
+    words = ["watch", str(arriving), "-p", str(place), "--once", "--settle", "0", "--every", "0"]
+    main(words)
+    assert json.loads(capsys.readouterr().out)["video"] == "a"
+    if change == "severity":
+        (place / "severity.json").write_text('{"critical": [0]}')
+    elif change == "options":
+        words += ["--alarm-at", "0.9"]
+    elif change == "corrections":
+        known = load(place)
+        known.mark_mistakes(next(iter(known.timelines))).save(place)
+    elif change == "procedure":
+        rows = [np.random.default_rng(n).normal(size=(30, 6)) for n in range(1, 5)]
+        learn(rows, steps=2, output=tmp_path / "q.proc", restarts=2)
+        words[words.index(str(place))] = str(tmp_path / "q.proc")
+    for again in (change != "nothing", False):
+        code = main(words)
+        assert bool(capsys.readouterr().out) == again
+        assert code == main(["check", words[3], str(arriving / "a.npy"), *words[9:], "--quiet"])
+        capsys.readouterr()
+
+
+def test_a_record_of_an_older_version_is_outdated(tmp_path):
+    old(tmp_path / "good.mp4")
+    state = (tmp_path / "good.mp4").stat()
+    stamp = [str(tmp_path / "good.mp4"), state.st_size, state.st_mtime_ns]
+    path = journal_of(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"stamp": stamp, "verdict": "fine"}) + "\n")
+    path.chmod(0o600)
+    assert [record["video"] for record in Watch(tmp_path, check).poll()] == ["good"]
+    assert list(Watch(tmp_path, check).poll()) == []
+
+
+def test_files_like_the_learned_ones_are_watched(learned, tmp_path, capsys):
+    arriving = tmp_path / "arriving"
+    shutil.copytree(learned, arriving / "p.proc")  # whose tensors are not recordings
+    (arriving / "notes.csv").write_text("x\n1\n")
+    words = ["watch", str(arriving), "-p", str(learned), "--once", "--settle", "0", "--every", "0"]
+    assert main(words) == 0
+    out, error = capsys.readouterr()
+    assert (out, str(arriving) in error) == ("", True)
+    np.save(arriving / "a.npy", np.random.default_rng(9).normal(size=(30, 6)))
+    main(words)
+    [record] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (record["video"], "error" in record) == ("a", False)
+    sensors = FeatureSpec("sensors")
+    assert ".csv" in watching.suffixes_of(sensors)
+    assert ".npy" not in watching.suffixes_of(sensors)
+    assert not {".csv", ".npy"} & set(watching.suffixes_of(FeatureSpec()))
 
 
 def test_a_webhook_gets_the_record_or_its_trouble_is_told():

@@ -15,7 +15,8 @@ from stepcut.files.atomic import output_errors, sync_folder
 from stepcut.files.sparse import is_hole
 
 Stamp = tuple[str | int, ...]
-"""(path, size in bytes, mtime in ns); for a failed video also the ctime in ns."""
+"""(path, fingerprint of procedure and options, size in bytes, mtime in ns); for a failed video also
+the ctime in ns. Older versions wrote no fingerprint, so their stamps equal no current one."""
 
 
 def state_folder() -> Path:
@@ -100,8 +101,7 @@ class Journal:
 
     def _take(self, entry: Mapping[str, Any]) -> None:
         with suppress(KeyError, TypeError):  # another kind of line
-            if len(entry["stamp"]) in (3, 4):
-                self.done[tuple(entry["stamp"])] = str(entry["verdict"])
+            self.done[tuple(entry["stamp"])] = str(entry["verdict"])
 
     def _read(self) -> Iterator[Mapping[str, Any]]:
         content = self.file.read()

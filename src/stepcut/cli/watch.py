@@ -1,11 +1,12 @@
 """`stepcut watch`: check each new video of a folder once it has stopped growing."""
 
 import argparse
+import hashlib
 import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from stepcut.cli.journal import Journal, journal_of
 from stepcut.cli.main import explain
 from stepcut.cli.webhook import Deliveries, check_webhook
 from stepcut.errors import OptionError, in_words
-from stepcut.features.find import all_files
+from stepcut.features.find import FEATURE_SUFFIXES, SENSOR_SUFFIXES, all_files
+from stepcut.features.spec import SENSORS, FeatureSpec
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.names import VIDEO_SUFFIXES
+from stepcut.procedure.folder import OURS
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
 
@@ -36,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
         check_webhook(args.webhook)
     limits = chosen_limits(args)
     procedures = reopen(args.procedure, args.trust)
-    next(procedures)  # fail before any video if the procedure cannot be opened
+    procedure = next(procedures)  # fail before any video if the procedure cannot be opened
+    basis = fingerprint(procedure, limits)
     folder = Path(args.folder)
     if not folder.is_dir():
         raise OptionError(
@@ -44,16 +48,24 @@ def run(args: argparse.Namespace) -> int:
         )
 
     def check(path: Path) -> dict[str, Any]:
-        return next(procedures).check(path, args.device, **limits).to_json()
+        nonlocal procedure, basis
+        if (now := next(procedures)) is not procedure:
+            procedure, basis = now, fingerprint(now, limits)
+        return procedure.check(path, args.device, **limits).to_json()
 
     own = args.journal is None
     try:
         with Journal(journal_of(folder) if own else Path(args.journal), own) as journal:
             journal.lock()
-            watch = Watch(folder, check, journal, args.settle)
+            found = suffixes_of(procedure.spec)
+            watch = Watch(folder, check, journal, args.settle, lambda: basis, found)
             deliveries = Deliveries(args.webhook) if args.webhook else None
             lost = _watch(watch, deliveries, args.once, args.every)
-            code = worst(EXIT_CODES[verdict] for verdict in watch.verdicts()) if args.once else 0
+            verdicts = watch.verdicts() if args.once else []
+            if args.once and not verdicts:
+                files = ", ".join(["videos", *sorted({*watch.suffixes} - {*VIDEO_SUFFIXES})])
+                say(f"{folder}: nothing to check. With this procedure, watch looks for: {files}.")
+            code = worst(EXIT_CODES[verdict] for verdict in verdicts)
             return OPERATIONAL if lost else code
     except Exception as error:  # a full disk, a journal that cannot be written, a bug
         if os.environ.get("STEPCUT_DEBUG"):
@@ -125,6 +137,26 @@ def reopen(place: str, trust: bool) -> Iterator[Procedure]:
         yield procedure
 
 
+def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
+    """Return a hash of what determines a verdict: the procedure and the options."""
+    held = [
+        procedure.config.get("fingerprint"),
+        procedure.expectations.to_json(),
+        procedure.expectations.severity.to_json(),
+        sorted(map(str, procedure.document.fine)),
+        dict(limits),
+    ]
+    text = json.dumps(held, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def suffixes_of(spec: FeatureSpec | None) -> Collection[str]:
+    """Return the suffixes of videos, and of the files that a procedure was learned from."""
+    if spec is None:
+        return {*VIDEO_SUFFIXES, *FEATURE_SUFFIXES}
+    return {*VIDEO_SUFFIXES, *(SENSOR_SUFFIXES if spec.backbone == SENSORS else ())}
+
+
 def stamp_of(path: Path) -> Stamp | None:
     """Return size, mtime and ctime of a regular file; None for anything else."""
     try:
@@ -142,8 +174,9 @@ class Watch:
     """The videos of a `folder` and its sub-folders as they arrive.
 
     `check` returns a report as plain values. It runs once a file has not changed for `settle`
-    seconds. The `journal` records which videos are finished. An error is reported and the watch
-    continues, unless nothing can be written.
+    seconds. The `journal` records which videos are finished, and on which `basis`: a fingerprint of
+    the procedure and the options. An error is reported and the watch continues, unless nothing can
+    be written.
     """
 
     def __init__(
@@ -152,8 +185,11 @@ class Watch:
         check: Callable[[Path], dict[str, Any]],
         journal: Journal,
         settle: float = 5.0,
+        basis: Callable[[], str] = str,
+        suffixes: Collection[str] = VIDEO_SUFFIXES,
     ) -> None:
         self.folder, self.check, self.settle, self.journal = folder, check, settle, journal
+        self.basis, self.suffixes = basis, suffixes
         self.seen: dict[tuple[Path, Stamp], float] = {}
 
     def poll(self) -> Iterator[dict[str, Any]]:
@@ -178,26 +214,26 @@ class Watch:
                 found = {"video": path.stem, "verdict": "error", "error": in_words(error)}
             record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
             # A failed video is tried again when anything changes, including its permissions.
-            done = (str(path.absolute()), *(stamp if "error" in record else stamp[:2]))
+            version = stamp if "error" in record else stamp[:2]
+            done = (str(path.absolute()), self.basis(), *version)
             self.journal.write({"stamp": done, **record})
             yield record
 
     def waiting(self) -> list[tuple[Path, Stamp]]:
         """Return the videos not yet checked in their current version, in order of arrival."""
-        found = [(path, stamp) for path, stamp in self._videos() if not self._verdict(path, stamp)]
+        found = [(path, stamp) for path, stamp, verdict in self._videos() if not verdict]
         return sorted(found, key=lambda each: each[1][1])
 
     def verdicts(self) -> list[str]:
-        verdicts = (self._verdict(path, stamp) for path, stamp in self._videos())
-        return [verdict for verdict in verdicts if verdict]
+        return [verdict for _, _, verdict in self._videos() if verdict]
 
-    def _verdict(self, path: Path, stamp: Stamp) -> str:
-        whole, done = (str(path.absolute()), *stamp), self.journal.done
-        return done.get(whole) or done.get(whole[:3]) or ""
-
-    def _videos(self) -> Iterator[tuple[Path, Stamp]]:
+    def _videos(self) -> Iterator[tuple[Path, Stamp, str]]:
+        """Yield each video, its version, and its current verdict or ""."""
+        basis, done = self.basis(), self.journal.done
         # Includes folders that look like a procedure, so that such files cannot hide a video.
         for path in map(Path, map(str, all_files(self.folder, procedures=True))):
-            is_video = path.suffix.lower() in VIDEO_SUFFIXES and not path.name.startswith(".")
-            if is_video and (stamp := stamp_of(path)):
-                yield path, stamp
+            # Their model.safetensors and loss.csv are not recordings.
+            fits = path.suffix.lower() in self.suffixes and path.name not in OURS
+            if fits and not path.name.startswith(".") and (stamp := stamp_of(path)):
+                whole = (str(path.absolute()), basis, *stamp)
+                yield path, stamp, done.get(whole) or done.get(whole[:4]) or ""
