@@ -1,5 +1,6 @@
 """Sensor files: CSV columns become rows; gaps are filled or refused; a procedure checks new ones."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -136,3 +137,118 @@ def test_a_procedure_of_sensors_is_learned_and_checks_new_ones(tmp_path, capsys)
         procedure.check(tmp_path / "film.mp4")
     with raises(StepcutError, "shape"):
         procedure.check(write(tmp_path / "wide.csv", np.column_stack([record(9)] * 2), None))
+
+
+def test_columns_are_matched_by_name(tmp_path):
+    samples = record(0)
+    write(tmp_path / "a.csv", samples)
+    write(tmp_path / "b.csv", samples[:, ::-1], "Y,x")
+    write(tmp_path / "c.csv", samples, None)  # without names, by position
+    found = read_source(tmp_path, 50, strict=True)[0]
+    for one in found:
+        assert one.spec.columns == ("x", "y")
+        np.testing.assert_array_equal(one.rows, found[0].rows)
+    bad = write(tmp_path / "d.csv", samples, "x,z")
+    with raises(FeatureError, str(bad), str(tmp_path / "a.csv"), path=str(bad), value=["x", "z"]):
+        read_source(tmp_path, 50)
+
+
+@pytest.fixture(scope="module")
+def boxes(tmp_path_factory):
+    """A procedure of five recordings without times, learned with --rate 50."""
+    return learn_boxes(tmp_path_factory.mktemp("boxes"), timed=False)
+
+
+@pytest.fixture(scope="module")
+def timed_boxes(tmp_path_factory):
+    """The same, with a time column and without --rate."""
+    return learn_boxes(tmp_path_factory.mktemp("timed"), timed=True)
+
+
+def learn_boxes(folder, timed):
+    for number in range(5):
+        samples = record(number)
+        write(
+            folder / "in" / f"{number}.csv", with_times(samples) if timed else samples, HEAD[timed]
+        )
+    words = ["learn", str(folder / "in"), "-k", "3", "-o", str(folder / "p.proc"), "--quiet"]
+    words += ["--set", "restarts=1", *([] if timed else ["--rate", "50"])]
+    assert main(words) == 0
+    return folder / "p.proc"
+
+
+HEAD = {True: "time,x,y", False: "x,y"}
+
+
+def with_times(samples, rate=50):
+    """Samples with times in front that jitter a little, as a clock does."""
+    seconds = np.arange(len(samples)) / (rate * 1.001)
+    return np.column_stack([seconds, samples])
+
+
+def test_new_files_are_matched_to_the_columns_of_the_procedure(boxes, tmp_path):
+    procedure, samples = sc.load(boxes), record(9)
+    same = procedure.features(write(tmp_path / "a.csv", samples)).rows
+    turned = procedure.features(write(tmp_path / "b.csv", samples[:, ::-1], "y,x"))
+    np.testing.assert_array_equal(turned.rows, same)
+    bare = procedure.features(write(tmp_path / "c.csv", samples, None))
+    np.testing.assert_array_equal(bare.rows, same)
+    wide = write(tmp_path / "d.csv", np.column_stack([samples, samples[:, 0]]), "x,y,z")
+    with raises(FeatureError, "z", path=str(wide), value=["x", "y", "z"], allowed=["x", "y"]):
+        procedure.check(wide)
+    del procedure.config["backbone"]["columns"]  # as versions before wrote it
+    turned = procedure.features(write(tmp_path / "b.csv", samples[:, ::-1], "y,x"))
+    assert not np.array_equal(turned.rows, same)
+
+
+@pytest.mark.parametrize("learned", ["boxes", "timed_boxes"])
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_file_with_or_without_times_fits(learned, timed, request, tmp_path, monkeypatch):
+    procedure, warned = sc.load(request.getfixturevalue(learned)), []
+    monkeypatch.setattr("stepcut.features.extract.warn_once", warned.append)
+    samples = record(9)
+    new = write(tmp_path / "new.csv", with_times(samples) if timed else samples, HEAD[timed])
+    assert procedure.features(new).duration == pytest.approx(len(samples) / 50, rel=0.01)
+    assert warned == []
+    procedure.features(write(tmp_path / "slow.csv", with_times(samples, 25), HEAD[True]))
+    assert len(warned) == 1
+
+
+def test_an_unknown_sample_rate_names_no_option_that_check_lacks(timed_boxes, tmp_path):
+    procedure = sc.load(timed_boxes)
+    del procedure.config["backbone"]["clip_fps"]  # as versions before wrote it
+    with raises(OptionError, "time", setting="rate") as caught:
+        procedure.check(write(tmp_path / "new.csv", record(9)))
+    assert "--" not in str(caught.value)
+
+
+def test_decimal_commas_are_named(tmp_path):
+    for header in ("x;y\n", ""):
+        path = tmp_path / "a.csv"
+        path.write_text(header + "0,5;-1,25\n0,75;1,5\n0,5;2,5\n")
+        with raises(FeatureError, "decimal points", line=2):
+            read(path)
+
+
+def test_a_guide_follows_a_sensor_file(boxes, tmp_path, capsys):
+    new = write(tmp_path / "new.csv", record(9))
+    assert main(["guide", str(boxes), str(new)]) == 0
+    states = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(states) == len(sc.load(boxes).features(new).rows)
+    assert [state["time"] for state in states[:3]] == [0, 0.5, 1]
+
+
+def test_sensor_files_of_another_procedure_are_refused(tmp_path):
+    procedure = sc.learn([np.random.default_rng(n).normal(size=(30, 4)) for n in range(3)], steps=2)
+    new = write(tmp_path / "new.csv", record(9))
+    with raises(OptionError, path=str(new)):
+        procedure.check(new)
+
+
+def test_learning_like_a_procedure_of_sensors_takes_other_columns(boxes, tmp_path):
+    for number in range(3):
+        write(tmp_path / "in" / f"{number}.csv", record(number), "u,v")
+    words = ["learn", str(tmp_path / "in"), "--like", str(boxes), "-o", str(tmp_path / "q.proc")]
+    assert main([*words, "--quiet"]) == 0
+    spec = sc.load(tmp_path / "q.proc").spec
+    assert (spec.columns, spec.clip_fps) == (("u", "v"), 50)

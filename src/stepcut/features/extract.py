@@ -23,6 +23,7 @@ from stepcut.features.files import load_features as load_features
 from stepcut.features.find import Inputs, find_inputs, find_videos
 from stepcut.features.find import Source as Videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
+from stepcut.features.sensors import match_columns
 from stepcut.features.spec import DEFAULT, SENSORS, VECTORS, FeatureSpec, as_spec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
@@ -36,6 +37,8 @@ Array = NDArray[Any]
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
 PIECE = 600.0
 """Seconds. With an engine, a video of at least twice this length is split among the workers."""
+ALIKE = 1.05
+"""Up to this ratio, two measured sample rates of sensors count as equal."""
 
 
 def extract(
@@ -234,11 +237,9 @@ def read_source(
     return features, failures
 
 
-def _sample_rate(spec: FeatureSpec | None, rate: Rate) -> Rate:
+def _sample_rate(spec: FeatureSpec | None, rate: Rate) -> Rate | None:
     """Return the samples per second of sensor files: those of the procedure, or `rate`."""
-    if spec is not None and spec.backbone == SENSORS and spec.clip_fps is not None:
-        return spec.clip_fps
-    return rate
+    return spec.clip_fps if spec is not None and spec.backbone == SENSORS else rate
 
 
 def read_like(
@@ -254,6 +255,7 @@ def read_like(
     `video` is a video, a feature file, an array or features. The rows must have this `rate`
     (per second) and `shape`. `spec` is None if the procedure was learned from feature files.
     """
+    sensors = spec if spec is not None and spec.backbone == SENSORS else None
     if isinstance(video, Features):
         features = video
     else:
@@ -265,6 +267,13 @@ def read_like(
                 setting="video",
                 value=len(inputs),
                 allowed=1,
+            )
+        if inputs.kind == "sensor file" and sensors is None:
+            raise OptionError(
+                f"{inputs.files[0]}: a sensor file, but this procedure was not learned from sensor "
+                "files. Use files like those it was learned from.",
+                setting="videos",
+                path=inputs.files[0],
             )
         [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
@@ -278,11 +287,16 @@ def read_like(
             value=features.rate,
             allowed=rate,
         )
+    if sensors is not None and sensors.columns is not None:
+        file = features.name if isinstance(video, Features) else video
+        features = match_columns(features, sensors.columns, file, "this procedure")
     seen, expected = list(features.rows.shape[1:]), list(shape)
     if seen != expected:
         advice = (
             "Compute them in the same way"
             if spec is None
+            else "Use a file with the same columns"
+            if sensors is not None
             else f"Use the video itself, or features of {spec.backbone}"
         )
         learned = f"this procedure was learned from {expected}"
@@ -301,7 +315,18 @@ def read_like(
             f"features computed with {made} do not fit a procedure learned with {learned}. "
             "Results may be wrong; use the video itself."
         )
+    if sensors is not None and features.spec is not None:
+        _warn_rate(features.name, features.spec.clip_fps, sensors.clip_fps)
     return features
+
+
+def _warn_rate(name: str, seen: Fraction | None, learned: Fraction | None) -> None:
+    """Warn about a sensor file whose sample rate differs by more than the noise of its times."""
+    if seen and learned and not 1 / ALIKE < seen / learned < ALIKE:
+        warn_once(
+            f"{name}: {float(seen):.4g} samples per second, but this procedure was learned with "
+            f"{float(learned):.4g}. Results may be wrong; record at the same rate."
+        )
 
 
 def _holds_paths(video: object) -> bool:

@@ -74,8 +74,8 @@ class Failure:
 def check_alike(features: Sequence[Features]) -> None:
     """Refuse features of different dimensions, rates or backbones."""
     for other in features[1:]:
-        made = [(one.rate, one.spec, one.rows.shape[1:]) for one in (features[0], other)]
-        if made[0] != made[1]:
+        made = [(one.rate, one.rows.shape[1:]) for one in (features[0], other)]
+        if made[0] != made[1] or not _same(features[0].spec, other.spec):
             differ = " and ".join(
                 f"{one.name} has {one.rate} rows of shape {one.rows.shape[1:]} per second by "
                 f"{one.spec.to_json() if one.spec else 'an unknown backbone'}"
@@ -85,6 +85,10 @@ def check_alike(features: Sequence[Features]) -> None:
                 f"features differ: {differ}. Use features of one backbone and one rate.",
                 video=other.name,
             )
+
+
+def _same(one: FeatureSpec | None, other: FeatureSpec | None) -> bool:
+    return one is other if one is None or other is None else not one.unlike(other)
 
 
 def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray[Any]:

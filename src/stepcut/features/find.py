@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError, check_kind
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.names import FEATURE_SUFFIXES as FEATURE_SUFFIXES
 from stepcut.files.names import VIDEO_SUFFIXES, visible
 from stepcut.progress import warn_once
 
 Source = AnyPath | Iterable[AnyPath]
 Places = list[Path | Address]
-FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 SENSOR_SUFFIXES = (".csv", ".tsv")
 
 

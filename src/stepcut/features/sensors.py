@@ -2,6 +2,8 @@
 
 import csv
 import math
+import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,10 @@ TIME_COLUMNS = {
     "time (ms)": 1e-3, "unixtime": 1e-3,
 }  # fmt: skip
 """Names of time columns, and their units in seconds."""
+DECIMAL_COMMA = re.compile(r"[+-]?\d*[,;][+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)
+"""A cell such as 0,5; or 5;0 from a line 0,5;0,3 that was split at its commas."""
+FASTEST = 1000
+"""The highest sample rate that a `FeatureSpec` can store."""
 
 Array = NDArray[np.float64]
 
@@ -35,14 +41,16 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
 
     A row contains the mean of each column over half a second, then the logarithm of each standard
     deviation. The first line may name the columns. Without a time column (time, t, timestamp,
-    ms ...) there are `rate` samples per second. Gaps of up to a second are interpolated.
+    ms ...) there are `rate` samples per second; None if the procedure does not know them. Gaps of
+    up to a second are interpolated.
     """
-    header, values, lines = _read_numbers(file)
+    header, named, values, lines = _read_numbers(file)
     times = next((at for at, title in enumerate(header) if title in TIME_COLUMNS), None)
     if times is None:
         if rate is None:
             raise OptionError(
-                f"{file}: no time column and no sample rate. Add --rate, for example --rate 50.",
+                f"{file}: no time column, and this procedure does not store a sample rate. "
+                "Add a column called time, in seconds.",
                 setting="rate",
             )
         seconds = np.arange(len(values)) / float(rate)
@@ -55,9 +63,14 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
     if not values.shape[1]:
         raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
     if rate < 2 * ROWS_PER_SECOND:
+        advice = (
+            "Set the rate with --rate, for example --rate 50, or add a time column."
+            if times is None
+            else "Check the unit of the time column (seconds; ms for milliseconds)."
+        )
         raise FeatureError(
             f"{file}: {float(rate):.3g} samples per second, at least {2 * ROWS_PER_SECOND} are "
-            "needed. Check --rate, or the unit of the time column (seconds; ms for milliseconds).",
+            f"needed. {advice}",
             setting="rate",
             value=rate,
             allowed=2 * ROWS_PER_SECOND,
@@ -72,8 +85,48 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
     )
     rows = window(regular, rate)
     check_rows(rows, str(file))
-    spec = FeatureSpec(SENSORS, ROWS_PER_SECOND, clip_fps=rate if times is None else None)
+    spec = FeatureSpec(
+        SENSORS,
+        ROWS_PER_SECOND,
+        clip_fps=rate if rate <= FASTEST else None,
+        # Repeated names cannot tell columns apart.
+        columns=tuple(header) if named and len(set(header)) == len(header) else None,
+    )
     return Features(rows, ROWS_PER_SECOND, duration, name, spec=spec)
+
+
+def match_columns(
+    features: Features, columns: tuple[str, ...], file: object, whose: str
+) -> Features:
+    """Return `features` with the order of `columns`; without names, they are in this order.
+
+    Refuse other names; the error names the `file`, and `whose` columns are expected.
+    """
+    if features.spec is None or features.spec.columns == columns:
+        return features
+    spec = replace(features.spec, columns=columns)
+    names = features.spec.columns
+    if names is None:
+        return replace(features, spec=spec)
+    differ = {
+        "missing": [name for name in columns if name not in names],
+        "unknown": [name for name in names if name not in columns],
+    }
+    if sorted(names) != sorted(columns):
+        what = "; ".join(f"{kind}: {', '.join(some[:8])}" for kind, some in differ.items() if some)
+        raise FeatureError(
+            f"{file}: its columns differ from those of {whose} ({what}). "
+            "Rename, add or remove columns.",
+            path=file,
+            video=features.name,
+            value=list(names),
+            allowed=list(columns),
+        )
+    means = [names.index(name) for name in columns]
+    order = [*means, *(len(names) + place for place in means)]
+    if features.rows.shape[1:] != (len(order),):  # which the caller refuses
+        return features
+    return replace(features, rows=np.ascontiguousarray(features.rows[:, order]), spec=spec)
 
 
 def window(samples: Array, rate: Fraction) -> NDArray[np.float32]:
@@ -93,8 +146,8 @@ def window(samples: Array, rate: Fraction) -> NDArray[np.float32]:
     return np.asarray(rows, np.float32)
 
 
-def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
-    """Return the column names, the values (NaN if missing) and the line number of each sample."""
+def _read_numbers(file: Path | Address) -> tuple[list[str], bool, Array, list[int]]:
+    """Return column names, whether the file states them, values (NaN if missing) and lines."""
     try:
         with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
             sample = opened.read(4096)
@@ -127,13 +180,18 @@ def _read_numbers(file: Path | Address) -> tuple[list[str], Array, list[int]]:
         for column, cell in enumerate(cells):
             number = _number(cell)
             if number is None:
+                advice = (
+                    "Use decimal points instead of decimal commas."
+                    if DECIMAL_COMMA.fullmatch(cell)
+                    else "Remove columns of text. Label files belong to learn --labels or teach."
+                )
                 raise FeatureError(
                     f"{file}: line {line}, column {header[column]!r} contains {cell!r}, "
-                    "not a number. Remove columns of text; use --labels for label files.",
+                    f"not a number. {advice}",
                     line=line,
                 )
             values[place, column] = number
-    return header, values, [line for line, _ in samples]
+    return header, named, values, [line for line, _ in samples]
 
 
 def _number(cell: str) -> float | None:

@@ -63,6 +63,8 @@ class FeatureSpec:
     """Frames per clip, for networks that compute a row from several frames."""
     clip_fps: Fraction | None = None
     """Frames per second inside a clip, rounded to a multiple of `fps`."""
+    columns: tuple[str, ...] | None = field(default=None, compare=False)
+    """Names of the columns of sensor files; None if they have no header."""
     fast: bool = False
     """Decode less: a row may show a frame up to two rows older, in lower quality."""
     digest: str | None = field(default=None, compare=False, repr=False)
@@ -78,6 +80,7 @@ class FeatureSpec:
             "clip_frames": lambda value: _whole(value, "clip_frames", 1024),
             "mean": lambda value: _three(value, "mean"),
             "scale": lambda value: _three(value, "scale"),
+            "columns": lambda value: tuple(map(str, value)),
         }
         for each in fields(self):
             value = getattr(self, each.name)
@@ -113,13 +116,13 @@ class FeatureSpec:
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
 
     def unlike(self, other: Self) -> list[str]:
-        """Return the fields in which `other` differs; files with equal digests may be anywhere."""
+        """Return the fields in which `other` differs.
+
+        Files with equal digests may be anywhere, and sensor files may have other sample rates.
+        """
         files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
-        rest = [
-            each.name
-            for each in fields(self)
-            if each.compare and each.name not in ("backbone", "weights")
-        ]
+        skipped = {"backbone", "weights"} | ({"clip_fps"} if self.backbone == SENSORS else set())
+        rest = [each.name for each in fields(self) if each.compare and each.name not in skipped]
         return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
     def opened(self, digest: str) -> Self:

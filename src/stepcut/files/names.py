@@ -14,6 +14,8 @@ VIDEO_SUFFIXES = frozenset((
     ".divx", ".h264", ".264", ".h265", ".265", ".hevc", ".ivf", ".y4m", ".dv",
 ))  # fmt: skip
 """Suffixes of video files."""
+FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
+"""Suffixes of feature files."""
 _MOST = 200
 """Bytes of one part of a name; file systems allow 255 with the suffix."""
 _REFUSED = '\n\t\\:*?"<>|'
@@ -28,14 +30,14 @@ def visible(name: str) -> str:
 
 
 def video_name(video: str) -> str:
-    """Return the name of a video without folder and video suffix.
+    """Return the name of a video without folder and suffix of a video or feature file.
 
-    >>> video_name("videos/a.b.mp4"), video_name("01.tent.090617.gopro")
-    ('a.b', '01.tent.090617.gopro')
+    >>> video_name("videos/a.b.mp4"), video_name("a.npy"), video_name("01.tent.090617.gopro")
+    ('a.b', 'a', '01.tent.090617.gopro')
     """
     name = visible(video).replace("\\", "/").rsplit("/", 1)[-1]
     stem, dot, suffix = name.rpartition(".")
-    return stem if dot + suffix.lower() in VIDEO_SUFFIXES else name
+    return stem if dot + suffix.lower() in {*VIDEO_SUFFIXES, *FEATURE_SUFFIXES} else name
 
 
 def same_video(one: str, other: str) -> bool:
