@@ -118,6 +118,14 @@ def test_memory_does_not_grow(tiny_task):
     assert len(runner.done) <= 4
 
 
+def test_idle_time_is_time_of_no_step(tiny_task):
+    runner = guide(tiny_task)
+    idle = np.tile([0.22, 0.26, 0.28, 0.24], (40, 1))  # all steps share what background has
+    states = walk(runner, idle)
+    assert runner.done == []
+    assert not any(state.alerts for state in states)
+
+
 def test_steps_that_were_done_very_often_need_no_more_memory(tiny_task):
     runner = guide(tiny_task)
     walk(runner, shares(np.repeat([0, 1], 20)))

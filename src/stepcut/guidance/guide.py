@@ -232,7 +232,8 @@ class Guide:
             probabilities = self.online.push(row)
         belief = self._belief(np.asarray(probabilities, dtype=np.float64))
         self.time = time
-        fresh = [*alerts, *self._count_time(int(np.argmax(belief)), passed), *self._unknown(row)]
+        busy = 0.0 if self._is_idle(belief) else passed
+        fresh = [*alerts, *self._count_time(int(np.argmax(belief)), busy), *self._unknown(row)]
         state = State(
             time=time,
             step=self.now,
@@ -307,6 +308,12 @@ class Guide:
             else:
                 self.corrected = None
         return belief
+
+    def _is_idle(self, belief: NDArray[np.float64]) -> bool:
+        """Whether background is more likely than any step: all steps share its probability."""
+        if len(belief) == 1 or self.corrected is not None:
+            return False
+        return bool(belief.max() - belief.min() < len(belief) * belief.min())
 
     # ------------------------------------------------------------------ done steps and alerts
 
@@ -387,7 +394,8 @@ class Guide:
         mute = ", or about ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
         videos = f"{counted(self.graph.videos)} {'is' if self.graph.videos == 1 else 'are'}"
         few = f"{videos} too few for an alarm about {mute} at {ALARM:.0%} false alarms"
-        return f"{few}. Learn from more, or mark a step critical." if mute else ""
+        advice = "" if self.expectations.severity.critical else ", or mark a step critical"
+        return f"{few}. Learn from more{advice}." if mute else ""
 
     def _rare(self) -> float:
         """Return the probability below which an event raises an alarm."""
