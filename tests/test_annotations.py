@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -94,6 +95,49 @@ def test_two_clicks_within_a_row_take_two_rows() -> None:
     made = said.constraint(4, 1.0, STEPS)
     assert made is not None
     assert made.clicks == ((1, 0), (2, 1))
+
+
+def test_two_clicks_within_the_last_row_take_the_row_before_it() -> None:
+    said = Annotation(end=4.0, segments=(Segment(3.1, 3.1, "pour"), Segment(3.6, 3.6, "stir")))
+    made = said.constraint(4, 1.0, STEPS)
+    assert made is not None
+    assert made.clicks == ((2, 0), (3, 1))
+    with raises(AnnotationError, video="a"):
+        Annotations(videos={"a": said}).constraints({"a": 1}, 1.0, STEPS)
+
+
+def test_time_without_a_label_is_open_around_a_click() -> None:
+    mixed = Timeline(
+        [Segment(0, 3, "pour"), Segment(2, 2, "pour"), Segment(5, 8, "stir"), Segment(9, 9, "bake")]
+    )
+    said = annotate(mixed, "a", 12.0, 1.0, Origin("python"))
+    assert said.annotated == ((0, 8),)  # from 3 to 5 is background
+    assert said.clicks == [Segment(9, 9, "bake")]
+    assert Segment(2, 2, "pour") not in said.segments  # inside a label of its step
+    later = Annotation(end=12.0, segments=(Segment(4, 4, "bake"),)).over(said)
+    assert later.annotated == ((0, 3), (5, 8))
+    assert len(later.clicks) == 2
+
+
+@pytest.mark.parametrize(
+    ("order", "fits"),
+    [
+        (["pour", "stir"], True),
+        (["stir", "pour"], False),
+        (["pour", "bake", "stir"], False),
+        (["pour"], False),
+        (["pour; optional", "stir"], True),
+        (["pour", "stir; any time"], True),
+    ],
+)
+def test_labels_of_a_whole_video_must_fit_the_recipe(order: list[str], fits: bool) -> None:
+    labels = {ONE: Timeline([Segment(2, 9, "pour"), Segment(9, LAST, "stir")])}
+    learn = partial(sc.learn, VIDEOS, labels=labels, recipe=order, method=Heard(steps=6, **QUICK))
+    if fits:
+        assert ONE in learn().annotations.labels
+    else:
+        with raises(AnnotationError, video=ONE):
+            learn()
 
 
 def test_a_recipe_is_a_transcript_for_all_videos() -> None:

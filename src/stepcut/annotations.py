@@ -12,7 +12,7 @@ videos with a mistake. For all videos: names and severities of steps, and a reci
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Self
 
 import msgspec
@@ -116,13 +116,13 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the annotation has labels, clicks or a transcript."""
         return bool(self.annotated or self.segments or self.transcript)
 
-    def check(self, video: str) -> None:
-        """Refuse contradictory annotations.
+    def check(self, video: str, recipe: Sequence[RecipeStep] = ()) -> None:
+        """Refuse contradictory annotations; the `recipe` applies to a video without a transcript.
 
         Raises
         ------
         AnnotationError
-            Labels overlap, or clicks contradict each other or the transcript (`video`).
+            Labels overlap, or labels, clicks and transcript contradict each other (`video`).
         """
         if pairs := self.timeline.overlapping():
             one, other = pairs[0]
@@ -140,11 +140,50 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     f"{other.step!r}. Move or remove one of them.",
                     video=video,
                 )
-        left = iter(self.transcript)
-        if self.transcript and (wrong := next((c for c in clicks if c.step not in left), None)):
+        lasting = _lasting(self.segments)
+        for one in self.segments:
+            label = _around(lasting, one)
+            if label is not None and label.step != one.step:
+                raise AnnotationError(
+                    f"{video}: the click {one.step!r} at {one.start:g} s is inside the label "
+                    f"{label.step!r}, {label.start:g} to {label.end:g} s. Correct one of the two.",
+                    video=video,
+                )
+        self._check_order(video, recipe)
+
+    def _check_order(self, video: str, recipe: Sequence[RecipeStep]) -> None:
+        """Refuse labels and clicks in an order that the transcript or the recipe rules out."""
+        given = [RecipeStep(step) for step in self.transcript]
+        given = given or [one for one in recipe if not one.any_time]
+        anytime = {one.name for one in recipe if one.any_time and not self.transcript}
+        # One step may be labelled in several parts.
+        order = [next(same) for _, same in groupby(given, key=lambda one: one.name)]
+        shown = [one for one in sorted(self.segments) if one.step not in anytime]
+        if not order:
+            return
+        what = "transcript" if self.transcript else "recipe"
+        listed = ", ".join(one.name for one in given)
+        places = {0}  # how much of the order may be done
+        for one in (next(same) for _, same in groupby(shown, key=lambda one: one.step)):
+            places = {
+                last + 1
+                for first in places
+                for last in range(first, len(order))
+                if order[last].name == one.step
+                and (not self.whole or all(each.optional for each in order[first:last]))
+            }
+            if not places:
+                kind = "click" if one.start == one.end else "label"
+                raise AnnotationError(
+                    f"{video}: the {kind} {one.step!r} at {one.start:g} s contradicts the {what} "
+                    f"({listed}). Correct one of the two.",
+                    video=video,
+                )
+        if self.whole and not any(all(each.optional for each in order[n:]) for n in places):
+            missing = next(each.name for each in order[max(places) :] if not each.optional)
             raise AnnotationError(
-                f"{video}: the click {wrong.step!r} at {wrong.start:g} s contradicts the "
-                f"transcript ({', '.join(self.transcript)}). Correct one of the two.",
+                f"{video}: the labels of the whole video end without {missing!r} of the {what} "
+                f"({listed}). Correct one of the two.",
                 video=video,
             )
 
@@ -160,9 +199,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             labels = [one for one in self.segments if one not in clicks]
         covered = union(before.annotated, *self.annotated)
         return msgspec.structs.replace(
-            self,
-            segments=tuple(sorted({*labels, *clicks})),
-            annotated=covered,
+            settle(sorted({*labels, *clicks}), covered, self),
             complete=self.complete if self.clicks else before.complete,
             transcript=self.transcript or before.transcript,
             mistake=self.mistake or before.mistake,
@@ -210,14 +247,16 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         `steps` are the names by number. The `recipe` applies to a video without a transcript.
         """
         labels = self.rows(rows, rate, steps)
-        clicks: list[tuple[int, int]] = []
-        for one in self.clicks:
-            row = min(math.floor(one.start * float(rate)), rows - 1)
-            step = steps.index(one.step)
-            if clicks and clicks[-1][0] >= row and clicks[-1][1] != step:
-                row = clicks[-1][0] + 1  # two clicks within one row
-            if row < rows:
-                clicks.append((row, step))
+        numbers = [steps.index(one.step) for one in self.clicks]
+        places = [math.floor(one.start * float(rate)) for one in self.clicks]
+        # Clicks of different steps within one row take the rows after it, or at the end before it.
+        for n, (one, other) in enumerate(pairwise(numbers)):
+            places[n + 1] = max(places[n + 1], places[n] + (one != other))
+        for n in reversed(range(len(places))):
+            last = n + 1 == len(places)
+            most = rows - 1 if last else places[n + 1] - (numbers[n] != numbers[n + 1])
+            places[n] = min(places[n], most)
+        clicks = list(zip(places, numbers, strict=True))
         transcript = recipe_transcript(recipe, steps) if recipe else None
         if self.transcript:
             transcript = Transcript(tuple(steps.index(step) for step in self.transcript))
@@ -360,6 +399,11 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         list of Constraint or None
             In the order of `samples`; None for a video without annotations.
 
+        Raises
+        ------
+        AnnotationError
+            A video has more clicks than rows (`video`).
+
         Examples
         --------
         >>> click = Annotation(end=60.0, segments=(Segment(3.0, 3.0, "cut"),))
@@ -367,11 +411,17 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         >>> made.constraints({"video1": 60}, 1.0, ["cut", "jam"])[0].clicks
         ((3, 0),)
         """
-        nothing = Annotation(end=0.0)
-        return [
-            self.videos.get(name, nothing).constraint(rows, rate, steps, self.recipe)
-            for name, rows in samples.items()
-        ]
+        nothing, found = Annotation(end=0.0), []
+        for name, rows in samples.items():
+            one = self.videos.get(name, nothing).constraint(rows, rate, steps, self.recipe)
+            if one is not None and one.clicks and one.clicks[0][0] < 0:
+                raise AnnotationError(
+                    f"{name}: {len(one.clicks)} clicks do not fit into its {rows} rows of features. "
+                    "Remove some, or extract features at a higher rate.",
+                    video=name,
+                )
+            found.append(one)
+        return found
 
     def to_json(self) -> Any:
         """Return the annotations as JSON values.
@@ -449,6 +499,38 @@ def union(stretches: Stretches, *more: tuple[float, float]) -> Stretches:
 def gaps(stretches: Stretches, end: float) -> list[tuple[float, float]]:
     """Return the intervals of a video up to `end` that `stretches` do not cover."""
     return Timeline([Segment(*one, "") for one in stretches], end).gaps()
+
+
+def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -> Annotation:
+    """Return the annotation `one` with these labels and clicks, after reconciling them.
+
+    A click inside a label of its step says nothing new and goes. Time without a label is open
+    around another click, not background.
+    """
+    lasting, kept, opened = _lasting(segments), [], []
+    for each in segments:
+        label = _around(lasting, each)
+        if label is not None and label.step == each.step:
+            continue
+        kept.append(each)
+        if each.start == each.end and label is None:
+            before = max((other.end for other in lasting if other.end <= each.start), default=0.0)
+            after = min((o.start for o in lasting if o.start >= each.start), default=one.end)
+            opened.append((before, after))
+    if opened:
+        annotated = tuple(gaps(union(tuple(gaps(annotated, one.end)), *opened), one.end))
+    return msgspec.structs.replace(one, segments=tuple(kept), annotated=annotated)
+
+
+def _lasting(segments: Sequence[Segment]) -> list[Segment]:
+    return [one for one in segments if one.end > one.start]
+
+
+def _around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
+    """The label that a click is inside, if any."""
+    if click.end > click.start:
+        return None
+    return next((one for one in lasting if one.start < click.start < one.end), None)
 
 
 def _covers(stretches: Stretches, time: float) -> bool:

@@ -148,7 +148,7 @@ def check_labels(
         if mismatch.share > TOLERANCE:
             wrong.append((mismatch, what))
         notes.append(f"{what}; labels beyond the end count as missed." if beyond else f"{what}.")
-    if rate is not None and not wrong and _all_short(shares):
+    if rate is not None and not wrong and all_short(shares):
         what = (
             "{0.video}: the labels end at {0.other:.1f} s, but the prediction at {0.seconds:.1f} s"
         )
@@ -174,7 +174,7 @@ def check_labels(
     )
 
 
-def _all_short(shares: Sequence[Mismatch]) -> bool:
+def all_short(shares: Sequence[Mismatch]) -> bool:
     """Whether the labels of all videos end early, by about the same factor."""
     ratios = [one.other / one.seconds for one in shares]
     return len(ratios) > 1 and max(ratios) < 1 - TOLERANCE and max(ratios) < 1.25 * min(ratios)

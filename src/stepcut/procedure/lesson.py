@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from stepcut.annotations import PYTHON, Annotation, Annotations, Origin, RecipeStep
+from stepcut.annotations import PYTHON, Annotation, Annotations, Origin, RecipeStep, settle
 from stepcut.errors import AnnotationError, OptionError, as_items, unknown
 from stepcut.features.features import Features
 from stepcut.files.names import match_videos, plain, spell
@@ -19,6 +19,7 @@ from stepcut.formats import read_folder, read_transcripts
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import find_alike, grouped
+from stepcut.procedure.lengths import SLACK, TOLERANCE, Mismatch, all_short, differ, fitting_rate
 from stepcut.procedure.naming import Recipe, read_recipe
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
@@ -112,15 +113,19 @@ def collect(videos: Videos, given: Given, steps: Sequence[str]) -> Annotations:
         return steps[number] if number < len(steps) else unnamed(number)
 
     found: dict[str, Annotation] = {}
+    ends: list[Mismatch] = []
     origin = given.origin
     for name, video in find_labelled(given.labels, videos.samples).items():
         one, end = given.labels[name], videos.ends[video]
         if isinstance(one, Timeline):
             found[video] = annotate(one, video, end, float(videos.rate), origin)
+            if one.intervals and not one.duration:
+                ends.append(Mismatch(video, end, max(each.end for each in one)))
         else:
             rows = _numbers(video, one, videos.samples[video])
             names = [name_of(number) for number in range(1 + max(rows, default=-1))]
             found[video] = annotate_rows(rows, videos.rate, names, end, origin)
+    _report_short(ends)
     for name, video in find_labelled(given.transcripts, videos.samples).items():
         listed = as_items(
             "transcripts", given.transcripts[name], (str, int, np.integer), "steps by video"
@@ -135,25 +140,42 @@ def collect(videos: Videos, given: Given, steps: Sequence[str]) -> Annotations:
 def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
     """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
 
-    If all segments are clicks, the rest of the video is open; otherwise it is background.
+    If all segments are clicks, the rest of the video is open. Otherwise time without a label is
+    background, but open around a click.
     """
-    last = max((segment.end for segment in timeline), default=0.0)
-    if last > end + max(1.0, 1 / rate):
-        what = "a label ends" if any(one.end > one.start for one in timeline) else "a click is"
+    slack = max(SLACK, 1 / rate)
+    for one in timeline:
+        kind = "label" if one.end > one.start else "click"
+        early = -slack if one.end > one.start else 0.0  # a click at -1 may mean that there is none
+        if one.start < early or one.end > end + slack:
+            where = (
+                f"starts at {one.start:.1f} s, before the start of the video"
+                if one.start < early
+                else f"ends at {one.end:.1f} s, after the end of the video ({end:.1f} s)"
+            )
+            raise AnnotationError(
+                f"{video}: the {kind} {one.step!r} {where}. Do the labels belong to another video?",
+                video=video,
+            )
+    stated = differ(video, end, timeline.duration) if timeline.duration else None
+    if stated is not None and stated.share > TOLERANCE:
         raise AnnotationError(
-            f"{video}: {what} at {last:.1f} s, after the end of the video ({end:.1f} s). "
-            "Do the labels belong to another video?",
+            f"{video}: the labels are for a video of {timeline.duration:.1f} s, but this one lasts "
+            f"{end:.1f} s. Do they belong to another video? With feature files, check --rate: "
+            f"{fitting_rate(Fraction(rate), [stated]):g} fits.",
             video=video,
         )
+    # Rounding may put a label outside.
     inside = tuple(
-        Segment(min(one.start, end), min(one.end, end), one.step)
+        Segment(max(min(one.start, end), 0.0), min(one.end, end), one.step)
         for one in timeline
-        if one.start <= max(end, last)
+        if one.start == one.end or (one.start < end and one.end > 0)
     )
+    if lost := [one.step for one in timeline if one.end > one.start and one.start >= end]:
+        warn_once(f"{video}: the label {lost[0]!r} is after the end of the video, and is not used.")
     whole = not inside or any(one.end > one.start for one in inside)
-    made = Annotation(
-        end=end, segments=inside, annotated=((0.0, end),) if whole else (), origins=(origin,)
-    )
+    made = Annotation(end=end, origins=(origin,))
+    made = settle(inside, ((0.0, end),) if whole else (), made)
     made.check(video)
     return made
 
@@ -187,6 +209,16 @@ def annotate_rows(
         for one in timeline
     ]
     return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
+
+
+def _report_short(ends: Sequence[Mismatch]) -> None:
+    """Warn if all labels end early by about the same factor: a rate may be wrong."""
+    if all_short(ends):
+        warn_once(
+            f"the labels of all {len(ends)} videos end early, those of {ends[0].video} at "
+            f"{ends[0].other:.1f} of {ends[0].seconds:.1f} s. Their rate, or the --rate of the "
+            "features, may be wrong."
+        )
 
 
 def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
@@ -374,13 +406,14 @@ def lesson(
             )
         return _whole(together, steps, videos, count, quiet=new is None)
     labelled_now = set(new.steps)
-    if taught and labelled_now and not labelled_now & set(old):
+    known = list(dict.fromkeys((*old, *named)))
+    if taught and labelled_now and len(named) == len(steps) and not labelled_now & set(known):
         raise AnnotationError(
             f"the labelled steps ({', '.join(sorted(labelled_now)[:5])}) are not steps of this "
-            f"procedure ({', '.join(old[:5])}). Do the labels belong to another task?",
+            f"procedure ({', '.join(known[:5])}). Do the labels belong to another task?",
             setting="labels",
             value=sorted(labelled_now),
-            allowed=old,
+            allowed=known,
         )
     names = usual_order(together)
     room = None if count is None else max(count - len(names), 0)
@@ -460,7 +493,7 @@ def _whole(
     if not total:
         raise OptionError("the labels contain no step; label at least one.", setting="labels")
     for video, one in annotations.videos.items():
-        one.check(video)
+        one.check(video, annotations.recipe)
     constraints = annotations.constraints(videos.samples, videos.rate, names)
     if not quiet:
         _report_little(annotations, videos.rate)
