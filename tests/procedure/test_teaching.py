@@ -365,7 +365,7 @@ def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
     [
         ({ONE: np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)])}, "'step 1' is annotated only for 1 s"),
         (
-            {ONE: Timeline([*TRUTH[ONE], Segment(5, 5, "ring")])},
+            {ONE: Timeline([*TRUTH[ONE], Segment(1, 1, "ring")])},
             "'ring' is annotated only by one click",
         ),
         (
@@ -588,6 +588,9 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
         ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "'a' and 'b'"),
         ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, f"({ONE})"),
         ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "after the end"),
+        ({ONE: Timeline([Segment(-1, -1, "a"), Segment(5, 9, "b")])}, "before the start"),
+        ({ONE: Timeline([Segment(0, 9, "a")], LAST / 2)}, ONE),
+        ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 5, "b")])}, "'b' at 5 s"),
         ({ONE: numbers(ONE)[:-1]}, f"({len(VIDEOS[ONE]) - 1},)"),
         ({ONE: numbers(ONE) * 0.5}, "float64"),
         ({ONE: numbers(ONE) - 5}, "-6"),
@@ -615,6 +618,45 @@ def test_labels_of_another_task_for_a_procedure_that_was_taught(taught: sc.Proce
         taught.teach(
             {THREE: Timeline([Segment(0, 20, "change wheel"), Segment(20, 40, "pump tyre")])}
         )
+
+
+def test_steps_may_be_annotated_one_after_the_other() -> None:
+    named = sc.learn(VIDEOS, steps=6, names=list(dict.fromkeys(TRUTH[ONE].sequence())), **QUICK)
+    first, second = TRUTH[ONE].segments[:2]
+    once = named.teach({ONE: Timeline([first])})
+    twice = once.teach({TWO: Timeline([Segment(4, 4, second.step)])})
+    assert {first.step, second.step} <= set(twice.steps)
+
+
+def test_a_label_that_starts_a_little_early_or_late_is_clipped(place: Path) -> None:
+    segments = [Segment(-0.2, 5, "a"), Segment(5, LAST, "b"), Segment(LAST + 0.2, LAST + 0.4, "a")]
+    teach_folder(place, {ONE: Timeline(segments)})
+    assert sc.load(place).annotations.labels[ONE].segments == (
+        Segment(0, 5, "a"),
+        Segment(5, LAST, "b"),
+    )
+
+
+def test_labels_that_all_end_early_may_have_another_rate(
+    learned: sc.Procedure, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_once.cache_clear()
+    halves = {
+        name: Timeline([Segment(s.start / 2, s.end / 2, s.step) for s in TRUTH[name]])
+        for name in (ONE, TWO)
+    }
+    learned.teach({ONE: halves[ONE]})
+    assert "rate" not in caplog.text
+    learned.teach(halves)
+    assert "rate" in caplog.text
+
+
+def test_the_same_recording_under_two_names_counts_once(caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+    both = sc.learn({**VIDEOS, "copy": VIDEOS[TWO]}, steps=6, **QUICK)
+    assert both.expectations.normal == len(VIDEOS)
+    assert "copy" in both.timelines
+    assert f"copy of {TWO}" in caplog.text
 
 
 def test_without_corrections_there_is_nothing_to_learn_from(

@@ -14,6 +14,7 @@ from stepcut.features.features import Features
 from stepcut.features.files import content_hash
 from stepcut.files.addresses import AnyPath, is_address
 from stepcut.files.cache import cache_dir
+from stepcut.progress import warn_once
 
 
 class Digest(msgspec.Struct, frozen=True):
@@ -45,6 +46,23 @@ def video_digest(path: AnyPath | None) -> str | None:
 
 def digest_of(features: Features) -> Digest:
     return Digest(rows_digest(features.rows), video_digest(features.path))
+
+
+def find_copies(digests: Mapping[str, Digest]) -> dict[str, str]:
+    """Return the videos that are copies, each with the one it copies; warn about them."""
+    first: dict[str, str] = {}
+    copies = {
+        name: first[one.rows]
+        for name, one in digests.items()
+        if one.rows is not None and first.setdefault(one.rows, name) != name
+    }
+    if copies:
+        copy, original = next(iter(copies.items()))
+        warn_once(
+            f"{len(copies)} of {len(digests)} videos are copies, such as {copy} of {original}. "
+            "A check counts each recording once."
+        )
+    return copies
 
 
 def has_content(features: Features, learned: Digest) -> bool | None:

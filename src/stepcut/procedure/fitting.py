@@ -30,7 +30,7 @@ from stepcut.methods.quality import (
     refit,
     shorten,
 )
-from stepcut.procedure.content import digest_of, rows_digest
+from stepcut.procedure.content import digest_of, find_copies, rows_digest
 from stepcut.procedure.corrections.document import Part, join
 from stepcut.procedure.lesson import Lesson, carry_names
 from stepcut.procedure.naming import Namer, fit_recipe, words_of_namer
@@ -63,6 +63,7 @@ def fit(
     Returns the fields of a `Procedure`.
     """
     rows = [one.rows for one in features]
+    digests = {one.name: digest_of(one) for one in features}
     method = adapt(method)
     taught = {} if lesson is None else {"constraints": _constraints(method, lesson)}
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
@@ -78,8 +79,13 @@ def fit(
             check_shares(share, len(one), method.steps_, method) for share, one in pairs
         ]
         per_second = features[0].rate
-        # A video without any step is not a normal one.
-        normal = [place for place, one in enumerate(method.labels_) if (one >= 0).any()]
+        # A video without any step is not a normal one, and a copy counts once.
+        copies = find_copies(digests)
+        normal = [
+            place
+            for place, one in enumerate(method.labels_)
+            if (one >= 0).any() and features[place].name not in copies
+        ]
         normal = normal or list(range(len(rows)))
         left_out = leave_out(method, rows).of(normal)
 
@@ -127,7 +133,7 @@ def fit(
         "learned_annotations": annotations,
         "config": config,
         "trusted": features[0].spec is None or features[0].spec.trusted,
-        "digests": {one.name: digest_of(one) for one in features},
+        "digests": digests,
         "at_hand": list(features),
     }
 

@@ -144,13 +144,15 @@ class Procedure(ProcedureState):
                 taught.corrections = taught.corrections.do(edit)
         return taught
 
-    def suggest(self, n: int = 3) -> list[str]:
+    def suggest(self, n: int = 3, source: Source | None = None) -> list[str]:
         """Return up to `n` videos to label next, the most useful first.
 
         Parameters
         ----------
         n
             The number of videos.
+        source
+            The videos, feature files or arrays, as for `teach`.
 
         Returns
         -------
@@ -167,7 +169,7 @@ class Procedure(ProcedureState):
         >>> len(proc.suggest(2))
         2
         """
-        return [name for name, _ in self.suggest_why(n)]
+        return [name for name, _ in self.suggest_why(n, source)]
 
     def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
         """Return up to `n` videos to label next, each with the reason.

@@ -76,7 +76,9 @@ def take_back(path: AnyPath) -> None:
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
         raise OptionError(
-            f"{folder}: nothing to undo; the procedure was not taught on this machine.", path=folder
+            f"{folder}: nothing to undo. The cache ({cache_dir()}) has no copy of this folder from "
+            "before a teaching; copies do not move with the folder.",
+            path=folder,
         )
     with new_folder(folder) as fresh:
         _copy(_backup(folder, fingerprint), fresh)
@@ -85,7 +87,7 @@ def take_back(path: AnyPath) -> None:
             if read_fingerprint(folder) != fingerprint or since:
                 raise OutputError(
                     f"{folder}: {len(since)} corrections made after teaching would be lost. "
-                    "Undo them first.",
+                    "Undo them first: stepcut view, then Ctrl+Z.",
                     path=folder,
                 )
             put_in_place(fresh, folder)
