@@ -12,7 +12,7 @@ videos with a mistake. For all videos: names and severities of steps, and a reci
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, Self
 
 import msgspec
@@ -115,77 +115,6 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def says_steps(self) -> bool:
         """Whether the annotation has labels, clicks or a transcript."""
         return bool(self.annotated or self.segments or self.transcript)
-
-    def check(self, video: str, recipe: Sequence[RecipeStep] = ()) -> None:
-        """Refuse contradictory annotations; the `recipe` applies to a video without a transcript.
-
-        Raises
-        ------
-        AnnotationError
-            Labels overlap, or labels, clicks and transcript contradict each other (`video`).
-        """
-        if pairs := self.timeline.overlapping():
-            one, other = pairs[0]
-            raise AnnotationError(
-                f"{video}: the labels {one.step!r} and {other.step!r} overlap at "
-                f"{max(one.start, other.start):g} s. Shorten one of them. If labels overlap by one "
-                "frame at most, run: stepcut convert LABELS FOLDER --to json --rate 30",
-                video=video,
-            )
-        clicks = self.clicks
-        for one, other in pairwise(clicks):
-            if one.start == other.start and one.step != other.step:
-                raise AnnotationError(
-                    f"{video}: two clicks are at {one.start:g} s, {one.step!r} and "
-                    f"{other.step!r}. Move or remove one of them.",
-                    video=video,
-                )
-        lasting = _lasting(self.segments)
-        for one in self.segments:
-            label = _around(lasting, one)
-            if label is not None and label.step != one.step:
-                raise AnnotationError(
-                    f"{video}: the click {one.step!r} at {one.start:g} s is inside the label "
-                    f"{label.step!r}, {label.start:g} to {label.end:g} s. Correct one of the two.",
-                    video=video,
-                )
-        self._check_order(video, recipe)
-
-    def _check_order(self, video: str, recipe: Sequence[RecipeStep]) -> None:
-        """Refuse labels and clicks in an order that the transcript or the recipe rules out."""
-        given = [RecipeStep(step) for step in self.transcript]
-        given = given or [one for one in recipe if not one.any_time]
-        anytime = {one.name for one in recipe if one.any_time and not self.transcript}
-        # One step may be labelled in several parts.
-        order = [next(same) for _, same in groupby(given, key=lambda one: one.name)]
-        shown = [one for one in sorted(self.segments) if one.step not in anytime]
-        if not order:
-            return
-        what = "transcript" if self.transcript else "recipe"
-        listed = ", ".join(one.name for one in given)
-        places = {0}  # how much of the order may be done
-        for one in (next(same) for _, same in groupby(shown, key=lambda one: one.step)):
-            places = {
-                last + 1
-                for first in places
-                for last in range(first, len(order))
-                if order[last].name == one.step
-                and (not self.whole or all(each.optional for each in order[first:last]))
-            }
-            if not places:
-                kind = "click" if one.start == one.end else "label"
-                raise AnnotationError(
-                    f"{video}: the {kind} {one.step!r} at {one.start:g} s contradicts the {what} "
-                    f"({listed}). Correct one of the two.",
-                    video=video,
-                )
-        if self.whole and not any(all(each.optional for each in order[n:]) for n in places):
-            missing = next(each.name for each in order[max(places) :] if not each.optional)
-            raise AnnotationError(
-                f"{video}: the labels of the whole video end without {missing!r} of the {what} "
-                f"({listed}). Correct one of the two.",
-                video=video,
-            )
 
     def over(self, before: "Annotation") -> "Annotation":
         """Merge with the annotation `before`; this one takes precedence."""
@@ -507,9 +436,9 @@ def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -
     A click inside a label of its step says nothing new and goes. Time without a label is open
     around another click, not background.
     """
-    lasting, kept, opened = _lasting(segments), [], []
+    lasting, kept, opened = [one for one in segments if one.end > one.start], [], []
     for each in segments:
-        label = _around(lasting, each)
+        label = label_around(lasting, each)
         if label is not None and label.step == each.step:
             continue
         kept.append(each)
@@ -522,11 +451,7 @@ def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -
     return msgspec.structs.replace(one, segments=tuple(kept), annotated=annotated)
 
 
-def _lasting(segments: Sequence[Segment]) -> list[Segment]:
-    return [one for one in segments if one.end > one.start]
-
-
-def _around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
+def label_around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
     """The label that a click is inside, if any."""
     if click.end > click.start:
         return None

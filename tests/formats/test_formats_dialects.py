@@ -15,7 +15,7 @@ from stepcut.errors import AnnotationError
 from stepcut.evaluation.sources import read_truth
 from stepcut.formats import FORMATS, read, read_folder, write
 from stepcut.formats.reading import read_all
-from stepcut.procedure.lesson import read_labels
+from stepcut.procedure.given import read_labels
 from stepcut.timeline import Segment, Timeline
 
 TWO = (Segment(0.0, 1.5, "pour tea"), Segment(1.5, 62.25, "stir"))

@@ -19,7 +19,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.formats import read_folder, write_folder
 from stepcut.formats.elan import write_tiers
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.lesson import find_labelled
+from stepcut.procedure.given import find_labelled
 from stepcut.procedure.taught import changes, take_back, teach_folder
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline

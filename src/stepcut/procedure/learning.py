@@ -29,8 +29,9 @@ from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.given import LabelSource, Transcripts, Videos, read_given
 from stepcut.procedure.lengths import check_features
-from stepcut.procedure.lesson import LabelSource, Transcripts, Videos, first_lesson, read_given
+from stepcut.procedure.lesson import first_lesson
 from stepcut.procedure.loading import load
 from stepcut.procedure.naming import Namer, Recipe
 from stepcut.procedure.procedure import Procedure

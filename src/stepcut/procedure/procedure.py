@@ -22,7 +22,8 @@ from stepcut.methods.inputs import Array, build
 from stepcut.methods.method import adapt
 from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
-from stepcut.procedure.lesson import LabelSource, Transcripts, Videos, next_lesson, read_given
+from stepcut.procedure.given import LabelSource, Transcripts, Videos, read_given
+from stepcut.procedure.lesson import next_lesson
 from stepcut.procedure.naming import Recipe
 from stepcut.procedure.state import ProcedureState
 from stepcut.procedure.storage import save

@@ -21,11 +21,11 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepcut.annotations import Annotation
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.probe import probe
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
+from stepcut.procedure.contradictions import refuse_overlaps
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import LABELS, write_outline
 from stepcut.show.viewer.routes import make_app
@@ -196,7 +196,7 @@ def outline_of(
     short = zip(short_names(list(labels)), labels.values(), strict=True)
     plain = {name: _to_the_end(timeline, videos.get(name)) for name, timeline in short}
     for name, timeline in plain.items():
-        Annotation(end=timeline.end, segments=timeline.segments).check(name)
+        refuse_overlaps(timeline, name)
     steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
     return Procedure(
         learned_steps=steps,
