@@ -272,7 +272,7 @@ def test_no_matching_names_lists_both_sides():
 
 def test_clicks_are_not_scored():
     clicked = one((0, 5, "x"), (7, 7, "y"))
-    assert "a: 1 clicks" in notes(one((0, 5, "x")), clicked)
+    assert "a: clicks" in notes(one((0, 5, "x")), clicked)
     with raises(AnnotationError, "clicks"):
         notes(one((0, 5, "x")), one((7, 7, "y")))
 

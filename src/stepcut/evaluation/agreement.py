@@ -215,7 +215,7 @@ def compare_annotations(
         refuse_clicks(side)
     ours, theirs, notes = match_steps(both)
     if clicks := sum(len(timeline.clicks) for pair in both for timeline in pair):
-        notes.append(f"{clicks} clicks have no length and are not compared.")
+        notes.append(f"Clicks have no length and are not compared ({clicks}).")
     pairs = {
         name: (one.rename(ours), other.rename(theirs))
         for name, (one, other) in zip(common, both, strict=True)

@@ -184,8 +184,8 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
     notes = []
     if true.clicks:
         notes.append(
-            f"{video}: {len(true.clicks)} clicks have no length and are not scored; the time around "
-            "them counts as background."
+            f"{video}: clicks have no length and are not scored ({len(true.clicks)}); the time "
+            "around them counts as background."
         )
     if early := [segment for segment in true if segment.start < 0]:
         notes.append(f"{video}: {len(early)} true segments start before 0 s; that part is ignored.")

@@ -169,7 +169,7 @@ def read_folder(
     """
     files = label_files(Path(path_text(path)))
     for folder, others in unread_folders(Path(path_text(path))).items():
-        warn_once(folder, f"{len(others)} label files, such as {others[0].name}, are not read")
+        warn_once(folder, f"not read: label files such as {others[0].name} ({len(others)} in all)")
     options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
 
     def read_one(file: Path) -> list[tuple[Timeline, Path]]:
