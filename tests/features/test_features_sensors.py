@@ -69,6 +69,40 @@ def test_header_delimiter_and_time_change_nothing(tmp_path):
     )
 
 
+def test_bursts_of_times_keep_the_length_of_the_recording(tmp_path):
+    """Of 50 samples per second, each ten arrive within microseconds."""
+    samples = record(0)
+    number = np.arange(len(samples))
+    seconds = number // 10 / 5 + number % 10 * 1e-6
+    file = tmp_path / "a.csv"
+    lines = [f"{t:.6f},{x:.5f},{y:.5f}" for t, (x, y) in zip(seconds, samples, strict=True)]
+    file.write_text("\n".join(["time,x,y", *lines]))
+    [one], failures = read_source(file, None)
+    assert failures == []
+    assert one.rows.shape == (round(2 * seconds[-1]), 4)
+    assert one.duration == pytest.approx(seconds[-1], abs=0.1)
+
+
+def test_times_too_dense_for_any_sensor_are_refused_and_the_others_are_read(tmp_path):
+    write(tmp_path / "good.csv", record(0))
+    lines = "".join(f"{number * 1e-9:.12f},1\n" for number in range(100))
+    (tmp_path / "dense.csv").write_text("time,x\n" + lines)
+    (tmp_path / "huge.csv").write_text("time,x\n-1e308,1\n0,1\n1e308,1\n")
+    found, failures = read_source(tmp_path, 50)
+    assert [one.name for one in found] == ["good"]
+    assert sorted(failure.name for failure in failures) == ["dense", "huge"]
+    assert all("1,000,000 samples per second" in str(failure.error) for failure in failures)
+
+
+def test_a_second_column_of_times_is_not_a_sensor(tmp_path):
+    samples = record(0)
+    seconds = np.arange(len(samples)) / 50
+    both = np.column_stack([seconds, 1e9 + 1000 * seconds, samples])
+    plain = write(tmp_path / "a.csv", np.column_stack([seconds, samples]), "time,x,y")
+    two = write(tmp_path / "b.csv", both, "time,ms,x,y")
+    np.testing.assert_array_equal(read(two), read(plain))
+
+
 def test_short_gaps_are_filled_and_long_ones_refused(tmp_path):
     samples = record(0)
     holed = samples.copy()

@@ -30,6 +30,8 @@ TIME_COLUMNS = {
 """Names of time columns, and their units in seconds."""
 DECIMAL_COMMA = re.compile(r"[+-]?\d*[,;][+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)
 """A cell such as 0,5; or 5;0 from a line 0,5;0,3 that was split at its commas."""
+MOST_PER_SECOND = 1_000_000
+"""The highest sample rate that times may have."""
 FASTEST = 1000
 """The highest sample rate that a `FeatureSpec` can store."""
 
@@ -56,10 +58,9 @@ def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Feat
         seconds = np.arange(len(values)) / float(rate)
     else:
         seconds = _seconds(file, values[:, times], header[times], lines)
-        values = np.delete(values, times, axis=1)
-        header = header[:times] + header[times + 1 :]
-        step = float(np.median(np.diff(seconds)))
-        rate = Fraction(1 / step).limit_denominator(1000)
+        sensors = [at for at in range(len(header)) if not _tells_time(header[at], values[:, at])]
+        values, header = values[:, sensors], [header[at] for at in sensors]
+        rate = _measured_rate(file, seconds)
     if not values.shape[1]:
         raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
     if rate < 2 * ROWS_PER_SECOND:
@@ -210,8 +211,9 @@ def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
     if not np.isfinite(times).all():
         line = lines[int(np.flatnonzero(~np.isfinite(times))[0])]
         raise FeatureError(f"{file}: line {line} has no time in column {title!r}.", line=line)
-    seconds: Array = (times - times[0]) * TIME_COLUMNS[title]
-    back = np.flatnonzero(np.diff(seconds) <= 0)
+    with np.errstate(over="ignore"):  # whose rate is refused
+        seconds: Array = (times - times[0]) * TIME_COLUMNS[title]
+    back = np.flatnonzero(seconds[1:] <= seconds[:-1])
     if len(back):
         raise FeatureError(
             f"{file}: line {lines[int(back[0]) + 1]} is not later than the line before. "
@@ -219,6 +221,27 @@ def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
             line=lines[int(back[0]) + 1],
         )
     return seconds
+
+
+def _tells_time(title: str, column: Array) -> bool:
+    """Whether a column is one of times, of which a file may have several."""
+    return title in TIME_COLUMNS and bool((column[1:] > column[:-1]).all())
+
+
+def _measured_rate(file: Any, seconds: Array) -> Fraction:
+    """Return the samples per second: the usual ones, or the mean if times come in bursts."""
+    mean = float(seconds[-1]) / (len(seconds) - 1)
+    usual = float(np.median(np.diff(seconds))) if math.isfinite(mean) else 0.0
+    step = usual if mean < 2 * usual else mean
+    if not 1 / MOST_PER_SECOND <= step < math.inf:
+        raise FeatureError(
+            f"{file}: its times are {step:.3g} s apart, at most {MOST_PER_SECOND:,} samples per "
+            "second can be read. Check the unit of the time column (seconds; ms for milliseconds).",
+            setting="rate",
+            value=step,
+            allowed=MOST_PER_SECOND,
+        )
+    return Fraction(1 / step).limit_denominator(1000)
 
 
 def _filled(

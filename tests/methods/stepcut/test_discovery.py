@@ -154,6 +154,12 @@ def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_others_over_le
     assert choose_width([np.zeros((400, 4))], 5) == 20
 
 
+def test_the_width_of_many_short_videos_without_noise_is_found_despite_rounding() -> None:
+    centres = np.random.default_rng(0).normal(size=(6, 16))
+    rows = centre(centres[np.arange(12) // 2]).astype(np.float32)
+    assert 0.25 <= choose_width([rows] * 100, 6) <= 0.5
+
+
 def test_steps_that_come_once_are_ordered_by_their_mean_time_and_cycles_by_their_first() -> None:
     once = [np.repeat([1, 0, 2], 10)] * 3
     assert usual_times(once, 3, 1).argsort().tolist() == [1, 0, 2]

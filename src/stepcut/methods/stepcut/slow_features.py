@@ -44,7 +44,8 @@ def noise_ratio(videos: Sequence[Floats], sigma: float) -> float:
     """The energy n that smoothing over `sigma` rows takes from centred videos, over the energy s that it leaves."""
     whole = np.trace(scatter(videos))
     left = np.trace(scatter([smooth(rows, sigma) for rows in videos]))
-    return float((whole - left) / left) if left > 0 else 1.0
+    # Beside its ends, smoothing may add energy.
+    return max(0.0, float((whole - left) / left)) if left > 0 else 1.0
 
 
 def centre(rows: NDArray[Any]) -> Floats:
