@@ -86,7 +86,7 @@ def test_a_video_by_mistake_is_refused(name, tmp_path):
         read(path, name, rate=2)
 
 
-@pytest.mark.parametrize("name", ["json", "label-studio", "activitynet", "fiftyone"])
+@pytest.mark.parametrize("name", ["json", "label-studio", "activitynet"])
 @pytest.mark.parametrize(
     ("text", "what"),
     [('{\n "format":\n', "line 3"), ("[" * 100_000, ""), ('"words"', ""), ("[]", ""), ("{}", "")],
@@ -130,9 +130,6 @@ def test_json_that_is_none(name, text, what, tmp_path):
          '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', None, "no label"),
         ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', None, "KeyError"),
         ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', None, "'1'"),
-        ("fiftyone", '{"labels":{"v":[{"label":"a"}]}}', None, "rate"),
-        ("fiftyone", '{"labels":{"v":[{"label":3,"timestamps":[0,1]}]},"classes":["a"]}', None, "label 3"),
-        ("fiftyone", '{"labels":{"v":[{"label":-1,"timestamps":[0,1]}]},"classes":["a"]}', None, "label -1"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', None, "'nan'"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', None, "before"),
         ("json", '{"format":"stepcut timeline","segments":7}', None, "TypeError"),
@@ -149,9 +146,7 @@ def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
     assert line is None or caught.value.line == line
 
 
-@pytest.mark.parametrize(
-    "name", ["csv", "tsv", "egoprocel", "json", "activitynet", "fiftyone", "label-studio"]
-)
+@pytest.mark.parametrize("name", ["csv", "tsv", "egoprocel", "json", "activitynet", "label-studio"])
 def test_a_label_with_newlines_and_quoted_commas_is_kept(name, tmp_path):
     step = 'salt,\npepper; "and" oil'
     path = tmp_path / f"x{SUFFIX[name]}"
@@ -247,6 +242,14 @@ def test_many_timelines_into_a_format_for_one(tmp_path):
         write(tmp_path / "x.vtt", two)
     with raises(OptionError, video="v"):
         write_folder(tmp_path, two, "vtt")
-    for name in ("activitynet", "fiftyone", "boris", "json", "csv"):
+    for name in ("activitynet", "boris", "json", "csv"):
         with raises(AnnotationError, video="v"):
             write(tmp_path / "x", two, name)  # a table would merge the two
+
+
+def test_a_removed_format_names_what_replaces_it(tmp_path):
+    for call in (read, lambda path, name: write(path, Timeline([Segment(0, 1, "a")]), name)):
+        with raises(OptionError, "csv", setting="format", value="fiftyone"):
+            call(put(tmp_path, "json", '{"labels": {}}'), "fiftyone")
+    with raises(AnnotationError, "FiftyOne"):
+        read(put(tmp_path, "json", '{"labels": {}}'))

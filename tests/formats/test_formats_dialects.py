@@ -197,26 +197,6 @@ def test_activitynet_ground_truth_and_results(tmp_path: Path) -> None:
     assert read(tmp_path / "r.json").segments[0].confidence == 0.25
 
 
-def test_fiftyone_frames_and_samples(tmp_path: Path) -> None:
-    labels = {"classes": ["stir"], "labels": {"a": [{"label": 0, "support": [1, 30]}], "b": None}}
-    (tmp_path / "l.json").write_text(json.dumps(labels))
-    found = read_folder(tmp_path / "l.json", rate=10)
-    assert found["a"].segments == (Segment(0.0, 3.0, "stir"),)
-    assert found["b"].segments == ()
-    sample = {
-        "filepath": "/films/a.mp4",
-        "metadata": {"frame_rate": 29.97, "duration": 5.0},
-        "events": {
-            "_cls": "TemporalDetections",
-            "detections": [{"label": "stir", "support": [31, 60]}],
-        },
-    }
-    (tmp_path / "s.json").write_text(json.dumps({"samples": [sample]}))
-    timeline = read(tmp_path / "s.json")
-    assert (timeline.video, timeline.duration) == ("a", 5.0)
-    assert timeline.segments == (Segment(1.001, 2.002, "stir"),)
-
-
 def label_studio_export() -> list[dict[str, Any]]:
     """A task in a Label Studio export with a corrected prediction."""
     region = {
@@ -393,15 +373,6 @@ def frames(*ranges: tuple[int, int]) -> str:
     return json.dumps([{"data": {"name": "v", "fps": 25}, "annotations": [{"result": regions}]}])
 
 
-def samples(*ranges: tuple[int, int]) -> str:
-    """A FiftyOne sample at 25 frames per second."""
-    found = [{"label": f"step {first}", "support": [first, last]} for first, last in ranges]
-    field = {"_cls": "TemporalDetections", "detections": found}
-    return json.dumps(
-        {"samples": [{"filepath": "v.mp4", "metadata": {"frame_rate": 25}, "steps": field}]}
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "text", "rate", "ends"),
     [
@@ -415,7 +386,6 @@ def samples(*ranges: tuple[int, int]) -> str:
         ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.002\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.002, 3.0]),
         ("a.json", frames((1, 51), (51, 75)), None, [2.0, 3.0]),
         ("a.json", frames((1, 52), (51, 75)), None, [2.08, 3.0]),
-        ("a.json", samples((1, 51), (51, 75)), None, [2.0, 3.0]),
     ],
 )  # fmt: skip
 def test_neighbours_that_overlap_by_rounding_touch(

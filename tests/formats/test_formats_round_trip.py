@@ -196,7 +196,7 @@ def test_other_people_see_names_of_videos_not_paths(name, tmp_path):
     films = [tmp_path / "ann" / "tea.mp4", tmp_path / "bob" / "tea.mp4", tmp_path / "soup.mp4"]
     path = tmp_path / f"all{FORMATS[name].suffix}"
     made = [Timeline([Segment(0, 1, "pour")], 2.0, video=str(film)) for film in films]
-    if name in ("xes", "boris-events", "fiftyone"):  # their video names have no folders
+    if name in ("xes", "boris-events"):  # their video names have no folders
         made = made[1:]
     write(path, made, name, rate=10)
     assert str(tmp_path) not in path.read_text()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from stepcut.errors import AnnotationError, OptionError, choose, unknown
+from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.files.addresses import path_text
 from stepcut.files.names import match_videos, short_names
 from stepcut.formats.common import (
@@ -18,7 +18,13 @@ from stepcut.formats.common import (
     touching,
     where_present,
 )
-from stepcut.formats.registry import FORMATS, label_files, recognise, unread_folders
+from stepcut.formats.registry import (
+    FORMATS,
+    choose_format,
+    label_files,
+    recognise,
+    unread_folders,
+)
 from stepcut.formats.text import fail, read_text, refusals, warn_once
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -101,7 +107,7 @@ def read_all(
 ) -> list[Timeline]:
     """Return all timelines in one file, without those that have no labels by the annotator."""
     place = Path(path_text(path))
-    named = choose("format", format, FORMATS) if format else None
+    named = choose_format(format) if format else None
     text = read_text(place, encoding)
     with refusals(place, named.title if named else "a label file"):
         form, content = (

@@ -1,25 +1,20 @@
-"""JSON formats: stepcut's native one, which stores everything, ActivityNet and FiftyOne.
+"""JSON formats: stepcut's native one, which stores everything, and ActivityNet.
 
-ActivityNet is a database of videos with segments, or the results of a method with scores. FiftyOne
-is the `labels.json` of a FiftyOneTemporalDetectionDataset, or samples with temporal detections.
+ActivityNet is a database of videos with segments, or the results of a method with scores.
 """
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import write_json
-from stepcut.files.names import video_name
 from stepcut.formats.common import (
     NONE,
     Options,
     build_segment,
     entry,
-    frame_rate,
     number,
     optional,
-    touching,
 )
 from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
@@ -108,72 +103,3 @@ def is_activitynet(record: Any) -> bool:
     return isinstance(record, dict) and any(
         isinstance(record.get(key), dict) for key in ("database", "results")
     )
-
-
-def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read all videos; `timestamps` are seconds, `support` is [first, last] frame."""
-    if "samples" in record:
-        return [_sample(sample, options, path) for sample in record["samples"]]
-    classes = [str(name) for name in record.get("classes") or ()]
-    timelines = []
-    for name, detections in record["labels"].items():
-        segments = [_detection(each, classes, options, path) for each in detections or ()]
-        timelines.append(Timeline(segments, None, classes, str(name)))
-    return timelines
-
-
-def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write `labels.json` in seconds; put the videos beside it in `data/`."""
-    classes = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
-    place = {step: k for k, step in enumerate(classes)}
-    labels: dict[str, Any] = {}
-    for timeline in timelines:
-        name = video_name(timeline.video)
-        if name in labels:
-            fail(path, f"two timelines have the video name {name!r}", "Rename one of them")
-        labels[name] = [
-            entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end])
-            for s in timeline
-        ]
-    write_json(path, {"classes": classes, "labels": labels})
-
-
-def is_fiftyone(record: Any) -> bool:
-    if not isinstance(record, dict):
-        return False
-    return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)
-
-
-def _detection(
-    detection: Mapping[str, Any], classes: Sequence[str], options: Options, path: Path
-) -> Segment:
-    step = str(label := detection["label"])
-    if isinstance(label, int) and classes:
-        if not 0 <= label < len(classes):
-            what = f"the label {label} is not one of the {len(classes)} classes"
-            fail(path, what, "Export it again")
-        step = classes[label]
-    times = detection.get("timestamps")
-    if times is None:
-        rate = options.frame_rate(str(path))
-        first, last = (int(value) for value in detection["support"])
-        times = float(Fraction(first - 1) / rate), float(Fraction(last) / rate)
-    return _segment(times, step, detection.get("confidence"), path)
-
-
-def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
-    """Read the first field of a sample with temporal detections."""
-    metadata = sample.get("metadata") or {}
-    rate = frame_rate(metadata.get("frame_rate"))
-    if rate:
-        options = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}"))
-    fields = [
-        each
-        for each in sample.values()
-        if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"
-    ]
-    detections = fields[0]["detections"] if fields else ()
-    segments = [_detection(detection, (), options, path) for detection in detections]
-    length, video = optional(metadata.get("duration")), video_name(str(sample["filepath"]))
-    timeline = Timeline(segments, length, (), video)
-    return touching(timeline, rate) if rate else timeline

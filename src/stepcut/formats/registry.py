@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stepcut.errors import OptionError, choose
 from stepcut.formats import (
     boris,
     boris_events,
@@ -100,11 +101,11 @@ FORMATS: dict[str, Format] = {
                unit=MILLI),
         _Lines("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, "clicks",
                unit=MILLI),
-        _Json("fiftyone", "FiftyOne temporal detections", read=records.read_fiftyone,
-              write=records.write_fiftyone, keeps="confidence steps clicks video empty",
-              matches=records.is_fiftyone),
     )
 }  # fmt: skip
+
+REMOVED = {"fiftyone": "write a table with the columns video,start,end,label (csv)"}
+"""Formats of version 0.3 that are gone, and what replaces each."""
 
 SUFFIXES: dict[str, str] = {}
 """The default format of a suffix; when reading, the content may select another."""
@@ -133,9 +134,24 @@ def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
         alike = [f for f in alike if f.suffix in (suffix, ".tsv") and not options.columns]
     found = next((form for form in alike if form.matches and form.matches(content)), None)
     if found is None and kind.parse == parse_json:
+        if isinstance(content, dict) and {"labels", "samples"} & content.keys():
+            what = "looks like FiftyOne, which stepcut no longer reads"
+            fail(path, what, REMOVED["fiftyone"].capitalize())
         names = ", ".join(form.name for form in alike)
         fail(path, "is JSON of an unknown format", f"Supported: {names} (docs/formats.md)")
     return found or kind, content
+
+
+def choose_format(name: str) -> Format:
+    """Return the format called `name`, or refuse it."""
+    if name in REMOVED:
+        raise OptionError(
+            f"format={name!r} was removed in 0.4.0; {REMOVED[name]}.",
+            setting="format",
+            value=name,
+            allowed=list(FORMATS),
+        )
+    return choose("format", name, FORMATS)
 
 
 def format_to_write(path: Path) -> str:

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from stepcut.errors import AnnotationError, OptionError, as_items, choose, placed, printable
+from stepcut.errors import AnnotationError, OptionError, as_items, placed, printable
 from stepcut.files.addresses import path_text
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, short_names, video_name
 from stepcut.formats.common import LONGEST, UNPRINTABLE, Options, frame_rate, rounded, shown_videos
-from stepcut.formats.registry import FORMATS, Format, format_to_write
+from stepcut.formats.registry import FORMATS, Format, choose_format, format_to_write
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
@@ -71,7 +71,7 @@ def write(
     timelines = [
         replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))
     ]
-    form = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
+    form = choose_format(format) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not form.many:
         raise OptionError(
             f"{place}: format {form.name!r} stores one video per file, but there are "
@@ -146,7 +146,7 @@ def left_out(timelines: AnyTimelines, format: str) -> list[str]:
     >>> left_out([Timeline([Segment(0, 1, "pour", 0.5)], duration=3)], "vtt")
     ['confidence', 'the length of the video']
     """
-    form, listed = choose("format", format, FORMATS), as_list(timelines)
+    form, listed = choose_format(format), as_list(timelines)
     have = {
         "confidence": any(s.confidence is not None for each in listed for s in each),
         "duration": any(each.duration is not None for each in listed),
@@ -210,7 +210,7 @@ def write_folder(
     >>> [file.name for file in write_folder("labels", {"video1": labels}, "elan")]
     ['video1.eaf']
     """
-    form = choose("format", format, FORMATS)
+    form = choose_format(format)
     listed = as_list(timelines)
     names = short_names([timeline.video or "video1" for timeline in _named_apart(listed)])
     paths = [

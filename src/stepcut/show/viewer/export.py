@@ -11,6 +11,7 @@ from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats import FORMATS, write, write_folder
+from stepcut.formats.registry import choose_format
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, Stage, silent
@@ -42,7 +43,7 @@ def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | N
         choose("what", one, dict.fromkeys(THINGS))
     formats = as_items("formats", request.get("formats", ()), str, "a list of label formats")
     for one in formats:
-        choose("format", one, FORMATS)
+        choose_format(one)
     if "labels" in what and not formats:
         raise OptionError(
             f"labels need a format; choose from {', '.join(FORMATS)}.",
