@@ -20,7 +20,6 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.openvino_runtime import import_openvino
 from stepcut.features.extract import extract, load_features
 from stepcut.features.spec import FeatureSpec, find_files
 
@@ -128,16 +127,17 @@ def test_an_output_without_rows_is_refused(runtime, tmp_path):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, output="sum", **PLAIN)
 
 
-def test_models_of_openvino_and_of_bytes(tmp_path):
-    openvino = import_openvino()
-    file = mean_colour(
-        tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata={"stepcut.colour": "bgr"}
-    )
-    openvino.save_model(openvino.Core().read_model(file), tmp_path / "m.xml")
-    for path in (file, tmp_path / "m.xml"):
-        assert np.array_equal(
-            load_backbone(str(path), "cpu").extract(pictures(1, 32, 32)), [[255, 102, 51]]
-        )
+def test_a_model_of_bytes(tmp_path):
+    metadata = {"stepcut.colour": "bgr"}
+    file = mean_colour(tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata=metadata)
+    rows = load_backbone(str(file), "cpu").extract(pictures(1, 32, 32))
+    assert np.array_equal(rows, [[255, 102, 51]])
+
+
+@pytest.mark.parametrize("name", ["m.xml", "m.tflite"])
+def test_formats_of_0_3_are_refused_with_what_replaces_them(name):
+    with raises(OptionError, ".onnx", setting="backbone", value=name, allowed=".onnx"):
+        load_backbone(name, "cpu")
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -1,4 +1,4 @@
-"""Sensor files: CSV columns become rows; gaps are filled or refused; a procedure checks new ones."""
+"""Sensor files become feature files: columns and gaps, bad files, and how procedures use them."""
 
 import json
 from fractions import Fraction
@@ -9,9 +9,10 @@ from errors_kit import raises
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.errors import FeatureError, OptionError, StepcutError
+from stepcut.errors import FeatureError, OptionError
 from stepcut.features.extract import read_source
-from stepcut.features.spec import SENSORS
+from stepcut.features.sensors import load_sensors
+from stepcut.features.spec import SENSORS, FeatureSpec
 
 STEPS = np.array([[0.0, 1.0, 0.1], [3.0, 0.0, 1.0], [-2.0, -2.0, 0.3]])
 """Two means and a spread for each of three steps."""
@@ -33,13 +34,13 @@ def write(path, samples, header="x,y", delimiter=","):
 
 
 def read(path, rate=50):
-    [one], _ = read_source(path, rate, strict=True)
+    [one], _ = load_sensors(path, rate, strict=True)
     return one.rows
 
 
 def test_rows_are_means_and_log_spreads(tmp_path):
     samples = record(0)[:110]
-    [one], failures = read_source(write(tmp_path / "a.csv", samples), 50)
+    [one], failures = load_sensors(write(tmp_path / "a.csv", samples), 50)
     assert failures == []
     assert (one.rate, one.rows.shape, one.duration) == (2, (5, 4), 2.2)
     assert one.name == "a"
@@ -77,7 +78,7 @@ def test_bursts_of_times_keep_the_length_of_the_recording(tmp_path):
     file = tmp_path / "a.csv"
     lines = [f"{t:.6f},{x:.5f},{y:.5f}" for t, (x, y) in zip(seconds, samples, strict=True)]
     file.write_text("\n".join(["time,x,y", *lines]))
-    [one], failures = read_source(file, None)
+    [one], failures = load_sensors(file)
     assert failures == []
     assert one.rows.shape == (round(2 * seconds[-1]), 4)
     assert one.duration == pytest.approx(seconds[-1], abs=0.1)
@@ -85,10 +86,10 @@ def test_bursts_of_times_keep_the_length_of_the_recording(tmp_path):
 
 def test_times_too_dense_for_any_sensor_are_refused_and_the_others_are_read(tmp_path):
     write(tmp_path / "good.csv", record(0))
-    lines = "".join(f"{number * 1e-9:.12f},1\n" for number in range(100))
-    (tmp_path / "dense.csv").write_text("time,x\n" + lines)
-    (tmp_path / "huge.csv").write_text("time,x\n-1e308,1\n0,1\n1e308,1\n")
-    found, failures = read_source(tmp_path, 50)
+    lines = "".join(f"{number * 1e-9:.12f},1,1\n" for number in range(100))
+    (tmp_path / "dense.csv").write_text("time,x,y\n" + lines)
+    (tmp_path / "huge.csv").write_text("time,x,y\n-1e308,1,1\n0,1,1\n1e308,1,1\n")
+    found, failures = load_sensors(tmp_path, 50)
     assert [one.name for one in found] == ["good"]
     assert sorted(failure.name for failure in failures) == ["dense", "huge"]
     assert all("1,000,000 samples per second" in str(failure.error) for failure in failures)
@@ -128,7 +129,8 @@ BAD = {
     "only times": ("t\n0\n0.02\n0.04\n", "time column"),
     "no time": ("t,x\n0,1\n,2\n0.04,3\n", "line 3 has no time"),
     "back in time": ("t,x\n0,1\n1,2\n0.5,3\n", "line 4 "),
-    "too slow": ("t,x\n0,1\n20,2\n40,3\n", "0.05 "),
+    "tracks": ("track,frame_idx,x\na,1,1\nb,2,1\n", "2 tracks (a, b)"),
+    "deeplabcut": ("scorer,x\nbodyparts,nose\n0,1\n1,1\n2,1\n", "coords"),
     "no number": ("x,y\n1,\n2,\n3,\n", "column 'y'"),
 }
 
@@ -138,11 +140,16 @@ def test_a_bad_file_is_named_and_the_others_are_read(tmp_path, name):
     text, told = BAD[name]
     (tmp_path / "bad.csv").write_text(text)
     write(tmp_path / "good.csv", record(0))
-    found, [failure] = read_source(tmp_path, 50)
+    found, [failure] = load_sensors(tmp_path, 50)
     assert [one.name for one in found] == ["good"]
     assert failure.name == "bad"
     with raises(FeatureError, told, str(tmp_path / "bad.csv")):
         raise failure.error
+
+
+def test_files_without_times_need_a_rate(tmp_path):
+    with raises(OptionError, "--rate 50", setting="rate"):
+        load_sensors(write(tmp_path / "a.csv", record(0)))
 
 
 def test_labels_beside_videos_or_features_are_no_sensors(tmp_path):
@@ -151,26 +158,49 @@ def test_labels_beside_videos_or_features_are_no_sensors(tmp_path):
     assert [one.name for one in read_source(tmp_path, 1)[0]] == ["a"]
 
 
-def test_a_procedure_of_sensors_is_learned_and_checks_new_ones(tmp_path, capsys):
-    for number in range(5):
-        write(tmp_path / "sensors" / f"box{number}.csv", record(number))
-    place = str(tmp_path / "boxes.proc")
-    words = ["learn", str(tmp_path / "sensors"), "--rate", "50", "-k", "3", "-o", place, "--quiet"]
-    words += ["--set", "restarts=2"]
-    assert main(words) == 0
-    procedure = sc.load(place)
-    assert procedure.rate == Fraction(2)
-    assert procedure.spec is not None
-    assert (procedure.spec.backbone, procedure.spec.clip_fps) == (SENSORS, 50)
-    new = write(tmp_path / "new.csv", record(9))
-    assert len({one.step for one in procedure.segment(new).segments}) >= 3  # its rate is known
-    assert main(["check", place, str(new), "--quiet"]) in (0, 1)
-    capsys.readouterr()
-    with raises(OptionError, "sensor files"):
-        (tmp_path / "film.mp4").write_bytes(b"x")
-        procedure.check(tmp_path / "film.mp4")
-    with raises(StepcutError, "shape"):
-        procedure.check(write(tmp_path / "wide.csv", np.column_stack([record(9)] * 2), None))
+@pytest.mark.parametrize(("rate", "fps"), [(1, 1), (0.98, 1), (0.25, Fraction(1, 4)), (3, 2)])
+@pytest.mark.parametrize("timed", [True, False])
+def test_slow_sensors_have_fewer_rows_a_second(tmp_path, rate, fps, timed):
+    samples = record(0)[:300]
+    seconds = np.arange(300) / rate
+    table = np.column_stack([seconds, samples]) if timed else samples
+    file = write(tmp_path / "a.csv", table, "time,x,y" if timed else "x,y")
+    [one], _ = load_sensors(file, None if timed else rate)
+    assert one.rate == fps
+    assert one.duration == pytest.approx(300 / rate, rel=1e-3)
+    assert len(one.rows) == pytest.approx(one.duration * float(fps), abs=1)
+    assert (
+        np.corrcoef(
+            one.rows[:, 0], np.interp(np.arange(len(one.rows)) / float(fps), seconds, samples[:, 0])
+        )[0, 1]
+        > 0.8
+    )
+    [few], _ = load_sensors(file, None if timed else rate, fps=fps / 2)
+    assert len(few.rows) == pytest.approx(len(one.rows) / 2, abs=1)
+
+
+def test_tables_of_deeplabcut_and_sleap(tmp_path):
+    samples = record(0)
+    plain = load_sensors(write(tmp_path / "plain.csv", samples, "nose.x,nose.y"), 50)[0][0]
+    numbers = [f"{n},{x:.5f},{y:.5f}" for n, (x, y) in enumerate(samples)]
+    heads = {
+        "dlc": ["scorer,net,net", "bodyparts,nose,nose", "coords,x,y"],
+        "many": ["scorer,net,net", "individuals,one,one", "bodyparts,nose,nose", "coords,x,y"],
+        "sleap": ["frame_idx,nose.x,nose.y"],
+    }
+    for name, lines in heads.items():
+        file = tmp_path / f"{name}.csv"
+        file.write_text("\n".join([*lines, *numbers]))
+        [one], _ = load_sensors(file, 50)
+        np.testing.assert_array_equal(one.rows, plain.rows)
+        assert one.spec.columns[0] == ("one.nose.x" if name == "many" else "nose.x")
+    tracked = [",".join(["a", line]) for line in numbers]
+    file.write_text("\n".join(["track,frame_idx,nose.x,nose.y", *tracked]))
+    np.testing.assert_array_equal(read(file), plain.rows)
+    holed = [line for n, line in enumerate(numbers) if n not in range(100, 110)]
+    file.write_text("\n".join(["frame_idx,nose.x,nose.y", *holed]))  # frames nobody tracked
+    [one], _ = load_sensors(file, 50)
+    assert one.rows.shape == plain.rows.shape
 
 
 def test_columns_are_matched_by_name(tmp_path):
@@ -178,82 +208,15 @@ def test_columns_are_matched_by_name(tmp_path):
     write(tmp_path / "a.csv", samples)
     write(tmp_path / "b.csv", samples[:, ::-1], "Y,x")
     write(tmp_path / "c.csv", samples, None)  # without names, by position
-    found = read_source(tmp_path, 50, strict=True)[0]
+    found, failures = load_sensors(tmp_path, 50)
+    assert failures == []
     for one in found:
         assert one.spec.columns == ("x", "y")
         np.testing.assert_array_equal(one.rows, found[0].rows)
     bad = write(tmp_path / "d.csv", samples, "x,z")
     with raises(FeatureError, str(bad), str(tmp_path / "a.csv"), path=str(bad), value=["x", "z"]):
-        read_source(tmp_path, 50)
-
-
-@pytest.fixture(scope="module")
-def boxes(tmp_path_factory):
-    """A procedure of five recordings without times, learned with --rate 50."""
-    return learn_boxes(tmp_path_factory.mktemp("boxes"), timed=False)
-
-
-@pytest.fixture(scope="module")
-def timed_boxes(tmp_path_factory):
-    """The same, with a time column and without --rate."""
-    return learn_boxes(tmp_path_factory.mktemp("timed"), timed=True)
-
-
-def learn_boxes(folder, timed):
-    for number in range(5):
-        samples = record(number)
-        write(
-            folder / "in" / f"{number}.csv", with_times(samples) if timed else samples, HEAD[timed]
-        )
-    words = ["learn", str(folder / "in"), "-k", "3", "-o", str(folder / "p.proc"), "--quiet"]
-    words += ["--set", "restarts=1", *([] if timed else ["--rate", "50"])]
-    assert main(words) == 0
-    return folder / "p.proc"
-
-
-HEAD = {True: "time,x,y", False: "x,y"}
-
-
-def with_times(samples, rate=50):
-    """Samples with times in front that jitter a little, as a clock does."""
-    seconds = np.arange(len(samples)) / (rate * 1.001)
-    return np.column_stack([seconds, samples])
-
-
-def test_new_files_are_matched_to_the_columns_of_the_procedure(boxes, tmp_path):
-    procedure, samples = sc.load(boxes), record(9)
-    same = procedure.features(write(tmp_path / "a.csv", samples)).rows
-    turned = procedure.features(write(tmp_path / "b.csv", samples[:, ::-1], "y,x"))
-    np.testing.assert_array_equal(turned.rows, same)
-    bare = procedure.features(write(tmp_path / "c.csv", samples, None))
-    np.testing.assert_array_equal(bare.rows, same)
-    wide = write(tmp_path / "d.csv", np.column_stack([samples, samples[:, 0]]), "x,y,z")
-    with raises(FeatureError, "z", path=str(wide), value=["x", "y", "z"], allowed=["x", "y"]):
-        procedure.check(wide)
-    del procedure.config["backbone"]["columns"]  # as versions before wrote it
-    turned = procedure.features(write(tmp_path / "b.csv", samples[:, ::-1], "y,x"))
-    assert not np.array_equal(turned.rows, same)
-
-
-@pytest.mark.parametrize("learned", ["boxes", "timed_boxes"])
-@pytest.mark.parametrize("timed", [True, False])
-def test_a_file_with_or_without_times_fits(learned, timed, request, tmp_path, monkeypatch):
-    procedure, warned = sc.load(request.getfixturevalue(learned)), []
-    monkeypatch.setattr("stepcut.features.extract.warn_once", warned.append)
-    samples = record(9)
-    new = write(tmp_path / "new.csv", with_times(samples) if timed else samples, HEAD[timed])
-    assert procedure.features(new).duration == pytest.approx(len(samples) / 50, rel=0.01)
-    assert warned == []
-    procedure.features(write(tmp_path / "slow.csv", with_times(samples, 25), HEAD[True]))
-    assert len(warned) == 1
-
-
-def test_an_unknown_sample_rate_names_no_option_that_check_lacks(timed_boxes, tmp_path):
-    procedure = sc.load(timed_boxes)
-    del procedure.config["backbone"]["clip_fps"]  # as versions before wrote it
-    with raises(OptionError, "time", setting="rate") as caught:
-        procedure.check(write(tmp_path / "new.csv", record(9)))
-    assert "--" not in str(caught.value)
+        load_sensors(tmp_path, 50, strict=True)
+    assert [one.name for one in load_sensors(tmp_path, 50)[0]] == ["a", "b", "c"]
 
 
 def test_decimal_commas_are_named(tmp_path):
@@ -264,25 +227,62 @@ def test_decimal_commas_are_named(tmp_path):
             read(path)
 
 
-def test_a_guide_follows_a_sensor_file(boxes, tmp_path, capsys):
-    new = write(tmp_path / "new.csv", record(9))
+@pytest.fixture(scope="module")
+def boxes(tmp_path_factory):
+    """A procedure of five recordings, by two commands."""
+    folder = tmp_path_factory.mktemp("boxes")
+    for number in range(5):
+        write(folder / "sensors" / f"{number}.csv", record(number))
+    assert features_of(folder / "sensors", folder / "features") == 0
+    words = ["learn", str(folder / "features"), "-k", "3", "-o", str(folder / "p.proc")]
+    assert main([*words, "--quiet", "--set", "restarts=1"]) == 0
+    return folder / "p.proc"
+
+
+def features_of(sensors, folder):
+    return main(["features", str(sensors), "--rate", "50", "-o", str(folder), "--quiet"])
+
+
+def test_a_procedure_of_sensors_is_learned_checked_and_guided(boxes, tmp_path, capsys):
+    procedure = sc.load(boxes)
+    assert (procedure.rate, procedure.spec) == (2, FeatureSpec(SENSORS, columns=("x", "y")))
+    assert features_of(write(tmp_path / "new.csv", record(9)), tmp_path) == 0
+    new = tmp_path / "new.safetensors"
+    assert len({one.step for one in procedure.segment(new).segments}) >= 3
+    assert main(["check", str(boxes), str(new), "--quiet"]) in (0, 1)
+    capsys.readouterr()
     assert main(["guide", str(boxes), str(new)]) == 0
     states = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(states) == len(sc.load(boxes).features(new).rows)
+    assert len(states) == len(procedure.features(new).rows)
     assert [state["time"] for state in states[:3]] == [0, 0.5, 1]
 
 
-def test_sensor_files_of_another_procedure_are_refused(tmp_path):
-    procedure = sc.learn([np.random.default_rng(n).normal(size=(30, 4)) for n in range(3)], steps=2)
-    new = write(tmp_path / "new.csv", record(9))
-    with raises(OptionError, path=str(new)):
-        procedure.check(new)
+def test_what_a_procedure_of_sensors_refuses(boxes, tmp_path, capsys):
+    procedure = sc.load(boxes)
+    for name in ("film.mp4", "new.csv"):
+        (tmp_path / name).write_bytes(b"x")
+        with raises(OptionError, "stepcut features"):
+            procedure.check(tmp_path / name)
+        assert main(["guide", str(boxes), str(tmp_path / name)]) == 2
+        assert "stepcut features" in capsys.readouterr().err
+    write(tmp_path / "wide.csv", np.column_stack([record(9)] * 2), None)
+    write(tmp_path / "other.csv", record(9), "x,z")
+    for name, said in (("wide", "shape"), ("other", "columns=('x', 'z')")):
+        assert features_of(tmp_path / f"{name}.csv", tmp_path) == 0
+        with raises(FeatureError, said):
+            procedure.check(tmp_path / f"{name}.safetensors")
 
 
-def test_learning_like_a_procedure_of_sensors_takes_other_columns(boxes, tmp_path):
-    for number in range(3):
-        write(tmp_path / "in" / f"{number}.csv", record(number), "u,v")
-    words = ["learn", str(tmp_path / "in"), "--like", str(boxes), "-o", str(tmp_path / "q.proc")]
-    assert main([*words, "--quiet"]) == 0
-    spec = sc.load(tmp_path / "q.proc").spec
-    assert (spec.columns, spec.clip_fps) == (("u", "v"), 50)
+def test_learn_names_the_command_that_makes_features(boxes, tmp_path, capsys):
+    """As of 0.3.0: `stepcut learn sensors/ --rate 50`."""
+    write(tmp_path / "sensors" / "a.csv", record(0))
+    words = ["learn", str(tmp_path / "sensors"), "--rate", "50", "-o", str(tmp_path / "q.proc")]
+    assert main(words) == 2
+    assert (
+        f"stepcut features {tmp_path / 'sensors'} --rate 50 -o features/" in capsys.readouterr().err
+    )
+    old = {"name": "sensors", "fps": "2", "clip_fps": "50", "columns": ["x", "y"]}
+    assert FeatureSpec.from_json(old) == sc.load(boxes).spec
+    (tmp_path / "a.mp4").write_bytes(b"x")
+    assert main(["features", str(tmp_path / "a.mp4"), "--rate", "50", "-o", str(tmp_path)]) == 2
+    assert "--fps 50" in capsys.readouterr().err

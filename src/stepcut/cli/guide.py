@@ -10,7 +10,7 @@ from typing import Any
 
 from stepcut.cli import say
 from stepcut.features.backbones import load_backbone
-from stepcut.features.find import FEATURE_SUFFIXES, SENSOR_SUFFIXES
+from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import need_spec
 from stepcut.guidance.guide import Alert, State
 from stepcut.guidance.sources import follow_pictures, hide_password, is_live
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
 def follow(
     procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: Any
 ) -> Iterator[State]:
-    """Yield the guide's states for a feature or sensor file, a video, a camera or an address."""
+    """Yield the guide's states for a feature file, a video, a camera or an address."""
     guide = procedure.guide()
-    if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES + SENSOR_SUFFIXES:
+    if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES:
         rows = procedure.features(source).rows
         return (guide.push(number / guide.rate, row) for number, row in enumerate(rows))
     backbone = load_backbone(need_spec(procedure.spec), device)

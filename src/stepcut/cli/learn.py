@@ -20,7 +20,7 @@ from stepcut.cli.common import (
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.files import load_features
 from stepcut.features.find import find_inputs
-from stepcut.features.spec import SENSORS, FeatureSpec
+from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS
@@ -151,10 +151,6 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         spec = FeatureSpec.from_json(old["backbone"])
         if spec is not None:
             chosen.pop("rate", None)
-        if spec is not None and spec.backbone == SENSORS:
-            # The columns of these sensors do not bind others, and --rate replaces their rate.
-            chosen |= {"rate": spec.clip_fps} if spec.clip_fps is not None else {}
-            spec = None
     chosen["backbone"] = spec_of(args, spec)
     if args.steps is not None:
         chosen["steps"] = read_steps(args.steps)

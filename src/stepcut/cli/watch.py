@@ -17,8 +17,8 @@ from stepcut.cli.journal import Journal, journal_of
 from stepcut.cli.main import explain
 from stepcut.cli.webhook import Deliveries, check_webhook
 from stepcut.errors import OptionError, in_words
-from stepcut.features.find import FEATURE_SUFFIXES, SENSOR_SUFFIXES, all_files
-from stepcut.features.spec import SENSORS, FeatureSpec
+from stepcut.features.find import FEATURE_SUFFIXES, all_files
+from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.folder import OURS
@@ -152,9 +152,9 @@ def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
 
 def suffixes_of(spec: FeatureSpec | None) -> Collection[str]:
     """Return the suffixes of videos, and of the files that a procedure was learned from."""
-    if spec is None:
+    if spec is None or not spec.of_videos:
         return {*VIDEO_SUFFIXES, *FEATURE_SUFFIXES}
-    return {*VIDEO_SUFFIXES, *(SENSOR_SUFFIXES if spec.backbone == SENSORS else ())}
+    return VIDEO_SUFFIXES
 
 
 def stamp_of(path: Path) -> Stamp | None:

@@ -23,8 +23,7 @@ from stepcut.features.files import load_features as load_features
 from stepcut.features.find import Inputs, find_inputs, find_videos
 from stepcut.features.find import Source as Videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
-from stepcut.features.sensors import match_columns
-from stepcut.features.spec import DEFAULT, SENSORS, VECTORS, FeatureSpec, as_spec, need_spec
+from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
@@ -37,8 +36,6 @@ Array = NDArray[Any]
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
 PIECE = 600.0
 """Seconds. With an engine, a video of at least twice this length is split among the workers."""
-ALIKE = 1.05
-"""Up to this ratio, two measured sample rates of sensors count as equal."""
 
 
 def extract(
@@ -217,7 +214,7 @@ def read_source(
 ) -> tuple[list[Features], list[Failure]]:
     """Return the features of everything in `source`, and what could not be used.
 
-    `source` is videos, feature files, sensor files or arrays. `rate` is that of files that do not
+    `source` is videos, feature files or arrays. `rate` is that of files that do not
     state it. `spec` None refuses videos, for a procedure that was learned from feature files.
     `backbone` is the network itself, if it is a custom object. The rest is as in `extract`.
     """
@@ -226,8 +223,7 @@ def read_source(
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, rate), []
     if inputs.kind != "video":
-        per_second = _sample_rate(spec, rate) if inputs.kind == "sensor file" else rate
-        return read_files(inputs, per_second, None if strict else failures), failures
+        return read_files(inputs, rate, None if strict else failures), failures
     spec = need_spec(spec)
     network, made = open_backbone(backbone or spec, spec.fps, device, engine)
     features, failures = _extract(inputs, network, made, cache, progress, strict, engine)
@@ -235,11 +231,6 @@ def read_source(
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
         raise VideoError(f"none of the {len(inputs)} videos can be used{reasons}.")
     return features, failures
-
-
-def _sample_rate(spec: FeatureSpec | None, rate: Rate) -> Rate | None:
-    """Return the samples per second of sensor files: those of the procedure, or `rate`."""
-    return spec.clip_fps if spec is not None and spec.backbone == SENSORS else rate
 
 
 def read_like(
@@ -255,7 +246,6 @@ def read_like(
     `video` is a video, a feature file, an array or features. The rows must have this `rate`
     (per second) and `shape`. `spec` is None if the procedure was learned from feature files.
     """
-    sensors = spec if spec is not None and spec.backbone == SENSORS else None
     if isinstance(video, Features):
         features = video
     else:
@@ -267,13 +257,6 @@ def read_like(
                 setting="video",
                 value=len(inputs),
                 allowed=1,
-            )
-        if inputs.kind == "sensor file" and sensors is None:
-            raise OptionError(
-                f"{inputs.files[0]}: a sensor file, but this procedure was not learned from sensor "
-                "files. Use files like those it was learned from.",
-                setting="videos",
-                path=inputs.files[0],
             )
         [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
@@ -287,16 +270,13 @@ def read_like(
             value=features.rate,
             allowed=rate,
         )
-    if sensors is not None and sensors.columns is not None:
-        file = features.name if isinstance(video, Features) else video
-        features = match_columns(features, sensors.columns, file, "this procedure")
     seen, expected = list(features.rows.shape[1:]), list(shape)
     if seen != expected:
         advice = (
             "Compute them in the same way"
             if spec is None
-            else "Use a file with the same columns"
-            if sensors is not None
+            else "Use features of the same columns"
+            if not spec.of_videos
             else f"Use the video itself, or features of {spec.backbone}"
         )
         learned = f"this procedure was learned from {expected}"
@@ -311,22 +291,19 @@ def read_like(
             ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
             for one in (features.spec, spec)
         )
+        if unlike == ["columns"]:
+            raise FeatureError(
+                f"{features.name}: {made}, but this procedure was learned with {learned}. "
+                "Rename the columns of the sensor file, then run stepcut features again.",
+                video=features.name,
+                value=features.spec.columns,
+                allowed=spec.columns,
+            )
         warn_once(
             f"features computed with {made} do not fit a procedure learned with {learned}. "
             "Results may be wrong; use the video itself."
         )
-    if sensors is not None and features.spec is not None:
-        _warn_rate(features.name, features.spec.clip_fps, sensors.clip_fps)
     return features
-
-
-def _warn_rate(name: str, seen: Fraction | None, learned: Fraction | None) -> None:
-    """Warn about a sensor file whose sample rate differs by more than the noise of its times."""
-    if seen and learned and not 1 / ALIKE < seen / learned < ALIKE:
-        warn_once(
-            f"{name}: {float(seen):.4g} samples per second, but this procedure was learned with "
-            f"{float(learned):.4g}. Results may be wrong; record at the same rate."
-        )
 
 
 def _holds_paths(video: object) -> bool:

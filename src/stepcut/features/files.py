@@ -22,7 +22,6 @@ from safetensors import SafetensorError, safe_open
 from stepcut.errors import FeatureError, OptionError, placed
 from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.find import FEATURE_SUFFIXES, Inputs, Source, find_features, unique_names
-from stepcut.features.sensors import match_columns, read_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -227,39 +226,22 @@ def load_features(
 
 
 def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None) -> list[Features]:
-    """Read the feature files or sensor files in `inputs`; see `load_features`."""
+    """Read the feature files in `inputs`; see `load_features`."""
     default = None if rate is None else as_rate(rate, "rate")
-    load = read_sensors if inputs.kind == "sensor file" else _load_one
     loaded: dict[str, Features] = {}
     for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
             with placed(path=str(file), video=name):
-                loaded[name] = load(file, name, default)
+                loaded[name] = _load_one(file, name, default)
         except FeatureError as error:
             if failures is None:
                 raise
             failures.append(Failure(name, str(file), error))
     if failures and not loaded:
         raise failures[0].error
-    if inputs.kind == "sensor file":
-        loaded = _match_all(loaded, dict(zip(inputs.names, inputs.files, strict=True)))
     check_alike(list(loaded.values()))
     names = unique_names([[one.name for one in loaded.values()], list(loaded)])
     return [replace(one, name=name) for one, name in zip(loaded.values(), names, strict=True)]
-
-
-def _match_all(
-    loaded: Mapping[str, Features], files: Mapping[str, Path | Address]
-) -> dict[str, Features]:
-    """Return sensor recordings with the columns of the first one that names them."""
-    for first, one in loaded.items():
-        if one.spec is not None and (columns := one.spec.columns):
-            whose = str(files[first])
-            return {
-                name: match_columns(other, columns, files[name], whose)
-                for name, other in loaded.items()
-            }
-    return dict(loaded)
 
 
 def spec_of(file: AnyPath) -> FeatureSpec | None:

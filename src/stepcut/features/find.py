@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError, check_kind
@@ -43,7 +44,7 @@ class Inputs:
     """A resolved input: files of one kind, or arrays."""
 
     kind: str
-    """"video", "feature file", "sensor file" or "arrays"."""
+    """"video", "feature file" or "arrays"."""
     files: Places = field(default_factory=list)
     places: list[str] | None = None
     """Absolute paths of the files and folders in the input; None for arrays."""
@@ -58,11 +59,10 @@ class Inputs:
 
 
 def find_inputs(source: Any) -> Inputs:
-    """Resolve a `source`: paths of videos, feature files or sensor files, or arrays.
+    """Resolve a `source`: paths of videos or feature files, or arrays.
 
     Paths are folders, files, globs or addresses; arrays come as a list or by name. In a folder,
-    videos take precedence over feature files, and those over sensor files, which may be labels.
-    Resolved inputs stay as they are.
+    videos take precedence over feature files. Resolved inputs stay as they are.
     """
     if isinstance(source, Inputs):
         return source
@@ -86,6 +86,14 @@ def find_inputs(source: Any) -> Inputs:
                 setting="source",
                 path=item,
             )
+    if found[0].kind is _SENSORS:
+        raise OptionError(
+            f"{items[0]}: tables ({found[0].files[0].name}), not videos or feature files. Make "
+            f"feature files of sensors: stepcut features {quote(str(items[0]))} --rate 50 -o "
+            "features/ (50 samples per second). Label files belong to --labels.",
+            setting="source",
+            path=items[0],
+        )
     places = [str(one.place.absolute()) for one in found]
     return Inputs(found[0].kind.name, _each_once(found), places)
 
@@ -102,6 +110,16 @@ def find_videos(source: Source) -> Places:
 def find_features(source: Source) -> Places:
     """Return the feature files in `source`, as `find_videos` does for videos."""
     return _each_once(_find(as_list(source), _FEATURES))
+
+
+def find_sensors(source: Source) -> Places:
+    """Return the sensor files in `source`, as `find_videos` does for videos."""
+    return _each_once(_find(as_list(source), _SENSORS))
+
+
+def are_sensors(source: Source) -> bool:
+    """Return whether the first item of `source` is a sensor file, or contains only such files."""
+    return _find(as_list(source), _VIDEO, _FEATURES, _SENSORS)[0].kind is _SENSORS
 
 
 def as_list(source: Any) -> list[Any]:

@@ -3,7 +3,8 @@
 import csv
 import math
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError
-from stepcut.features.features import Features, check_rows
+from stepcut.errors import FeatureError, OptionError, placed
+from stepcut.features.features import Failure, Features, check_alike, check_rows
+from stepcut.features.find import Source, find_sensors, name_videos
 from stepcut.features.spec import SENSORS, FeatureSpec
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
+from stepcut.progress import warn_once
+from stepcut.rate import Rate, as_rate
 
-ROWS_PER_SECOND = Fraction(2)
+FASTEST = 1_000_000
+"""The highest number of samples per second."""
+SLOW = 0.1
+"""Fewer samples per second are read with a warning, since milliseconds may pass for seconds."""
 LONGEST_GAP = 1.0
-"""Seconds without a value that are interpolated; a longer gap is refused."""
+"""Seconds without a value that are interpolated, or two missing samples of a slow sensor."""
 FLOOR = 1e-3
 """Added to a standard deviation before its logarithm is taken, for sensors that do not change."""
 TIME_COLUMNS = {
@@ -28,149 +35,246 @@ TIME_COLUMNS = {
     "time (ms)": 1e-3, "unixtime": 1e-3,
 }  # fmt: skip
 """Names of time columns, and their units in seconds."""
+FRAME, TRACK = "frame_idx", "track"
+"""Columns of SLEAP: the number of the frame, and the name of the animal or person."""
 DECIMAL_COMMA = re.compile(r"[+-]?\d*[,;][+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)
 """A cell such as 0,5; or 5;0 from a line 0,5;0,3 that was split at its commas."""
-MOST_PER_SECOND = 1_000_000
-"""The highest sample rate that times may have."""
-FASTEST = 1000
-"""The highest sample rate that a `FeatureSpec` can store."""
 
 Array = NDArray[np.float64]
+Line = tuple[int, list[str]]
+"""The number of a line and its cells."""
 
 
-def read_sensors(file: Path | Address, name: str, rate: Fraction | None) -> Features:
-    """Read a CSV `file`, a column per sensor and a line per sample, as two rows per second.
+def load_sensors(
+    sensors: Source, rate: Rate | None = None, fps: Rate | None = None, strict: bool = False
+) -> tuple[list[Features], list[Failure]]:
+    """Compute features of CSV files: a column per sensor and a line per sample.
 
-    A row contains the mean of each column over half a second, then the logarithm of each standard
-    deviation. The first line may name the columns. Without a time column (time, t, timestamp,
-    ms ...) there are `rate` samples per second; None if the procedure does not know them. Gaps of
-    up to a second are interpolated.
+    A row contains the mean of every column over the time of the row, then the logarithm of every
+    standard deviation. Columns are sorted by name, so files may order them differently. Tables of
+    DeepLabCut (three or four header lines) and SLEAP are read as well.
+
+    Parameters
+    ----------
+    sensors
+        A folder, files or globs of `.csv` and `.tsv` files.
+    rate
+        Samples per second of files without a column of times (time, t, timestamp, ms ...).
+    fps
+        Rows per second; by default 2, and fewer for sensors with fewer samples per second.
+    strict
+        Raise the error of an unusable file instead of skipping it.
+
+    Returns
+    -------
+    tuple of list
+        The features, and the files that could not be used.
+
+    Raises
+    ------
+    FeatureError
+        If no file can be used, or with `strict` if one cannot.
+    OptionError
+        If a file has no times and `rate` is None.
+
+    Examples
+    --------
+    >>> _ = open("box.csv", "w").write("x,y\\n" + "0.5,1\\n" * 100)
+    >>> load_sensors("box.csv", rate=50)[0]
+    [<Features box: 4 x 4, 2 rows per second, 2.0 s>]
     """
-    header, named, values, lines = _read_numbers(file)
-    times = next((at for at, title in enumerate(header) if title in TIME_COLUMNS), None)
-    if times is None:
-        if rate is None:
-            raise OptionError(
-                f"{file}: no time column, and this procedure does not store a sample rate. "
-                "Add a column called time, in seconds.",
-                setting="rate",
-            )
-        seconds = np.arange(len(values)) / float(rate)
-    else:
-        seconds = _seconds(file, values[:, times], header[times], lines)
-        sensors = [at for at in range(len(header)) if not _tells_time(header[at], values[:, at])]
-        values, header = values[:, sensors], [header[at] for at in sensors]
-        rate = _measured_rate(file, seconds)
-    if not values.shape[1]:
-        raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
-    if rate < 2 * ROWS_PER_SECOND:
-        advice = (
-            "Set the rate with --rate, for example --rate 50, or add a time column."
-            if times is None
-            else "Check the unit of the time column (seconds; ms for milliseconds)."
-        )
-        raise FeatureError(
-            f"{file}: {float(rate):.3g} samples per second, at least {2 * ROWS_PER_SECOND} are "
-            f"needed. {advice}",
-            setting="rate",
-            value=rate,
-            allowed=2 * ROWS_PER_SECOND,
-        )
-    duration = float(seconds[-1] + 1 / rate)
-    grid = np.arange(max(1, round(duration * rate))) / float(rate)
-    regular = np.column_stack(
-        [
-            np.interp(grid, *_filled(file, seconds, column, title, lines))
-            for column, title in zip(values.T, header, strict=True)
-        ]
-    )
-    rows = window(regular, rate)
-    check_rows(rows, str(file))
-    spec = FeatureSpec(
-        SENSORS,
-        ROWS_PER_SECOND,
-        clip_fps=rate if rate <= FASTEST else None,
-        # Repeated names cannot tell columns apart.
-        columns=tuple(header) if named and len(set(header)) == len(header) else None,
-    )
-    return Features(rows, ROWS_PER_SECOND, duration, name, spec=spec)
+    given = None if rate is None else as_rate(rate, "rate", FASTEST)
+    wanted = None if fps is None else as_rate(fps)
+    files = find_sensors(sensors)
+    loaded: list[Features] = []
+    failures: list[Failure] = []
+    first: _Table | None = None
+    for file, name in zip(files, name_videos(files), strict=True):
+        try:
+            with placed(path=str(file), video=name):
+                table = _read_table(file)
+                loaded.append(_rows_of(table.like(first or table), name, given, wanted))
+                first = first or table
+        except FeatureError as error:
+            if strict:
+                raise
+            failures.append(Failure(name, str(file), error))
+    if failures and not loaded:
+        raise failures[0].error
+    check_alike(loaded)
+    return loaded, failures
 
 
-def match_columns(
-    features: Features, columns: tuple[str, ...], file: object, whose: str
-) -> Features:
-    """Return `features` with the order of `columns`; without names, they are in this order.
+@dataclass(frozen=True)
+class _Table:
+    """The numbers of a sensor file."""
 
-    Refuse other names; the error names the `file`, and `whose` columns are expected.
-    """
-    if features.spec is None or features.spec.columns == columns:
-        return features
-    spec = replace(features.spec, columns=columns)
-    names = features.spec.columns
-    if names is None:
-        return replace(features, spec=spec)
-    differ = {
-        "missing": [name for name in columns if name not in names],
-        "unknown": [name for name in names if name not in columns],
-    }
-    if sorted(names) != sorted(columns):
+    file: Path | Address
+    header: list[str]
+    named: bool
+    """Whether the file names its columns; otherwise they are numbered."""
+    values: Array
+    """NaN where a value is missing."""
+    lines: list[int]
+    """The line of each sample in the file."""
+
+    def without(self, column: int) -> "_Table":
+        header = self.header[:column] + self.header[column + 1 :]
+        return replace(self, header=header, values=np.delete(self.values, column, axis=1))
+
+    def like(self, first: "_Table") -> "_Table":
+        """Return the table with the names of the `first` one, if it has none; refuse others."""
+        if not self.named and first.named and len(self.header) == len(first.header):
+            return replace(self, header=first.header, named=True)
+        names, wanted = ({*table.header} - TIME_COLUMNS.keys() for table in (self, first))
+        if names == wanted or not (self.named and first.named):
+            return self
+        differ = {"missing": sorted(wanted - names), "unknown": sorted(names - wanted)}
         what = "; ".join(f"{kind}: {', '.join(some[:8])}" for kind, some in differ.items() if some)
         raise FeatureError(
-            f"{file}: its columns differ from those of {whose} ({what}). "
+            f"{self.file}: its columns differ from those of {first.file} ({what}). "
             "Rename, add or remove columns.",
-            path=file,
-            video=features.name,
-            value=list(names),
-            allowed=list(columns),
+            path=self.file,
+            value=self.header,
+            allowed=first.header,
         )
-    means = [names.index(name) for name in columns]
-    order = [*means, *(len(names) + place for place in means)]
-    if features.rows.shape[1:] != (len(order),):  # which the caller refuses
-        return features
-    return replace(features, rows=np.ascontiguousarray(features.rows[:, order]), spec=spec)
 
 
-def window(samples: Array, rate: Fraction) -> NDArray[np.float32]:
-    """Convert regular `samples` (n, d) to rows (T, 2 d): mean and log deviation per half second.
+def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | None) -> Features:
+    """Return the features of a table; `given` is the rate of one without times."""
+    file = table.file
+    times = next((at for at, title in enumerate(table.header) if title in TIME_COLUMNS), None)
+    frames = table.header.index(FRAME) if FRAME in table.header else None
+    if times is not None:
+        seconds = _seconds(table, times, TIME_COLUMNS[table.header[times]])
+        clocks = [at for at in range(len(table.header)) if _tells_time(table, at)]
+        for at in reversed(clocks):
+            table = table.without(at)
+    elif given is None:
+        raise OptionError(
+            f"{file}: no time column. Set the samples per second, for example --rate 50, or add a "
+            "column called time, in seconds.",
+            setting="rate",
+        )
+    elif frames is not None:
+        seconds = _seconds(table, frames, 1 / float(given))
+    else:
+        seconds = np.arange(len(table.values)) / float(given)
+    if frames is not None:
+        table = table.without(table.header.index(FRAME))
+    if not table.values.shape[1]:
+        raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
+    # Times may come in bursts, so those of single samples say little.
+    rate = (len(seconds) - 1) / float(seconds[-1])
+    if not 0 < rate <= FASTEST:
+        raise FeatureError(
+            f"{file}: its times are {1 / rate if rate else math.inf:.3g} s apart, at most "
+            f"{FASTEST:,} samples per second can be read. Check the unit of the time column "
+            "(seconds; ms for milliseconds).",
+            setting="rate",
+            value=rate,
+            allowed=FASTEST,
+        )
+    if rate < SLOW and times is not None:
+        warn_once(f"{file}: {rate:.3g} samples per second. Check the unit of the time column.")
+    fps = fps or rows_per_second(rate)
+    duration = float(seconds[-1]) + 1 / rate
+    every = max(rate, float(fps))
+    grid = np.arange(max(1, round(duration * every))) / every
+    order = np.argsort(table.header, kind="stable") if table.named else range(len(table.header))
+    gap = max(LONGEST_GAP, 3 / rate)
+    regular = np.column_stack([np.interp(grid, *_filled(table, seconds, at, gap)) for at in order])
+    rows = window(regular, every, fps)
+    check_rows(rows, str(file))
+    columns = tuple(sorted(table.header)) if table.named else None
+    spec = FeatureSpec(SENSORS, fps, columns=columns)
+    return Features(rows, fps, duration, name, spec=spec)
 
-    >>> window(np.array([[1.0], [3.0], [5.0], [5.0]]), Fraction(4)).round(2).tolist()
+
+def rows_per_second(rate: float) -> Fraction:
+    """Return the rows per second of a sensor: 2, or a power of two that it reaches.
+
+    >>> [str(rows_per_second(rate)) for rate in (50, 1.01, 0.99, 0.3)]
+    ['2', '1', '1', '1/4']
+    """
+    # A clock is up to a tenth too slow.
+    return min(Fraction(2), Fraction(2) ** math.floor(math.log2(1.1 * rate)))
+
+
+def window(samples: Array, rate: float, fps: Fraction) -> NDArray[np.float32]:
+    """Convert regular `samples` (n, d) to rows (T, 2 d): mean and log deviation at `fps`.
+
+    >>> window(np.array([[1.0], [3.0], [5.0], [5.0]]), 4, Fraction(2)).round(2).tolist()
     [[2.0, 0.0], [5.0, -6.909999847412109]]
     """
-    count = max(1, math.ceil(len(samples) * ROWS_PER_SECOND / rate))
-    borders = [round(row * rate / ROWS_PER_SECOND) for row in range(count)]
-    parts = np.split(samples, borders[1:])
-    rows = [
-        np.concatenate([part.mean(axis=0), np.log(part.std(axis=0) + FLOOR)])
-        for part in parts
-        if len(part)
-    ]
+    count = max(1, math.ceil(len(samples) * float(fps) / rate - 1e-6))
+    borders = [round(row * rate / float(fps)) for row in range(1, count)]
+    parts = [part for part in np.split(samples, borders) if len(part)]
+    rows = [np.concatenate([part.mean(axis=0), np.log(part.std(axis=0) + FLOOR)]) for part in parts]
     return np.asarray(rows, np.float32)
 
 
-def _read_numbers(file: Path | Address) -> tuple[list[str], bool, Array, list[int]]:
-    """Return column names, whether the file states them, values (NaN if missing) and lines."""
+def _read_table(file: Path | Address) -> _Table:
+    """Read the numbers of a CSV file, with a header of one line or that of DeepLabCut."""
     try:
         with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
             sample = opened.read(4096)
             opened.seek(0)
             most = max(",;\t", key=sample.partition("\n")[0].count)
-            table = [
+            lines = [
                 (number, [cell.strip() for cell in line])
                 for number, line in enumerate(csv.reader(opened, delimiter=most), start=1)
                 if line  # a line of delimiters alone is a missing sample
             ]
     except (OSError, csv.Error) as error:
         raise FeatureError(f"{file}: cannot be read as a CSV file ({error}).") from error
-    if not table:
+    if not lines:
         raise FeatureError(f"{file}: the file is empty. Write one line of numbers per sample.")
-    first = table[0][1]
+    first = lines[0][1]
     named = any(_number(cell) is None for cell in first)
-    header = (
-        [cell.casefold() for cell in first] if named else [str(at + 1) for at in range(len(first))]
-    )
-    samples = table[1:] if named else table
+    if first[0].casefold() == "scorer":
+        header, samples = _deeplabcut(file, lines)
+    elif named:
+        header, samples = [cell.casefold() for cell in first], lines[1:]
+    else:
+        header, samples = [str(at + 1) for at in range(len(first))], lines
+    named = named and len(set(header)) == len(header)  # repeated names tell nothing apart
+    if TRACK in header:
+        header, samples = _one_track(file, header, samples)
     if len(samples) < 2:
         raise FeatureError(f"{file}: has {len(samples)} samples; at least two are needed.")
+    return _Table(file, header, named, _numbers(file, header, samples), [at for at, _ in samples])
+
+
+def _deeplabcut(file: object, lines: Sequence[Line]) -> tuple[list[str], list[Line]]:
+    """Return names such as nose.x, and the samples, of a table with lines of body parts."""
+    last = next((at for at, (_, line) in enumerate(lines[:4]) if line[0] == "coords"), None)
+    if last is None:
+        raise FeatureError(
+            f"{file}: begins with a line 'scorer' as of DeepLabCut, but none of the next three "
+            "begins with 'coords'. Export the table again.",
+            line=1,
+        )
+    titles = zip(*(line[1:] for _, line in lines[1 : last + 1]), strict=False)
+    return [FRAME, *(".".join(parts).casefold() for parts in titles)], list(lines[last + 1 :])
+
+
+def _one_track(
+    file: object, header: list[str], samples: Sequence[Line]
+) -> tuple[list[str], list[Line]]:
+    """Remove the column of tracks; refuse a table of several."""
+    at = header.index(TRACK)
+    tracks = list(dict.fromkeys(line[at] for _, line in samples if at < len(line)))
+    if len(tracks) > 1:
+        raise FeatureError(
+            f"{file}: {len(tracks)} tracks ({', '.join(tracks[:8])}). Write one file per track.",
+            value=tracks,
+        )
+    short = [(number, line[:at] + line[at + 1 :]) for number, line in samples]
+    return header[:at] + header[at + 1 :], short
+
+
+def _numbers(file: object, header: Sequence[str], samples: Sequence[Line]) -> Array:
     values = np.empty((len(samples), len(header)))
     for place, (line, cells) in enumerate(samples):
         if len(cells) != len(header):
@@ -192,7 +296,7 @@ def _read_numbers(file: Path | Address) -> tuple[list[str], bool, Array, list[in
                     line=line,
                 )
             values[place, column] = number
-    return header, named, values, [line for line, _ in samples]
+    return values
 
 
 def _number(cell: str) -> float | None:
@@ -206,59 +310,45 @@ def _number(cell: str) -> float | None:
     return number if math.isfinite(number) else math.nan
 
 
-def _seconds(file: Any, times: Array, title: str, lines: list[int]) -> Array:
+def _seconds(table: _Table, column: int, unit: float) -> Array:
     """Return the times of samples in seconds after the first; they must be complete and grow."""
+    times, title, lines = table.values[:, column], table.header[column], table.lines
     if not np.isfinite(times).all():
         line = lines[int(np.flatnonzero(~np.isfinite(times))[0])]
-        raise FeatureError(f"{file}: line {line} has no time in column {title!r}.", line=line)
+        raise FeatureError(f"{table.file}: line {line} has no time in column {title!r}.", line=line)
     with np.errstate(over="ignore"):  # whose rate is refused
-        seconds: Array = (times - times[0]) * TIME_COLUMNS[title]
+        seconds: Array = (times - times[0]) * unit
     back = np.flatnonzero(seconds[1:] <= seconds[:-1])
     if len(back):
         raise FeatureError(
-            f"{file}: line {lines[int(back[0]) + 1]} is not later than the line before. "
+            f"{table.file}: line {lines[int(back[0]) + 1]} is not later than the line before. "
             "Sort the samples by time.",
             line=lines[int(back[0]) + 1],
         )
     return seconds
 
 
-def _tells_time(title: str, column: Array) -> bool:
+def _tells_time(table: _Table, at: int) -> bool:
     """Whether a column is one of times, of which a file may have several."""
-    return title in TIME_COLUMNS and bool((column[1:] > column[:-1]).all())
+    column = table.values[:, at]
+    return table.header[at] in TIME_COLUMNS and bool((column[1:] > column[:-1]).all())
 
 
-def _measured_rate(file: Any, seconds: Array) -> Fraction:
-    """Return the samples per second: the usual ones, or the mean if times come in bursts."""
-    mean = float(seconds[-1]) / (len(seconds) - 1)
-    usual = float(np.median(np.diff(seconds))) if math.isfinite(mean) else 0.0
-    step = usual if mean < 2 * usual else mean
-    if not 1 / MOST_PER_SECOND <= step < math.inf:
-        raise FeatureError(
-            f"{file}: its times are {step:.3g} s apart, at most {MOST_PER_SECOND:,} samples per "
-            "second can be read. Check the unit of the time column (seconds; ms for milliseconds).",
-            setting="rate",
-            value=step,
-            allowed=MOST_PER_SECOND,
-        )
-    return Fraction(1 / step).limit_denominator(1000)
-
-
-def _filled(
-    file: Any, seconds: Array, column: Array, title: str, lines: list[int]
-) -> tuple[Array, Array]:
+def _filled(table: _Table, seconds: Array, place: int, longest: float) -> tuple[Any, Any]:
     """Return times and values of the samples of a column that exist; refuse long gaps."""
+    column, title = table.values[:, place], table.header[place]
     there = np.flatnonzero(np.isfinite(column))
     if not len(there):
-        raise FeatureError(f"{file}: column {title!r} has no numbers. Remove the column.")
+        raise FeatureError(f"{table.file}: column {title!r} has no numbers. Remove the column.")
     ends = np.concatenate([[0], there, [len(column) - 1]])
     gaps = np.diff(seconds[ends])
-    longest = int(gaps.argmax())
-    if gaps[longest] > LONGEST_GAP:
+    worst = int(gaps.argmax())
+    if gaps[worst] > longest:
+        line = table.lines[int(ends[worst])]
         raise FeatureError(
-            f"{file}: column {title!r} has no value for {gaps[longest]:.1f} s after line "
-            f"{lines[int(ends[longest])]}; only gaps of up to {LONGEST_GAP:g} s are interpolated. "
+            f"{table.file}: column {title!r} has no value for {gaps[worst]:.1f} s after line "
+            f"{line}; only gaps of up to {longest:.3g} s are interpolated. "
             "Remove the column, or split the recording there.",
-            line=lines[int(ends[longest])],
+            line=line,
         )
     return seconds[there], column[there]

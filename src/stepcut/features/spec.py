@@ -16,9 +16,9 @@ from stepcut.rate import as_rate
 VECTORS = "vectors"
 """Stored instead of a backbone if a procedure was learned from feature files."""
 SENSORS = "sensors"
-"""Stored instead of a backbone for sensor files; `clip_fps` is then the sample rate."""
-MODEL_FILES = (".onnx", ".xml", ".tflite")
-"""Suffixes of model files: ONNX, OpenVINO, TensorFlow Lite."""
+"""Stored instead of a backbone in feature files of sensors."""
+MODEL_FILES = (".onnx",)
+"""Suffixes of model files."""
 FETCH = "fetch"
 """Value of `weights` that allows a download, for backbones from a hub."""
 
@@ -63,8 +63,8 @@ class FeatureSpec:
     """Frames per clip, for networks that compute a row from several frames."""
     clip_fps: Fraction | None = None
     """Frames per second inside a clip, rounded to a multiple of `fps`."""
-    columns: tuple[str, ...] | None = field(default=None, compare=False)
-    """Names of the columns of sensor files; None if they have no header."""
+    columns: tuple[str, ...] | None = None
+    """Names of the columns of sensor files, sorted; None if they have no header."""
     fast: bool = False
     """Decode less: a row may show a frame up to two rows older, in lower quality."""
     digest: str | None = field(default=None, compare=False, repr=False)
@@ -115,13 +115,15 @@ class FeatureSpec:
     def is_file(self) -> bool:
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
 
-    def unlike(self, other: Self) -> list[str]:
-        """Return the fields in which `other` differs.
+    @property
+    def of_videos(self) -> bool:
+        """Whether such features can be computed from videos."""
+        return self.backbone != SENSORS
 
-        Files with equal digests may be anywhere, and sensor files may have other sample rates.
-        """
+    def unlike(self, other: Self) -> list[str]:
+        """Return the fields in which `other` differs; files with equal digests may be anywhere."""
         files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
-        skipped = {"backbone", "weights"} | ({"clip_fps"} if self.backbone == SENSORS else set())
+        skipped = ("backbone", "weights")
         rest = [each.name for each in fields(self) if each.compare and each.name not in skipped]
         return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
@@ -166,6 +168,8 @@ class FeatureSpec:
         values = {name: record[name] for name in names if name in record}
         if record.get("times") == "fast":  # 0.2.0
             values["fast"] = True
+        if record["name"] == SENSORS:  # of 0.3.0: the samples per second
+            values.pop("clip_fps", None)
         return cls(record["name"], **values, trusted=trust)
 
     @classmethod
@@ -215,16 +219,13 @@ def find_files(record: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, 
 
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
     """Return the spec; refuse videos if the procedure was not learned from videos."""
-    if spec is not None and spec.backbone != SENSORS:
+    if spec is not None and spec.of_videos:
         return spec
-    what, files = (
-        ("feature files", "a feature file (.npy, .npz, .safetensors)")
-        if spec is None
-        else ("sensor files", "a sensor file (.csv)")
-    )
+    files = "a feature file (.npy, .npz, .safetensors)"
+    of_sensors = "" if spec is None else " of sensors (stepcut features NEW.csv --rate 50 -o DIR)"
     raise OptionError(
-        f"this procedure was learned from {what}, so it cannot compute features of videos. "
-        f"Use {files}, or learn it from videos.",
+        "this procedure was learned from feature files, so it cannot compute features of videos. "
+        f"Use {files}{of_sensors}, or learn it from videos.",
         setting="videos",
         allowed=files,
     )

@@ -26,6 +26,8 @@ BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
 """Built-in networks by name. `extract` also accepts "vectors", which reads feature files."""
 
 
+GONE = (".xml", ".tflite")
+"""Suffixes of model files that version 0.3 read."""
 NOT_TAKEN = {
     "own": SETTINGS,
     "file": ("weights", "layer", "family"),
@@ -49,10 +51,18 @@ def load_backbone(
         return _checked(backbone)
     spec = as_spec(backbone, **settings)
     hub = spec.backbone.partition(":")[0] in HUBS
+    if spec.backbone.endswith(GONE):
+        raise OptionError(
+            f"backbone={spec.backbone!r}: OpenVINO and TensorFlow Lite files are no longer read. "
+            "Export the network as .onnx (for .tflite: python -m tf2onnx.convert --tflite).",
+            setting="backbone",
+            value=spec.backbone,
+            allowed=".onnx",
+        )
     if not (spec.is_file or hub or spec.backbone in BACKBONES):
         return _own(spec)
     where = choose_device(device)
-    if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda(spec):
+    if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda():
         where = "cpu"
     kind = "torch" if hub else "file" if spec.is_file else "own"
     for name in NOT_TAKEN[kind]:
@@ -217,9 +227,9 @@ def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def _onnx_on_cuda(spec: FeatureSpec) -> bool:
-    """Return whether a model file can run on CUDA: ONNX, with a suitable onnxruntime."""
-    if not spec.backbone.endswith(".onnx") or not _installed("onnxruntime"):
+def _onnx_on_cuda() -> bool:
+    """Return whether a model file can run on CUDA, with a suitable onnxruntime."""
+    if not _installed("onnxruntime"):
         return False
     import onnxruntime
 

@@ -1,6 +1,6 @@
-"""Model files: ONNX, OpenVINO (.xml) and TensorFlow Lite, run by OpenVINO or onnxruntime (CUDA).
+"""Networks in ONNX files, run by OpenVINO or onnxruntime (CUDA).
 
-The preprocessing is read from the metadata of ONNX (`metadata_props`) or OpenVINO (`rt_info`):
+The preprocessing is read from the metadata of the file (`metadata_props`):
 `stepcut.size`, `stepcut.mean`, `stepcut.scale`, `stepcut.colour`, `stepcut.output`,
 `stepcut.clip_frames` and `stepcut.clip_fps`. Fields of the `FeatureSpec` take precedence.
 """
@@ -40,10 +40,9 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     device, runtime = place
     file = Path(spec.backbone)
     if not file.is_file():
-        other = "Put it there, or use another .onnx, .xml or .tflite file, or a name."
+        other = "Put it there, or use another .onnx file, or a name."
         raise OptionError(f"backbone='{file}': no such file. {LOOKED if spec.digest else other}")
-    parts = [file, *([file.with_suffix(".bin")] if file.suffix == ".xml" else [])]
-    digest = " ".join(hash_file(part)[:16] for part in reversed(parts) if part.is_file())
+    digest = hash_file(file)[:16]
     spec = spec.opened(digest)
     opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(
         file, device
@@ -187,10 +186,10 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
     import onnxruntime
 
     wanted = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
-    if file.suffix != ".onnx" or wanted not in onnxruntime.get_available_providers():
+    if wanted not in onnxruntime.get_available_providers():
         here = ", ".join(onnxruntime.get_available_providers())
         raise OptionError(
-            f"{file.name}, device={device!r}: onnxruntime runs .onnx on {here}. Use --device cpu.",
+            f"{file.name}, device={device!r}: onnxruntime runs on {here}. Use --device cpu.",
             setting="device",
             value=device,
         )
@@ -246,8 +245,8 @@ def _lengths(shape: Any) -> tuple[int | None, ...]:
 
 
 def _metadata(model: Any) -> dict[str, str]:
-    """Read stepcut's metadata; those of ONNX are below `framework`, also after conversion."""
-    places = [[*place, f"stepcut.{name}"] for place in ([], ["framework"]) for name in SETTINGS]
+    """Read stepcut's metadata of an ONNX file, which OpenVINO puts below `framework`."""
+    places = [["framework", f"stepcut.{name}"] for name in SETTINGS]
     return {
         place[-1]: str(model.get_rt_info(place).astype(str))
         for place in places
