@@ -1,6 +1,7 @@
 """The programs `stepcut` and `python -m stepcut`: Ctrl-C ends them quietly at any time."""
 
 import importlib
+import os
 import sys
 
 # The module behind `signal`, which imports more: Ctrl-C must be handled as soon as possible.
@@ -17,4 +18,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # `python -m` finds modules in the current folder, which may contain files of strangers.
+    if not sys.flags.safe_path and __file__ != os.path.join(sys.path[0], "stepcut", "__main__.py"):
+        del sys.path[0]
     sys.exit(main())

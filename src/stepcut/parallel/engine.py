@@ -2,10 +2,13 @@
 
 import os
 import re
+import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from multiprocessing.spawn import get_executable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from stepcut.errors import OptionError, StepcutError
@@ -110,6 +113,28 @@ def environment(**values: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def import_folders() -> list[str]:
+    """The folders in which a new process finds the modules of this one, without the current one.
+
+    The current folder may contain files of strangers, such as downloads.
+    """
+    own = Path(__file__).parents[2]  # where stepcut itself lies
+    folders = [Path(folder) for folder in sys.path if os.path.isabs(folder)]
+    return [str(folder) for folder in folders if folder == own or not _is_here(folder)]
+
+
+def isolated(code: str, *args: str) -> list[str]:
+    """The command of a process that runs Python `code` with `sys.argv[1:] = args`."""
+    found = f"import sys; sys.path = {import_folders()!r}\n"
+    return [os.fsdecode(get_executable()), "-I", "-c", found + code, *args]
+
+
+def _is_here(folder: Path) -> bool:
+    with suppress(OSError):
+        return folder.samefile(os.curdir)
+    return False
 
 
 def share_cores(cores: int) -> AbstractContextManager[None]:

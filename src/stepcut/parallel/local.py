@@ -23,6 +23,7 @@ from stepcut.parallel.engine import (
     Item,
     attempt,
     count_cores,
+    environment,
     share_cores,
 )
 
@@ -125,7 +126,8 @@ class Local(Engine):
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs,), daemon=True, name="stepcut-worker")
-        with share_cores(self.threads):
+        # Until it has the search path of this process, Python finds modules in the current folder.
+        with share_cores(self.threads), environment(PYTHONSAFEPATH="1"):
             process.start()
         theirs.close()
         return _Worker(process, ours)

@@ -17,6 +17,7 @@ from stepcut.parallel.engine import (
     attempt,
     count_cores,
     environment,
+    import_folders,
     share_cores,
 )
 from stepcut.plugins import install_command
@@ -138,12 +139,14 @@ class Ray(Engine):
             options["_temp_dir"] = self._files
         try:
             # New processes find the same modules as this one, as with `Local`.
-            modules = environment(
-                PYTHONPATH=os.pathsep.join(folder for folder in sys.path if folder)
-            )
+            modules = environment(PYTHONPATH=os.pathsep.join(import_folders()), PYTHONSAFEPATH="1")
             with modules, _alone(self._ray) if self.address is None else nullcontext():
                 self._ray.init(
-                    **options, log_to_driver=False, configure_logging=False, logging_level="ERROR"
+                    **options,
+                    job_config=self._ray.job_config.JobConfig(_py_driver_sys_path=_Folders()),
+                    log_to_driver=False,
+                    configure_logging=False,
+                    logging_level="ERROR",
                 )
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -172,6 +175,19 @@ class Ray(Engine):
             raise WorkerDied(
                 f"{what}. Install the same stepcut and packages on every node."
             ) from error
+
+
+class _Folders(list[str]):
+    """Where workers of Ray find modules: as here, and last in the current folder, for custom parts.
+
+    Ray adds that folder in front of all others, where its files hide installed modules.
+    """
+
+    def __init__(self) -> None:
+        super().__init__([os.getcwd(), *reversed(import_folders())])  # Ray prepends one by one
+
+    def extend(self, _: object) -> None:
+        """Keep what Ray adds out."""
 
 
 class _Actor:

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from multiprocessing.spawn import get_executable
 from pathlib import Path
 from queue import Empty, LifoQueue, SimpleQueue
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from stepcut.errors import StepcutError, VideoError
+from stepcut.parallel.engine import isolated
 
 Answer = TypeVar("Answer")
 Advance = Callable[[int], None]
@@ -31,10 +31,7 @@ _MOST = 4
 _POLL = 0.5
 """Seconds after which a waiting thread checks whether it should stop."""
 
-# The first message is the search path, so that both processes import the same packages.
 _CODE = """
-import pickle, sys
-sys.path = pickle.load(sys.stdin.buffer)
 from stepcut.features.video.opener import serve
 serve()
 """
@@ -95,7 +92,7 @@ class _Process:
         # Popen, since a daemon of multiprocessing may not have children. In a new session,
         # since Ctrl-C must reach the parent only.
         self._process = subprocess.Popen(
-            [os.fsdecode(get_executable()), "-I", "-c", _CODE],
+            isolated(_CODE),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -106,7 +103,6 @@ class _Process:
         self._messages: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True, name="stepcut-opener")
         self._reader.start()
-        self._send([os.path.abspath(folder) for folder in sys.path])
         self._ready = False
 
     @property

@@ -15,7 +15,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from filelock import FileLock, Timeout
 from stepcut.errors import OptionError
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.cache import cache_dir
+from stepcut.parallel.engine import isolated
 
 FINISHED = ("done", "failed", "cancelled")
 MOST_STARTS = 3
@@ -36,6 +36,7 @@ KEPT = 50
 GRACE = 3.0
 """Seconds that a cancelled process has to stop by itself."""
 TICK = 0.1
+_CODE = "from stepcut.show.viewer.worker import main; main(sys.argv[1])"
 
 
 class Job:
@@ -210,7 +211,7 @@ class Jobs:
                     continue
                 busy.add(job.kind)
                 self._processes[job.id] = subprocess.Popen(
-                    [sys.executable, "-m", "stepcut.show.viewer.worker", str(job.folder)],
+                    isolated(_CODE, str(job.folder)),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -1,9 +1,8 @@
-"""The process of one job: `python -m stepcut.show.viewer.worker FOLDER`."""
+"""The process of one job."""
 
 import contextlib
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -60,9 +59,10 @@ def _terminate(*_: object) -> None:
     raise Terminated
 
 
-if __name__ == "__main__":
+def main(folder: str) -> None:
+    """Be the process of the job in this folder."""
     with contextlib.suppress(AttributeError, OSError):
         os.nice(5)  # keeps the page responsive
-    run(Path(sys.argv[1]))
+    run(Path(folder))
     # Exit at once: decoder threads would crash during a normal interpreter shutdown.
     os._exit(0)
