@@ -3,13 +3,15 @@
 import contextlib
 import io
 import json
+import shutil
+import sys
 
 import pytest
 from errors_kit import raises
 
 import stepcut as sc
 from stepcut.cli import learn
-from stepcut.cli.learn import read_steps
+from stepcut.cli.learn import read_steps, settings
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.errors import OptionError
@@ -72,6 +74,52 @@ def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_pat
     assert one == other
     assert main([*words, str(tmp_path / "c.proc"), "-k", "2"]) == 0
     assert len(sc.load(tmp_path / "c.proc").steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says", "runs"),
+    [
+        ({"method": "evil:X"}, "(evil:X). If you trust it, add --trust", True),
+        ({"settings": {"loss": {"deep": ["evil:X"]}}}, "If you trust it, add --trust", False),
+        ({"settings": {"method": "evil:X"}}, "If you trust it, add --trust", False),
+        ({"settings": 3}, "damaged", False),
+        ({"backbone": {"name": "bad:X"}}, "bad:X", True),
+    ],
+)
+def test_like_runs_no_code_of_a_procedure(
+    changes, says, runs, kitchen, place, tmp_path, capsys, monkeypatch
+):
+    for name in ("evil", "bad"):
+        code = f"import pathlib; pathlib.Path({str(tmp_path / 'RAN')!r}).touch()"
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    words = ["learn", str(kitchen / "videos"), "--quiet", "-o", "b.proc", "--like"]
+    assert main([*words, str(_like(place, tmp_path, changes))]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "RAN").exists()
+    if runs:
+        assert main([*words, "a.proc", "--trust"]) == 2  # there is no class X
+        assert (tmp_path / "RAN").exists()
+
+
+def test_like_takes_over_no_paths(kitchen, place, tmp_path):
+    paths = {"cache": "cache", "labels": "labels", "recipe": "recipe", "output": "out"}
+    paths = {name: str(tmp_path / path) for name, path in paths.items()}
+    like = _like(place, tmp_path, {"settings": {**paths, "names": ["a"], "restarts": 2}})
+    args = make_parser("learn").parse_args([str(kitchen / "videos"), "--like", str(like)])
+    found = settings(args)
+    assert found["restarts"] == 2
+    assert not found.keys() & {*paths, "names"}
+
+
+def _like(place, folder, changes):
+    """A copy of a procedure with a changed config."""
+    like = folder / "a.proc"
+    shutil.copytree(place, like)
+    config = json.loads((like / "config.json").read_text())
+    (like / "config.json").write_text(json.dumps({**config, **changes}))
+    return like
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """`stepcut learn`: learn a procedure from a folder of videos."""
 
 import argparse
+import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,8 +26,8 @@ from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count
-from stepcut.plugins import find
-from stepcut.procedure.folder import read_config
+from stepcut.plugins import find, is_own
+from stepcut.procedure.folder import damaged, read_config
 from stepcut.procedure.learning import learn
 from stepcut.procedure.many import learn_tasks
 from stepcut.timeline import clock
@@ -139,16 +140,11 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     spec = None
     if args.like:
         old = read_config(args.like)
-        if not args.method and old["method"] not in METHODS:
-            raise OptionError(
-                f"--like {args.like}: its method is {old['method']}; if you trust it, "
-                f"add --method {old['method']}.",
-                setting="method",
-                value=old["method"],
-                allowed=list(METHODS),
-            )
-        chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **old["settings"]}
-        spec = FeatureSpec.from_json(old["backbone"])
+        with damaged(args.like):
+            saved = str(old["method"]), dict(old["settings"])
+            chosen = {"false_alarms": old["false_alarms"]}
+            spec = FeatureSpec.from_json(old["backbone"], trust=args.trust)
+        chosen |= _known_settings(*saved, args)
         if spec is not None:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
@@ -187,6 +183,33 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         maker: Any = find("method", chosen.get("method", "stepcut"), METHODS)
         chosen = maker.arrange(chosen)
     return {**chosen, "strict": args.strict}
+
+
+def _known_settings(
+    method: str, settings: Mapping[str, Any], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Return the `method` and `settings` of --like, without what is not a setting of the method."""
+    custom = [] if method in METHODS or args.method else [method]
+    custom += filter(is_own, _strings(settings))
+    if custom and not args.trust:
+        raise OptionError(
+            f"--like {args.like}: its settings name custom code ({custom[0]}). If you trust it, "
+            "add --trust.",
+            setting="trust",
+            value=custom[0],
+        )
+    name = args.method or method
+    known = inspect.signature(find("method", name, METHODS)).parameters
+    return {"method": name, **{key: settings[key] for key in known if key in settings}}
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
 
 
 def read_steps(text: str) -> StepCount:
