@@ -1,12 +1,14 @@
-"""`stepcut data`: list, describe, check and count data sets."""
+"""`stepcut data`: list, describe, check, count and cite data sets; convert published features."""
 
 import argparse
+from pathlib import Path
 
 from stepcut.cli import say
 from stepcut.cli.common import chosen_options, show_table
 from stepcut.errors import DataError, OptionError
 from stepcut.paper.datasets import DATASETS, DataSet, all_datasets, find_dataset
 from stepcut.paper.datasets.dataset import Loaded
+from stepcut.paper.datasets.hiero import convert
 from stepcut.paper.datasets.statistics import plot_statistics, statistics
 from stepcut.tables import Cell, Table
 
@@ -42,10 +44,29 @@ def run(args: argparse.Namespace) -> int:
             f"data {args.action} {args.name} needs --root DIR, the folder of the data set.",
             setting="root",
         )
+    if args.action == "convert":
+        return _convert(data_set, args)
     loaded = data_set.examine(args.root, **chosen_options(args, "view", "rate"))
     return (
         _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
     )
+
+
+def _convert(data_set: DataSet, args: argparse.Namespace) -> int:
+    if data_set.name != "egoprocel":
+        raise OptionError(
+            f"data convert {args.name}: only egoprocel has features that need conversion.",
+            setting="name",
+            value=args.name,
+            allowed=["egoprocel"],
+        )
+    loaded = data_set.examine(args.root, **chosen_options(args, "view"))
+    before = len(loaded.problems)
+    made = convert(Path(args.root), loaded, args.rate)
+    for line in loaded.problems[before:]:
+        say(line)
+    say(f"{len(made)} feature files below {Path(args.root) / 'features'}.")
+    return 0 if len(loaded.problems) == before else 1
 
 
 def _info(data_set: DataSet) -> str:
