@@ -93,6 +93,7 @@ def test_json_reports_a_failed_video_in_its_place(tmp_path, capsys):
     failed, fine = map(json.loads, output.out.splitlines())
     assert failed["video"] == "absent"
     assert "absent.mp4" in failed["error"]
+    assert failed["verdict"] == "error"
     assert "absent.mp4" in output.err
     assert fine["ok"]
 

@@ -13,6 +13,7 @@ import threading
 import time
 import tomllib
 from contextlib import suppress
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,30 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path):
     assert list(Watch(tmp_path, check, settle=60).poll()) == []
     assert list(again.poll()) == []
     assert not again.seen  # a watch of years keeps nothing of what is done
+
+
+@pytest.mark.parametrize(
+    ("mtime", "shown"),
+    [(1, "1970-01-01T00:00:01+00:00"), (1e12, "9999-12-31T23:59:59+00:00")],
+)
+def test_a_record_and_its_line_in_the_journal_say_when_and_by_which_procedure(
+    mtime, shown, tmp_path
+):
+    path = tmp_path / "good.mp4"
+    path.write_bytes(b"film")
+    try:
+        os.utime(path, (mtime, mtime))
+    except (OSError, OverflowError):
+        pytest.skip("this disk cannot store such a time")
+    if path.stat().st_mtime != mtime:
+        pytest.skip("this disk cannot store such a time")
+    opened.append(Journal(journal_of(tmp_path), make_folder=True))
+    (record,) = watching.Watch(tmp_path, check, opened[-1], 0, procedure="tea.proc").poll()
+    assert (record["file_time"], record["procedure"]) == (shown, "tea.proc")
+    now = datetime.fromisoformat(record["time"])
+    assert abs((datetime.now(UTC) - now).total_seconds()) < 3600
+    line = json.loads(journal_of(tmp_path).read_text().splitlines()[-1])
+    assert {key: line[key] for key in record} == record
 
 
 def replace_contents(path):

@@ -91,6 +91,16 @@ def test_uniform_scored_as_ours_is_level_with_uniform():
     assert table.rows[0][1] == pytest.approx(table.rows[2][1], abs=0.5)
 
 
+def test_baselines_have_the_length_of_the_annotation_whatever_the_prediction_states():
+    true = {name: Timeline(t.segments, steps=STEPS) for name, t in truth().items()}
+    found = renamed(true)
+    stated = {name: Timeline(t.segments, t.end + 8, t.steps) for name, t in found.items()}
+    tables = [evaluate(found, true), evaluate(stated, true, ignore_lengths=True)]
+    for row in range(1, 4):
+        assert tables[0].rows[row][1] == tables[1].rows[row][1]
+    assert tables[0].notes[0] == tables[1].notes[0]
+
+
 def test_worse_than_the_uniform_baseline_is_said():
     true = truth()
     one = {

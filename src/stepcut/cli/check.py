@@ -46,10 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
     def show_failed(name: str, error: Exception) -> None:
         if args.json:
-            print(
-                json.dumps({"video": name, "error": in_words(error)}, ensure_ascii=False),
-                flush=True,
-            )
+            failed = {"video": name, "verdict": "error", "error": in_words(error)}
+            print(json.dumps(failed, ensure_ascii=False), flush=True)
 
     limits = chosen_limits(args)
     reports, failed = ask_procedure(args, "check", args.video, show, show_failed, **limits)

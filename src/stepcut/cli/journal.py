@@ -5,8 +5,10 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +19,19 @@ from stepcut.files.sparse import is_hole
 Stamp = tuple[str | int, ...]
 """(path, fingerprint of procedure and options, size in bytes, mtime in ns); for a failed video also
 the ctime in ns. Older versions wrote no fingerprint, so their stamps equal no current one."""
+
+LATEST = 253402300799.0
+"""The last second of the year 9999, which the time of a file may exceed."""
+
+
+def wall_clock(seconds: float | None = None) -> str:
+    """Return a time in seconds since 1970, or the present, in UTC.
+
+    >>> wall_clock(1)
+    '1970-01-01T00:00:01+00:00'
+    """
+    moment = time.time() if seconds is None else min(max(seconds, 0.0), LATEST)
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
 def state_folder() -> Path:
@@ -84,9 +99,9 @@ class Journal:
                 pass  # some network disks have no locks
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Append one line and wait until it is on disk."""
+        """Append one line with its wall-clock time, and wait until it is on disk."""
         with output_errors(self.path):
-            self.file.write(json.dumps(entry).encode() + b"\n")
+            self.file.write(json.dumps({"time": wall_clock(), **entry}).encode() + b"\n")
             os.fsync(self.file.fileno())
         self._take(entry)
 

@@ -13,7 +13,7 @@ from typing import Any
 from stepcut.checking.report import EXIT_CODES
 from stepcut.cli import say
 from stepcut.cli.check import OPERATIONAL, chosen_limits, worst
-from stepcut.cli.journal import Journal, journal_of
+from stepcut.cli.journal import Journal, journal_of, wall_clock
 from stepcut.cli.main import explain
 from stepcut.cli.webhook import Deliveries, check_webhook
 from stepcut.errors import OptionError, in_words
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         with Journal(journal_of(folder) if own else Path(args.journal), own) as journal:
             journal.lock()
             found = suffixes_of(procedure.spec)
-            watch = Watch(folder, check, journal, args.settle, lambda: basis, found)
+            watch = Watch(folder, check, journal, args.settle, lambda: basis, found, args.procedure)
             deliveries = Deliveries(args.webhook) if args.webhook else None
             lost = _watch(watch, deliveries, args.once, args.every)
             verdicts = watch.verdicts() if args.once else []
@@ -175,8 +175,8 @@ class Watch:
 
     `check` returns a report as plain values. It runs once a file has not changed for `settle`
     seconds. The `journal` records which videos are finished, and on which `basis`: a fingerprint of
-    the procedure and the options. An error is reported and the watch continues, unless nothing can
-    be written.
+    the procedure and the options. Every record names the `procedure`. An error is reported and the
+    watch continues, unless nothing can be written.
     """
 
     def __init__(
@@ -187,7 +187,9 @@ class Watch:
         settle: float = 5.0,
         basis: Callable[[], str] = str,
         suffixes: Collection[str] = VIDEO_SUFFIXES,
+        procedure: str = "",
     ) -> None:
+        self.procedure = procedure
         self.folder, self.check, self.settle, self.journal = folder, check, settle, journal
         self.basis, self.suffixes = basis, suffixes
         self.seen: dict[tuple[Path, Stamp], float] = {}
@@ -212,7 +214,14 @@ class Watch:
                 if stamp_of(path) != stamp:
                     continue
                 found = {"video": path.stem, "verdict": "error", "error": in_words(error)}
-            record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
+            record = {
+                **found,
+                "path": str(path),
+                "time": wall_clock(),
+                "file_time": wall_clock(stamp[1] / 1e9),
+                "procedure": self.procedure,
+                "took": round(time.monotonic() - began, 3),
+            }
             # A failed video is tried again when anything changes, including its permissions.
             version = stamp if "error" in record else stamp[:2]
             done = (str(path.absolute()), self.basis(), *version)

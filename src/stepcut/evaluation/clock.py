@@ -32,6 +32,8 @@ class Pair:
     steps: list[str]
     """Names of the annotated steps, indexed by the labels in `true` minus one."""
     notes: list[str] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    """Samples of each video up to the end of its annotation; a prediction may be longer."""
 
     def by_name(self) -> list[NDArray[np.int64]]:
         """Return the predictions in the numbers of the annotated steps with the same name, from 0.
@@ -102,6 +104,7 @@ def put_on_one_clock(
         pair.videos.append(ours)
         pair.pred.append(prediction.labels(times, clusters))
         pair.true.append(labels)
+        pair.lengths.append(int(np.floor(truth.end * clock + 0.5)) or ticks)
     if not pair.videos:
         lack = "any length or annotated step" if drop else "any length"
         raise AnnotationError(

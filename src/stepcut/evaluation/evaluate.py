@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, check_number
 from stepcut.errors import AnnotationError, OptionError
@@ -32,6 +33,8 @@ from stepcut.version import __version__
 
 if TYPE_CHECKING:
     from stepcut.parallel.engine import Engine
+
+Array = NDArray[np.int64]
 
 
 @dataclass(repr=False)
@@ -289,10 +292,12 @@ def _make_jobs(
         ]
     pair = next(iter(found.values()))[0]
     count = len(pair.clusters)
+    # Of the annotation's length, so that the stated length of a prediction does not change them.
+    annotated = [labels[:n] for labels, n in zip(pair.true, pair.lengths, strict=True)]
     for name in NO_VIDEO:
         jobs[name] = [
             (
-                baseline(name, pair.true, count, number),
+                _fill(baseline(name, annotated, count, number), pair.true),
                 pair.true,
                 blindly,
                 background,
@@ -303,6 +308,14 @@ def _make_jobs(
             for number in (random if name == "random" else random[:1])
         ]
     return jobs
+
+
+def _fill(labels: Sequence[Array], like: Sequence[Array]) -> list[Array]:
+    """Extend `labels` with background to the lengths of the arrays in `like`."""
+    return [
+        np.pad(short, (0, len(whole) - len(short)), constant_values=-1)
+        for short, whole in zip(labels, like, strict=True)
+    ]
 
 
 def _score_all(
