@@ -52,6 +52,34 @@ def test_a_video_of_unknown_length_has_no_time_without_a_step():
     assert len(table.notes) == 1
 
 
+CHECKED = Timeline(
+    [Segment(0, 2, "pour"), Segment(3, 6, "pour", 0.9), Segment(6, 8, "stir", 0.5)], 10
+)
+ALONE = Timeline([Segment(0, 4, "pour", 0.9)], 8)
+
+
+def test_figures_from_unchecked_segments_have_their_error():
+    table = time_budget({"": {"v": CHECKED}})
+    assert table.columns[2:] == [
+        "count", "total s", "from s", "to s", "mean s", "SD s", "share %", "unchecked %"
+    ]  # fmt: skip
+    assert table.rows[0][2:6] == [2, 5, pytest.approx(2 + 0.6 * 3), pytest.approx(2 + 1.5 * 3)]
+    assert [row[-1] for row in table.rows] == [60, 100, None]
+    assert "learned with a few labels, 80 % of the true seconds" in table.notes[0]
+    without = time_budget({"": {"w": ALONE}})
+    assert without.rows[0][4:6] == pytest.approx([0.3 * 4, 1.8 * 4])
+    assert "learned without labels" in without.notes[0]
+
+
+def test_only_confirmed_segments_are_counted_where_asked():
+    table = time_budget({"": {"v": CHECKED, "w": ALONE}}, confirmed_only=True)
+    assert table.columns[2:4] == ["count", "total s"]
+    assert [row[:4] for row in table.rows] == [["pour", 1, 1, 2], ["stir", 0, 0, 0]]
+    with pytest.raises(OptionError, match="no segment is confirmed") as caught:
+        time_budget({"": {"w": ALONE}}, confirmed_only=True)
+    assert (caught.value.setting, caught.value.value) == ("confirmed_only", True)
+
+
 def test_nothing_to_count():
     with pytest.raises(OptionError):
         time_budget({"": {}})
@@ -80,5 +108,8 @@ def test_the_command_reads_labels_alone(tmp_path, capsys):
     assert "Öl gießen" in capsys.readouterr().out
     assert table.read_bytes().startswith(b"\xef\xbb\xbf")  # by which Excel knows UTF-8
     assert "novices,Fäden,Öl gießen,2,4" in table.read_text(encoding="utf-8-sig")
+    write(tmp_path / "new.json", ALONE)
+    assert main(["budget", str(tmp_path / "new.json"), "--confirmed-only"]) == 2
+    assert "no segment is confirmed" in capsys.readouterr().err
     assert main(["budget", folders[0], "-o", str(tmp_path / "times.xyz")]) == 2
     assert ".xlsx" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from kitchen_kit import STEPS, film
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.evaluation.groups import compare_groups, holm
-from stepcut.timeline import Timeline
+from stepcut.timeline import Segment, Timeline
 
 
 def group(orders, seconds, seed):
@@ -74,6 +74,25 @@ def test_steps_that_are_not_asked_for_do_not_count():
     assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [0.0, 0.0]
 
 
+def test_seconds_of_unchecked_segments_have_an_interval():
+    def unchecked(timeline):
+        return Timeline([Segment(s.start, s.end, s.step, 0.9) for s in timeline], timeline.duration)
+
+    experts, novices = group([[0, 1]] * 3, 20, 1), group([[0, 1]] * 3, 40, 2)
+    columns = ["A from", "A to", "B from", "B to"]
+    assert compare_groups(experts, novices, STEPS[:2]).columns[-1] == "p corrected"
+    table = compare_groups(experts, [*map(unchecked, novices)], STEPS[:2])
+    assert table.columns[-4:] == columns
+    row = next(row for row in table.rows if row[:2] == ["seconds", STEPS[0]])
+    a, b = row[2:4]
+    assert row[-4:] == pytest.approx([a, a, 0.3 * b, 1.8 * b])
+    assert next(row for row in table.rows if row[1] == "(order)")[-4:] == [None] * 4
+    taught = compare_groups(experts, [*map(unchecked, novices)], STEPS[:2], labelled=True)
+    again = next(one for one in taught.rows if one[:2] == row[:2])
+    assert again[-2:] == pytest.approx([0.6 * b, 1.5 * b])
+    assert "learned with a few labels" in taught.notes[-1]
+
+
 def test_too_few_videos_are_told():
     with pytest.raises(OptionError) as caught:
         compare_groups(group([[0]], 20, 1), group([[0], [0]], 20, 2), STEPS)
@@ -81,7 +100,8 @@ def test_too_few_videos_are_told():
 
 
 def test_the_command_compares_folders(tiny_task, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("stepcut.procedure.many.load", lambda *_, **__: tiny_task.procedure)
+    monkeypatch.chdir(tmp_path)
+    tiny_task.procedure.save("any.proc")
     rng = np.random.default_rng(0)
     for name, order in (("novices", [0, 2, 3]), ("experts", [0, 1, 2, 3])):
         (tmp_path / name).mkdir()
@@ -94,7 +114,11 @@ def test_the_command_compares_folders(tiny_task, tmp_path, monkeypatch, capsys):
     assert main(["compare", *folders, "-p", "any.proc", "--format", "csv", *files]) == 0
     assert "missing,spread jam,1.0,0.0,1.0" in capsys.readouterr().out
     assert main(["compare", *folders, "-p", "any.proc"]) == 0
-    assert f"A is {folders[0]}, 3 videos; B is {folders[1]}" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"A is {folders[0]}, 3 videos; B is {folders[1]}" in told
+    assert "learned without labels, 80 % of the true seconds" in told
+    assert main(["compare", *folders, "-p", "any.proc", "--confirmed-only"]) == 2
+    assert "no segment is confirmed by a person" in capsys.readouterr().err
     lines = (tmp_path / "b.csv").read_text(encoding="utf-8-sig").splitlines()
     assert lines[0].startswith("group,video,step,count,total s")
     assert lines[1].startswith("novices,novices0,")  # the name, not the path

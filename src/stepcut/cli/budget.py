@@ -14,7 +14,7 @@ def run(args: argparse.Namespace) -> int:
         name: read_timelines(place, annotator=args.annotator, confirmed=True, **label_options(args))
         for name, place in zip(group_names(args.labels), args.labels, strict=True)
     }
-    table = time_budget(groups, per_video=args.per_video)
+    table = time_budget(groups, per_video=args.per_video, confirmed_only=args.confirmed_only)
     show_table(table, args.format, args.output)
     return 0
 

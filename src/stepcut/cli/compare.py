@@ -5,11 +5,12 @@ from pathlib import Path
 
 from stepcut.cli.common import ask_procedure, show_table
 from stepcut.errors import OptionError
-from stepcut.evaluation.budget import draw_budget, time_budget
+from stepcut.evaluation.budget import draw_budget, only_confirmed, time_budget
 from stepcut.evaluation.groups import compare_groups
 from stepcut.features.find import find_inputs, name_videos
 from stepcut.files.figures import save_figure
 from stepcut.order.orders import counted
+from stepcut.procedure.loading import read_outline
 from stepcut.timeline import Timeline
 
 
@@ -32,9 +33,12 @@ def run(args: argparse.Namespace) -> int:
         found = name_videos([video for video, _ in answers])
         groups[name] = dict(zip(found, (timeline for _, timeline in answers), strict=True))
         failed = failed or some
+    if args.confirmed_only:
+        groups = only_confirmed(groups)
     first, second = (list(group.values()) for group in groups.values())
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
-    table = compare_groups(first, second, steps, names)
+    labelled = bool(read_outline(args.procedure).annotations.annotated)
+    table = compare_groups(first, second, steps, names, labelled)
     table.notes.insert(
         0, f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
     )

@@ -1,6 +1,10 @@
-"""Time budgets: count and time every step, per video, per group and in all."""
+"""Time budgets: count and time every step, per video, per group and in all, with their error.
 
-from collections.abc import Iterator, Mapping, Sequence
+A segment with a confidence is predicted and unchecked; one without was annotated by a person.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,22 +12,69 @@ import numpy as np
 from stepcut.errors import OptionError
 from stepcut.files.figures import FIXED, drawn_with
 from stepcut.tables import Cell, Table
-from stepcut.timeline import Timeline
+from stepcut.timeline import Segment, Timeline
 
 Groups = Mapping[str, Mapping[str, Timeline]]
 """Group -> video -> timeline; a single group may be called ""."""
 NO_STEP = "(no step)"
+TRUE_SHARES = {False: (0.3, 1.8), True: (0.6, 1.5)}
+"""80 % of the true seconds of a step were between these multiples of the predicted ones.
+
+Without and with three labelled videos, on nine recorded tasks (20 boxes of OpenPack, eight recipes
+of CaptainCook4D).
+"""
+
+
+def is_unchecked(segment: Segment) -> bool:
+    """Whether a segment is a prediction that no person has confirmed."""
+    return segment.confidence is not None
+
+
+def only_confirmed(groups: Groups) -> dict[str, dict[str, Timeline]]:
+    """Return the groups without unchecked segments, and without videos that have no other."""
+    kept = {
+        group: {
+            name: replace(timeline, segments=[s for s in timeline if not is_unchecked(s)])
+            for name, timeline in videos.items()
+            if not all(map(is_unchecked, timeline)) or not len(timeline)
+        }
+        for group, videos in groups.items()
+    }
+    if not any(kept.values()):
+        raise OptionError(
+            "no segment is confirmed by a person. Label videos in stepcut view, or count all "
+            "segments without --confirmed-only.",
+            setting="confirmed_only",
+            value=True,
+        )
+    return kept
+
+
+def true_range(segments: Iterable[Segment], labelled: bool) -> tuple[float, float]:
+    """Return the 80 % interval of the true seconds of a step, given its segments.
+
+    `labelled` is whether the steps were learned with labels.
+    """
+    seconds = {False: 0.0, True: 0.0}
+    for segment in segments:
+        seconds[is_unchecked(segment)] += segment.duration
+    low, high = TRUE_SHARES[labelled]
+    return seconds[False] + low * seconds[True], seconds[False] + high * seconds[True]
 
 
 def time_budget(
-    groups: Groups, steps: Sequence[str] | None = None, per_video: bool = False
+    groups: Groups,
+    steps: Sequence[str] | None = None,
+    per_video: bool = False,
+    confirmed_only: bool = False,
 ) -> Table:
     """Count and time every step, or these `steps` in this order; a group called "" has no column.
 
     The table has a row for each group and step or, `per_video`, for each video and step: `count` of
     segments and point events, the `total`, `mean` and standard deviation (`SD`) of the segments in
     seconds, and their `share` of the video time in percent. `(no step)` needs the lengths of all
-    videos.
+    videos. If segments are unchecked predictions, `from` and `to` are an 80 % interval of the true
+    total, and `unchecked` is their share of it; `confirmed_only` leaves such segments out.
 
     >>> from stepcut.timeline import Segment
     >>> tea = Timeline([Segment(0, 2, "pour"), Segment(4, 8, "pour")], duration=10)
@@ -33,28 +84,52 @@ def time_budget(
     pour            1      2      6.0     3.0   1.4     60.0
     (no step)       1      –      4.0       –     –     40.0
     """
-    everything = [timeline for videos in groups.values() for timeline in videos.values()]
-    if not everything:
+    if not any(groups.values()):
         raise OptionError("no timelines to count. Use label files or a procedure.")
+    if confirmed_only:
+        groups = only_confirmed(groups)
+    everything = [timeline for videos in groups.values() for timeline in videos.values()]
     if steps is None:
         steps = list(dict.fromkeys(step for timeline in everything for step in timeline.steps))
+    segments = [segment for timeline in everything for segment in timeline]
+    unchecked = any(map(is_unchecked, segments))
+    labelled = not all(map(is_unchecked, segments))
     rows: list[list[Cell]] = []
     for group, videos in groups.items():
         parts = {name: {name: one} for name, one in videos.items()} if per_video else {"": videos}
         for name, part in parts.items():
-            for step, cells in _count(list(part.values()), steps):
+            for step, cells in _count(list(part.values()), steps, labelled):
+                if step == NO_STEP and confirmed_only:
+                    continue
                 place = name if per_video else sum(_does(one, step) for one in part.values())
                 row: list[Cell] = [place, step] if per_video else [step, place]
-                rows.append([*([group] if group else []), *row, *cells])
+                shown = cells if unchecked else [*cells[:2], *cells[4:-1]]
+                rows.append([*([group] if group else []), *row, *shown])
     figures = ["count", "total s", "mean s", "SD s", "share %"]
+    if unchecked:
+        figures = [*figures[:2], "from s", "to s", *figures[2:], "unchecked %"]
     about = ["video", "step"] if per_video else ["step", "videos"]
-    notes = []
+    notes = [error_note(labelled)] if unchecked else []
     if any(timeline.duration is None for timeline in everything):
         notes.append("A video of unknown length is assumed to end with its last label.")
     return Table([*(["group"] if any(groups) else []), *about, *figures], rows, notes=notes)
 
 
-def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tuple[str, list[Cell]]]:
+def error_note(labelled: bool) -> str:
+    """Describe the error of figures from unchecked segments."""
+    low, high = TRUE_SHARES[labelled]
+    learned = "with a few labels" if labelled else "without labels"
+    return (
+        f"Figures from unchecked segments: on recorded tasks learned {learned}, 80 % of the true "
+        f"seconds of a step were {low:g} to {high:g} times the measured ones (from, to); counts, "
+        "means and shares have similar errors. Correct the segments in stepcut view, or use "
+        "--confirmed-only."
+    )
+
+
+def _count(
+    timelines: Sequence[Timeline], steps: Sequence[str], labelled: bool
+) -> Iterator[tuple[str, list[Cell]]]:
     """Yield the figures of each step over these timelines, and of the time without a step."""
     whole = sum(timeline.end for timeline in timelines)
     for step in steps:
@@ -63,10 +138,16 @@ def _count(timelines: Sequence[Timeline], steps: Sequence[str]) -> Iterator[tupl
         total = float(sum(spent))
         mean = float(np.mean(spent)) if spent else None
         spread = float(np.std(spent, ddof=1)) if len(spent) > 1 else None
-        yield step, [len(done), total, mean, spread, 100 * total / whole if whole else None]
+        share = 100 * total / whole if whole else None
+        predicted = sum(one.duration for one in done if is_unchecked(one))
+        unchecked = 100 * predicted / total if total else None
+        yield (
+            step,
+            [len(done), total, *true_range(done, labelled), mean, spread, share, unchecked],
+        )
     if all(timeline.duration is not None for timeline in timelines) and whole:
         idle = sum(_idle(timeline) for timeline in timelines)
-        yield NO_STEP, [None, idle, None, None, 100 * idle / whole]
+        yield NO_STEP, [None, idle, None, None, None, None, 100 * idle / whole, None]
 
 
 def _idle(timeline: Timeline) -> float:

@@ -10,19 +10,22 @@ The p-values of all rows that vary are corrected together after Holm.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from stepcut.errors import OptionError
+from stepcut.evaluation.budget import error_note, is_unchecked, true_range
 from stepcut.order.likelihood import count_first
 from stepcut.order.orders import counted, grouped
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
-COLUMNS = ("what", "step", "A", "B", "effect", "p", "p corrected")
+COLUMNS = ["what", "step", "A", "B", "effect", "p", "p corrected"]
+RANGES = ["A from", "A to", "B from", "B to"]
+"""Columns of the 80 % intervals of seconds, if segments are unchecked."""
 LEVEL = 0.05
 """Corrected p-values below this count as a difference."""
 
@@ -44,12 +47,14 @@ def compare_groups(
     second: Sequence[Timeline],
     steps: Sequence[str],
     names: tuple[str, str] = ("A", "B"),
+    labelled: bool = False,
 ) -> Table:
     """Compare the timelines of two groups of at least two videos each.
 
     The table has the differences, in all and per step, smallest p first. Rows without variation
     come last, have no p and do not enter the correction for multiple tests. `names` are those of
-    the groups in the caption.
+    the groups in the caption. If segments are unchecked predictions, seconds have 80 % intervals,
+    which depend on whether the steps were learned with labels (`labelled`).
     """
     for name, group in zip(names, (first, second), strict=True):
         if len(group) < 2:
@@ -58,6 +63,7 @@ def compare_groups(
                 setting=f"group {name}",
                 value=len(group),
             )
+    unchecked = any(is_unchecked(one) for group in (first, second) for t in group for one in t)
     found = [_lengths("seconds", "(whole video)", [t.end for t in first], [t.end for t in second])]
     for step in steps:
         times = [[_times(timeline)[step] for timeline in group] for group in (first, second)]
@@ -76,13 +82,30 @@ def compare_groups(
     ranked = sorted(zip(tested, corrected, strict=True), key=lambda row: (row[1], row[0].p))
     same: list[tuple[Difference, float | None]] = [(one, None) for one in found if one.p is None]
     rows: list[list[Cell]] = [[*one, p] for one, p in (*ranked, *same)]
+    if unchecked:
+        for row in rows:
+            ranges = [_range(group, str(row[1]), labelled) for group in (first, second)]
+            known = row[0] == "seconds" and row[1] in steps
+            row += [end for one in ranges for end in one] if known else [None] * len(RANGES)
     notes = [
         "seconds: medians and Cliff's delta, P(A > B) - P(A < B); missing, repeated: shares and "
         "their difference;",
         "exchanged pairs: share of step pairs in another order than in most videos;",
         f"p corrected: after Holm, for the {len(tested)} rows that vary between videos.",
     ]
-    return Table(list(COLUMNS), rows, summarize(ranked, names), notes, digits=3)
+    notes += [error_note(labelled)] if unchecked else []
+    columns = COLUMNS + (RANGES if unchecked else [])
+    return Table(columns, rows, summarize(ranked, names), notes, digits=3)
+
+
+def _range(group: Sequence[Timeline], step: str, labelled: bool) -> Iterable[float]:
+    """Return the medians of the 80 % intervals of the seconds of a step in the videos with it."""
+    ends = [
+        true_range([one for one in timeline if one.step == step], labelled)
+        for timeline in group
+        if step in timeline.sequence()
+    ]
+    return np.median(ends, axis=0).tolist() if ends else (0.0, 0.0)
 
 
 def summarize(ranked: Sequence[tuple[Difference, float]], names: tuple[str, str]) -> str:
