@@ -17,11 +17,11 @@ from stepcut.timeline import Segment, Timeline
 Groups = Mapping[str, Mapping[str, Timeline]]
 """Group -> video -> timeline; a single group may be called ""."""
 NO_STEP = "(no step)"
-TRUE_SHARES = {False: (0.3, 1.8), True: (0.6, 1.5)}
+TRUE_SHARES = {False: (0.3, 1.7), True: (0.6, 1.6)}
 """80 % of the true seconds of a step were between these multiples of the predicted ones.
 
-Without and with three labelled videos, on nine recorded tasks (20 boxes of OpenPack, eight recipes
-of CaptainCook4D).
+Without and with three labelled videos, on seven recorded tasks (boxes of OpenPack, six recipes of
+CaptainCook4D).
 """
 
 
