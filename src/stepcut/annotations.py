@@ -1,7 +1,7 @@
 """Annotations of a set of videos, in one type with one JSON form.
 
 Per video: labels (segments, and the intervals that they cover; the rest is open), clicks (segments
-of zero length in the open part), and a transcript (the steps in order, without times). A flag marks
+of zero length), and a transcript (the steps in order, without times). A flag marks
 videos with a mistake. For all videos: names and severities of steps, and a recipe.
 
 >>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
 from stepcut.methods.constraints import OPEN, Constraint, Transcript
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment, Timeline, clip_segments
 
 Labels = NDArray[np.int64]
 Stretches = tuple[tuple[float, float], ...]
@@ -84,21 +84,14 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def clicks(self) -> list[Segment]:
-        """The segments of zero length in the open part."""
-        return [
-            one
-            for one in self.segments
-            if one.start == one.end and not _covers(self.annotated, one.start)
-        ]
+        """The segments of zero length."""
+        return [one for one in self.segments if one.is_click]
 
     @property
     def labelled(self) -> list[Segment]:
-        """The segments, cropped to `annotated`."""
-        pieces = (
-            self.timeline.crop(start, end if end < self.end else math.inf)
-            for start, end in self.annotated
-        )
-        return [segment for piece in pieces for segment in piece]
+        """The segments with a length, cropped to `annotated`."""
+        pieces = (self.timeline.crop(start, end) for start, end in self.annotated)
+        return [segment for piece in pieces for segment in piece if not segment.is_click]
 
     @property
     def steps(self) -> list[str]:
@@ -123,9 +116,9 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if before.annotated:
             rest = gaps(self.annotated, self.end)
             kept = [one for stretch in rest for one in before.timeline.crop(*stretch)]
-            labels = [*self.labelled, *(one for one in kept if one not in clicks)]
+            labels = [*self.labelled, *(one for one in kept if not one.is_click)]
         else:
-            labels = [one for one in self.segments if one not in clicks]
+            labels = [one for one in self.segments if not one.is_click]
         covered = union(before.annotated, *self.annotated)
         return msgspec.structs.replace(
             settle(sorted({*labels, *clicks}), covered, self),
@@ -176,8 +169,9 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         `steps` are the names by number. The `recipe` applies to a video without a transcript.
         """
         labels = self.rows(rows, rate, steps)
-        numbers = [steps.index(one.step) for one in self.clicks]
-        places = [math.floor(one.start * float(rate)) for one in self.clicks]
+        open_clicks = [one for one in self.clicks if not _covers(self.annotated, one.start)]
+        numbers = [steps.index(one.step) for one in open_clicks]
+        places = [math.floor(one.start * float(rate)) for one in open_clicks]
         # Clicks of different steps within one row take the rows after it, or at the end before it.
         for n, (one, other) in enumerate(pairwise(numbers)):
             places[n + 1] = max(places[n + 1], places[n] + (one != other))
@@ -395,13 +389,25 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             annotations = msgspec.convert(record, cls)
         except (msgspec.ValidationError, AnnotationError) as error:
             raise ValueError(f"annotations: {error}") from error
-        for name, one in annotations.videos.items():
-            edges = [time for stretch in one.annotated for time in stretch]
-            times = [time for segment in one.segments for time in (segment.start, segment.end)]
-            inside = all(0 <= time <= one.end + 1e-6 for time in (*edges, *times))
-            if edges != sorted(edges) or not inside or not math.isfinite(one.end):
-                raise ValueError(f"annotations of {name}")
-        return annotations
+        videos = {name: _read_annotation(name, one) for name, one in annotations.videos.items()}
+        return msgspec.structs.replace(annotations, videos=videos)
+
+
+def _read_annotation(name: str, one: Annotation) -> Annotation:
+    """Check the annotation of a video, and clip it to the video."""
+    edges = [time for stretch in one.annotated for time in stretch]
+    if edges != sorted(edges) or not math.isfinite(one.end):
+        raise ValueError(f"annotations of {name}")
+    return msgspec.structs.replace(
+        one,
+        segments=clip_segments(one.segments, one.end, f"annotations of {name}"),
+        annotated=tuple(
+            (segment.start, segment.end)
+            for segment in clip_segments(
+                [Segment(*both, "") for both in one.annotated], one.end, f"annotations of {name}"
+            )
+        ),
+    )
 
 
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:
@@ -433,27 +439,22 @@ def gaps(stretches: Stretches, end: float) -> list[tuple[float, float]]:
 def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -> Annotation:
     """Return the annotation `one` with these labels and clicks, after reconciling them.
 
-    A click inside a label of its step says nothing new and goes. Time without a label is open
-    around another click, not background.
+    Time without a label is open around a click, not background.
     """
-    lasting, kept, opened = [one for one in segments if one.end > one.start], [], []
+    lasting, opened = [one for one in segments if not one.is_click], []
     for each in segments:
-        label = label_around(lasting, each)
-        if label is not None and label.step == each.step:
-            continue
-        kept.append(each)
-        if each.start == each.end and label is None:
+        if each.is_click and label_around(lasting, each) is None:
             before = max((other.end for other in lasting if other.end <= each.start), default=0.0)
             after = min((o.start for o in lasting if o.start >= each.start), default=one.end)
             opened.append((before, after))
     if opened:
         annotated = tuple(gaps(union(tuple(gaps(annotated, one.end)), *opened), one.end))
-    return msgspec.structs.replace(one, segments=tuple(kept), annotated=annotated)
+    return msgspec.structs.replace(one, segments=tuple(segments), annotated=annotated)
 
 
 def label_around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
     """The label that a click is inside, if any."""
-    if click.end > click.start:
+    if not click.is_click:
         return None
     return next((one for one in lasting if one.start < click.start < one.end), None)
 

@@ -20,6 +20,7 @@ from stepcut.tables import data_frame
 BACKGROUND = -1
 """The label of a background frame."""
 _LONGEST = 1e300  # seconds
+_ROUNDING = 1e-3  # seconds; versions before 0.4 rounded times up to this far past the end
 
 
 def unnamed(number: int) -> str:
@@ -58,6 +59,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Fraction) else value
+
+
+def time_in_video(time: float, end: float) -> float:
+    """Return `time` in seconds, rounded to a millisecond and inside a video of `end` seconds.
+
+    >>> time_in_video(1.23456, 60), time_in_video(58.3, 58.2999417), time_in_video(-1, 60)
+    (1.235, 58.2999417, 0.0)
+    """
+    return end if time >= end else min(max(round(time, 3), 0.0), end)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,6 +137,26 @@ class Segment:
     def overlaps(self, other: "Segment") -> bool:
         """Return whether this and the `other` segment share time; false if they only touch."""
         return max(self.start, other.start) < min(self.end, other.end)
+
+
+def clip_segments(
+    segments: Iterable[Segment], end: float, where: str = "segments"
+) -> tuple[Segment, ...]:
+    """Return `segments` inside a video of `end` seconds; a millisecond outside is rounding.
+
+    Raises
+    ------
+    ValueError
+        A segment is farther outside; the message begins with `where`.
+    """
+    clipped = []
+    for one in segments:
+        if not -_ROUNDING <= one.start <= one.end <= end + _ROUNDING:
+            raise ValueError(f"{where}: {one.start:g} to {one.end:g} s of {end:g} s")
+        start, stop = (min(max(time, 0.0), end) for time in (one.start, one.end))
+        if start < stop or one.is_click:
+            clipped.append(replace(one, start=start, end=stop))
+    return tuple(clipped)
 
 
 @dataclass(frozen=True)
@@ -343,8 +373,8 @@ class Timeline:
             mean = (
                 None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
             )
-            end = min(last / rate, length) if last == len(numbers) else last / rate
-            if end > first / rate:  # labels may continue after the end of the video
+            end = min(last / rate, length)  # labels may continue after the end of the video
+            if end > first / rate:
                 segments.append(Segment(first / rate, end, steps[step], mean))
         return cls(segments, duration=length, steps=steps, video=video)
 

@@ -71,6 +71,8 @@ def test_only_what_a_verb_knows_is_written_down(place: Path) -> None:
         {"do": "rename", "names": {"0": "x"}, "step": float("inf")},
         {"do": "split", "video": "one", "time": 1.0, "everywhere": float("nan")},
         {"do": "severity", "step": [], "severity": {}},
+        {"do": "fine", "kind": "\ud800", "video": "one"},
+        {"do": "fine", "kind": "unknown", "video": "new\udcff"},
     ]
     for edit in odd:
         with pytest.raises(OptionError):

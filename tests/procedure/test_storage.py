@@ -522,13 +522,41 @@ def reconfigure(place, **changes):
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("rate", ["1e999999999", "0", -1, None]), ("mistakes", [5, "video", [3], [["a"]], None])],
+    [
+        ("rate", ["1e999999999", "0", -1, None]),
+        ("mistakes", [5, "video", [3], [["a"]], None]),
+        ("quality", [5, {"kind": 1}, {"kind": "unknown", "now": "x", "after": []}]),
+        ("suggestions", [[1], {"0": "stir"}, {"0": ["\ud800"]}]),
+        ("hierarchy", [{}, {"steps": ["a"], "merges": [{"a": [9], "b": [0]}]}]),
+        ("skipped", [[5], {"a": 1}]),
+        ("shape", [[0], ["a"], [[8]], {}]),
+        ("backbone", [{}, 5, []]),
+        ("title", [[], "\ud800"]),
+    ],
 )
 def test_settings_that_make_no_sense_are_damage(place, name, values):
     for value in values:
         reconfigure(place, **{name: value})
-        with raises(ProcedureError, "damaged"):
-            sc.load(place)
+        for read in (Edits, sc.load):
+            with raises(ProcedureError, "damaged"):
+                read(place)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"do": "severity", "step": 0, "severity": "critical", "kinds": kinds}
+        for kinds in (5, {"0": "critical"}, {"9": ["critical"]}, {"0": ["odd"]}, {"x": []})
+    ]
+    + [5, {}, {"do": []}, {"do": "fly"}, {"do": "rename", "names": 5}],
+)
+@pytest.mark.parametrize("kind", ["done", "undone"])
+def test_corrections_that_make_no_sense_are_told_in_words(place, kind, edit):
+    move(place)
+    record = json.loads((place / "edits.json").read_text())
+    (place / "edits.json").write_text(json.dumps({**record, "done": [], kind: [edit]}))
+    with raises(ProcedureError, "edits.json"):
+        Edits(place)
 
 
 def test_a_mistake_of_a_video_that_is_gone_is_passed_over(place):

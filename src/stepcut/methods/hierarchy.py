@@ -149,7 +149,11 @@ class Hierarchy:
         >>> Hierarchy.from_json(proc.hierarchy().to_json(), ["cut", "butter", "jam"]).steps
         ('cut', 'butter', 'jam')
         """
-        return replace(msgspec.convert(record, cls), steps=tuple(steps))
+        made = replace(msgspec.convert(record, cls), steps=tuple(steps))
+        numbers = [step for merge in made.merges for step in (*merge.a, *merge.b)]
+        if any(not 0 <= number < len(steps) for number in (*numbers, made.split or 0)):
+            raise ValueError(f"the hierarchy does not match {len(steps)} steps")
+        return made
 
     def __str__(self) -> str:
         """One line per merge, and the step that would split next."""

@@ -1,6 +1,7 @@
 """Edits: make, undo and redo corrections in the folder of a procedure."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
@@ -48,7 +49,8 @@ class Edits:
         """Read changed files; the caller holds the lock."""
         if self._stamp != (now := self._stamps()):
             self.outline: Procedure = read_outline(self.folder)
-            _ = self.outline.document  # raises here if corrections do not fit
+            whole = replace(self.corrections, done=self.corrections.history)
+            whole.apply(self.outline.learned)  # raises here if corrections do not fit
             self._stamp = now
 
     @property
@@ -103,7 +105,7 @@ class Edits:
             severity = isinstance(edit, Mapping) and edit.get("do") == "severity"
             whole = self._severity_edit(edit) if severity else edit
             correct(self.document, whole)
-            return now.do(plain_edit(whole))
+            return now.do(plain_edit(self.document, whole))
 
         return self._change(change, revision)
 

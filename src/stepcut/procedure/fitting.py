@@ -211,9 +211,10 @@ def timeline_of(
         for step, a, b in runs(numbers[first:last]).tolist():
             if step != BACKGROUND:
                 start = begin if a == 0 else (first + a) / rate
-                stop = until if first + b == last else (first + b) / rate
+                stop = until if first + b == last else min((first + b) / rate, features.end)
                 mean = float(confidence[first + a : first + b].mean())
-                parts.append(Part(start, stop, step, mean))
+                if start < stop:  # rows may continue after the end of the video
+                    parts.append(Part(start, stop, step, mean))
     # A labelled segment that continues in the unlabelled part is one segment.
     edges = {time for one in annotation.annotated for time in one}
     edges -= {time for one in annotation.segments for time in (one.start, one.end)}

@@ -202,7 +202,7 @@ def annotate_rows(
     segments = [
         Segment(
             one.start - half if one.start in inner else one.start,
-            one.end + half if one.end in inner else one.end,
+            min(one.end + half, end) if one.end in inner else one.end,
             one.step,
         )
         for one in timeline

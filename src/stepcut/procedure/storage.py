@@ -17,6 +17,7 @@ edits.json         corrections made since learning; they never change the other 
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,8 +34,10 @@ from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
+from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method, adapt
+from stepcut.methods.quality import Quality
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.content import Digest
 from stepcut.procedure.corrections.log import Corrections, settle
@@ -52,7 +55,7 @@ from stepcut.procedure.folder import (
 )
 from stepcut.procedure.state import ProcedureState
 from stepcut.rate import as_rate
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment, Timeline, clip_segments
 from stepcut.version import __version__
 
 EDITS, ANNOTATIONS = "edits.json", "annotations.json"
@@ -81,6 +84,33 @@ class SavedVideo(msgspec.Struct, omit_defaults=True):
     digest: Digest = Digest()
     known: list[tuple[float, float]] | None = None
     """Labelled intervals, of version 0.2.0."""
+
+
+class SavedBackbone(msgspec.Struct, frozen=True):
+    """The name of the feature settings in config.json; `FeatureSpec` checks the others."""
+
+    name: str
+
+
+class SavedConfig(msgspec.Struct):
+    """The settings in config.json."""
+
+    method: str
+    rate: str
+    seed: int = 0
+    fingerprint: str = ""
+    title: str = ""
+    absorbed: str = ""
+    false_alarms: float = 0.0
+    settings: dict[str, Any] = {}
+    backbone: SavedBackbone | None = None
+    shape: list[Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]] = []
+    source: list[str] | None = None
+    skipped: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    suggestions: dict[str, list[str]] = {}
+    quality: dict[str, Any] = {}
+    hierarchy: dict[str, Any] | None = None
 
 
 def save(record: ProcedureState, path: AnyPath) -> None:
@@ -219,11 +249,25 @@ def read_timelines(path: AnyPath) -> dict[str, Any]:
     folder = as_path(path)
     config = read_config(folder)
     with damaged(folder):
-        steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
+        checked = msgspec.convert(config, SavedConfig)
+        shown = [checked.title, checked.suggestions, checked.quality, checked.hierarchy]
+        msgspec.json.encode(shown)  # raises for text that is not Unicode
+        if checked.quality:
+            Quality.from_json(checked.quality)
+        steps = msgspec.convert(
+            [step["name"] for step in read_json(folder / "steps.json")], list[str]
+        )
+        if checked.hierarchy is not None:
+            Hierarchy.from_json(checked.hierarchy, steps)
         saved = msgspec.convert(read_json(folder / "timelines.json"), dict[str, SavedVideo])
         if not steps or len(set(steps)) != len(steps) or not saved:
             raise ValueError("steps.json or timelines.json lacks names or videos")
         timelines = {name: _read_timeline(name, one, steps) for name, one in saved.items()}
+        annotations = _read_annotations(folder, saved, timelines, config)
+        if config["method"] != LABELS:  # versions before 0.4 made segments of some clicks
+            timelines = {
+                name: replace(one, segments=one.intervals) for name, one in timelines.items()
+            }
         fields = {
             "learned_steps": steps,
             "learned_timelines": timelines,
@@ -231,7 +275,7 @@ def read_timelines(path: AnyPath) -> dict[str, Any]:
             "videos": {name: one.path for name, one in saved.items()},
             "rate": as_rate(config["rate"], "rate"),
             "config": {key: value for key, value in config.items() if key not in ABOUT},
-            "learned_annotations": _read_annotations(folder, saved, timelines, config),
+            "learned_annotations": annotations,
             "digests": {name: one.digest for name, one in saved.items() if one.digest != Digest()},
         }
     return {**fields, "corrections": read_corrections(folder)}
@@ -273,9 +317,10 @@ def _read_annotations(
 def _read_timeline(name: str, saved: SavedVideo, steps: list[str]) -> Timeline:
     """Make a timeline of one video of timelines.json, and check it."""
     segments = [Segment(s.start, s.end, steps[s.step], s.confidence) for s in saved.segments]
-    timeline = Timeline(segments, duration=saved.duration, steps=steps, video=name)
-    inside = all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline)
-    if not (inside and math.isfinite(timeline.end)) or timeline.overlapping():
+    end = max((s.end for s in segments), default=0.0) if saved.duration is None else saved.duration
+    inside = clip_segments(segments, end, f"the timeline of {name}")
+    timeline = Timeline(inside, duration=saved.duration, steps=steps, video=name)
+    if not math.isfinite(timeline.end) or timeline.overlapping():
         raise ValueError(f"the timeline of {name}")
     return timeline
 

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from stepcut import colours
 from stepcut.annotations import union
-from stepcut.errors import OptionError, check_kind, choose, unknown
+from stepcut.checking.severity import KINDS
+from stepcut.errors import OptionError, as_items, check_kind, choose, unknown
 from stepcut.files.names import plain
 from stepcut.procedure.corrections.document import Click, Document, Fine, Part, Step, join
+from stepcut.timeline import time_in_video
 
 Edit = Mapping[str, Any]
 Reader = Callable[[Document, Edit, str], Any]
@@ -107,10 +109,10 @@ def video_in(document: Document, edit: Edit, key: str = "video") -> str:
 
 
 def time_in(document: Document, edit: Edit, key: str) -> float:
-    """Seconds, clipped to the video and rounded to a millisecond."""
+    """Seconds, rounded to a millisecond and inside the video."""
     value, end = edit.get(key), document.durations[video_in(document, edit)]
     if isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12:
-        return round(min(max(value, 0.0), end), 3)
+        return time_in_video(value, end)
     raise OptionError(
         f"{key}={str(value)[:40]!r} is not a time; give seconds from 0 to {end:g}.",
         setting=key,
@@ -147,6 +149,21 @@ def flag_in(_: Document, edit: Edit, key: str) -> bool:
     value = edit.get(key, True)
     check_kind(key, value, bool, "true or false")
     return bool(value)
+
+
+def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, list[str]]:
+    """Severities by step number, which may be that of a merged step."""
+    kinds = edit.get(key, {})
+    check_kind(key, kinds, Mapping, "an object with severities for each step number")
+    found = {}
+    for step, wanted in kinds.items():
+        number = int(step) if isinstance(step, str) and step.isdecimal() else None
+        if not is_place(number, document.fresh):
+            raise OptionError(f"{key}: {step!r} is not a step.", setting=key, value=step)
+        for kind in as_items(key, wanted, str, "a list of severities"):
+            choose("severity", kind, dict.fromkeys(KINDS))
+        found[number] = list(wanted)
+    return found
 
 
 # ------------------------------------------------------------------ verbs
@@ -250,7 +267,7 @@ def split(document: Document, video: str, time: float, everywhere: Any) -> Docum
             middle = (
                 time
                 if part == whole and name == video
-                else round(part.start + share * (part.end - part.start), 3)
+                else time_in_video(part.start + share * (part.end - part.start), part.end)
             )
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 halves += [part._replace(end=middle), part._replace(start=middle, step=number)]
@@ -281,7 +298,7 @@ def move(document: Document, video: str, part: int, edge: Any, time: float) -> D
         low = parts[left].start + LEAST if ends else parts[left].end
     if right < len(parts):
         high = parts[right].end - LEAST if starts else parts[right].start
-    moved = round(min(max(time, low), high), 3) if low <= high else here
+    moved = min(max(time, low), high) if low <= high else here
     touched = []
     if ends:
         parts[left] = parts[left]._replace(end=moved)
@@ -440,7 +457,7 @@ VERBS = {
     "severity": Verb(
         severity,
         "set the severity of {step}",
-        {"step": step_in, "severity": any_in, "kinds": any_in, "were": any_in},
+        {"step": step_in, "severity": any_in, "kinds": kinds_in, "were": kinds_in},
     ),
     "mistake": Verb(
         mistake, "{video} contains a mistake", {**VIDEO, "holds": flag_in}, "{video} is normal"
@@ -499,11 +516,14 @@ def correct(document: Document, edit: Edit) -> Document:
     return after
 
 
-def plain_edit(edit: Edit) -> Edit:
-    """Return an `edit` with only the values that its verb uses."""
+def plain_edit(document: Document, edit: Edit) -> Edit:
+    """Return an `edit` of the `document` with only the values that its verb uses."""
     kept = {key: edit[key] for key in ("do", *VERBS[edit["do"]].reads) if key in edit}
     try:
         json.dumps(kept, allow_nan=False)
+        for key, value in kept.items():
+            if key != "video" or value not in document.parts:  # file names may not be UTF-8
+                json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise OptionError(
             f"the edit {edit['do']} cannot be saved as JSON ({error}). Use strings and numbers."
@@ -520,9 +540,10 @@ def describe(document: Document, edit: Edit) -> str:
         document.step(edit[key]) if edit.get(key) is not None else None for key in ("step", "into")
     )
     negated = verb.negated and not edit.get([*verb.reads][-1], True)
-    return (verb.negated if negated else verb.words).format(
+    words = (verb.negated if negated else verb.words).format(
         step=step.name if step else "background",
         into=into.name if into else "background",
         name=edit.get("name"),
         video=edit.get("video", ""),
     )
+    return words.encode(errors="replace").decode()
