@@ -39,20 +39,27 @@ def strict_oracle(pred, true):
     return 100 * max(tried, default=0.0) / len(steps)
 
 
-def paper_oracle(pred, true):
-    """F1 of every matching with the highest overlap: ties may be broken either way."""
+def published_oracle(pred, true, classes, clusters):
+    """What the authors' evaluator defines: K columns, empty ones among them, each class on its own.
+
+    Returns F1, IoU, precision and recall of every matching with the highest overlap: any of them
+    may come out of a solver.
+    """
     best, figures = -1, set()
-    for pairs in every_matching(sorted(set(true.tolist())), sorted(set(pred.tolist()))):
-        both = [int(np.sum((pred == k) & (true == s))) for k, s in pairs]
-        precision = np.mean([b / np.sum(pred == k) for b, (k, _) in zip(both, pairs, strict=True)])
-        recall = np.mean([b / np.sum(true == s) for b, (_, s) in zip(both, pairs, strict=True)])
-        value = (
-            round(float(200 * precision * recall / (precision + recall)), 6) if sum(both) else 0.0
-        )
-        if sum(both) > best:
-            best, figures = sum(both), set()
-        if sum(both) == best:
-            figures.add(value)
+    for pairs in every_matching(list(range(classes)), list(range(clusters))):
+        each, overlap = [], 0
+        for cluster, step in pairs:
+            both = sum(p == cluster and t == step for p, t in zip(pred, true, strict=True))
+            given, actual = sum(p == cluster for p in pred), sum(t == step for t in true)
+            overlap += both
+            if actual:
+                union = given + actual - both
+                each.append((both / union, both / given if given else 0.0, both / actual))
+        iou, precision, recall = (sum(column) / len(each) for column in zip(*each, strict=True))
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        best, figures = (overlap, set()) if overlap > best else (best, figures)
+        if overlap == best:
+            figures.add(tuple(round(100 * value, 6) for value in (f1, iou, precision, recall)))
     return figures
 
 
@@ -100,14 +107,24 @@ def test_protocols_agree_with_trying_every_matching(videos):
     whole = score(clusters, true, "framewise", clusters=4)
     allowed = framewise_oracle(np.concatenate(clusters), all_true, 4)
     assert any((whole.precision, whole.recall) == pytest.approx(figures) for figures in allowed)
-    found = score(clusters, true, "paper").f1
-    assert any(
-        found == pytest.approx(f, abs=1e-4)
-        for f in paper_oracle(np.concatenate(clusters), all_true)
-    )
-    for video, (p, t) in enumerate(zip(clusters, true, strict=True)):
-        alone = score([p], [t], "paper-per-video")
-        assert alone.f1 == pytest.approx(score([p], [t], "paper").f1), video
+    occurring = sorted(set(all_true.tolist()))
+    numbered = [np.searchsorted(occurring, t) for t in true]
+    together = (np.concatenate(clusters), np.concatenate(numbered), len(occurring), 4)
+    assert figures_of(score(clusters, true, "paper", clusters=4)) in published_oracle(*together)
+    alone = score(clusters, true, "paper-per-video", clusters=4)
+    each = [
+        published_oracle(p, t, len(occurring), 4) for p, t in zip(clusters, numbered, strict=True)
+    ]
+    for video, allowed in zip(alone.per_video, each, strict=True):
+        assert tuple(round(value, 6) for value in video[:4]) in {
+            (precision, recall, f1, iou) for f1, iou, precision, recall in allowed
+        }
+
+
+def figures_of(result):
+    """The four scores, as `published_oracle` has them."""
+    found = (result.f1, result.iou, result.precision, result.recall)
+    return tuple(round(value, 6) for value in found)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -163,12 +180,27 @@ def test_strict_by_hand():
     assert (stir.precision, stir.recall) == (100.0, 50.0)
 
 
-def test_a_step_without_a_cluster_scores_zero_under_strict_and_is_dropped_under_paper():
+@pytest.mark.parametrize("protocol", ["paper", "paper-per-video"])
+def test_an_empty_cluster_scores_zero_under_paper(protocol):
+    # Worked by hand: K = 3 columns, two of them empty; precision (1/2, 0, 0), recall (1, 0, 0).
+    result = score([[0] * 4], [[0, 0, 1, 2]], protocol, clusters=3)
+    assert (result.precision, result.recall) == pytest.approx((100 / 6, 100 / 3))
+    assert (result.f1, result.iou) == pytest.approx((200 / 9, 100 / 6))
+    assert (result.used, result.clusters) == (1, 3)
+    # One column is one class; by default there is a column for each class.
+    assert score([[0] * 4], [[0, 0, 1, 2]], protocol, clusters=1).f1 == pytest.approx(200 / 3)
+    assert score([[0] * 4], [[0, 0, 1, 2]], protocol).f1 == pytest.approx(200 / 9)
+
+
+def test_a_step_without_a_cluster_scores_zero_under_strict():
     true = [np.array([1] * 5 + [2] * 5)]
     pred = [np.zeros(10, dtype=int)]
     assert score(pred, true).f1 == pytest.approx(100 * (10 / 15) / 2)
-    assert score(pred, true, "paper").f1 == pytest.approx(100 * 10 / 15)
-    assert "no cluster = step" in score(pred, true).explain()
+    for protocol in ("strict", "paper"):
+        result = score(pred, true, protocol)
+        assert "no cluster = step" in result.explain()
+        assert sorted(str(step.cluster) for step in result.per_step) == ["0", "None"]
+        assert sorted(step.f1 for step in result.per_step) == pytest.approx([0, 200 / 3])
 
 
 def test_background_counts_against_precision_unless_it_is_dropped():

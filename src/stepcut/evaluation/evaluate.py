@@ -41,6 +41,8 @@ Array = NDArray[np.int64]
 class Evaluation(Table):
     """A table of figures in percent (tau -1 to 1, lengths 0 to 1), with the scores of each row.
 
+    The column `used` counts the clusters with frames.
+
     Examples
     --------
     >>> table = sc.evaluate(proc, {"video1": labels})
@@ -345,6 +347,7 @@ def _explain(
         mine = Spread(float(np.mean(f1)), float(np.std(f1)))
         place = above_uniform(mine, scores["uniform"][0].f1)
         notes.append(f"{'F1' if name == 'ours' else f'F1 of {name}'} is {place}.")
+        notes += few_clusters(name, scores[name])
     if len(found) > 1:
         first, second = list(found)[:2]
         ours, theirs = (
@@ -367,6 +370,13 @@ def _explain(
         first = next(iter(found))
         notes.append(f"K differs between rows ({listed}); the baselines have that of {first}.")
     return notes
+
+
+def few_clusters(name: str, scores: Sequence[Score]) -> list[str]:
+    """Warn if a row uses fewer than half of its clusters."""
+    used, count = float(np.mean([one.used for one in scores])), scores[0].clusters
+    few = 2 * used < count
+    return [f"{name} uses {used:.3g} of its {count} clusters, fewer than half."] if few else []
 
 
 def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:

@@ -6,7 +6,6 @@ frames without a predicted step (-1). A matching is a dict from column to row.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -120,12 +119,15 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
 def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
     """Return the one-to-one matching of rows and columns with the highest total gain.
 
-    Ties are broken by the frames of steps and clusters, not by their numbers.
+    Ties are broken by the frames of steps and clusters, not by their numbers. Only between a step
+    that does not occur and one that does, the lower number wins, as in the published results.
     """
     if not len(rows) or not len(columns):
         return {}
     row_ranks, column_ranks = _ranks(counts)
-    rows, columns = rows[np.argsort(row_ranks[rows])], columns[np.argsort(column_ranks[columns])]
+    if counts[rows].any(axis=1).all():
+        rows = rows[np.argsort(row_ranks[rows])]
+    columns = columns[np.argsort(column_ranks[columns])]
     exact = np.round(gain[np.ix_(rows, columns)] * 2**30)  # integers make equal sums exactly equal
     i, j = linear_sum_assignment(exact, maximize=True)
     return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
@@ -156,13 +158,13 @@ def match_f1(counts: Counts, rows: Places) -> Matching:
     )
 
 
-def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching:
-    """Match classes, including background, to clusters so that most frames agree.
+def match_overlap(counts: Counts, rows: Places) -> Matching:
+    """Match classes, including background, to all K clusters so that most frames agree.
 
-    "No step" always matches background. Pairs without a common frame stay matched and score 0, as
-    in the published results. With `empty`, clusters without frames take part.
+    Clusters without frames take part, and pairs without a common frame stay matched and score 0,
+    as in the published results. "No step" always matches background.
     """
-    clusters = np.arange(NO_STEP + 1, counts.shape[1]) if empty else _clusters(counts)
+    clusters = np.arange(NO_STEP + 1, counts.shape[1])
     if not counts[:, NO_STEP].any():
         return assign(_overlap(counts), counts, rows, clusters)
     return {
@@ -193,7 +195,10 @@ def rate_strict(counts: Counts, matching: Matching) -> Rates:
 
 
 def rate_paper(counts: Counts, matching: Matching) -> Rates:
-    """Average over the matched classes that occur; F1 from mean precision and mean recall."""
+    """Average over the matched classes that occur; F1 from mean precision and mean recall.
+
+    K clusters match up to K classes; a class that is matched to an empty cluster scores 0.
+    """
     occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
     figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
     return harmonic(mean_rates(figures))
@@ -255,12 +260,7 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol(
             "paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True
         ),
-        Protocol(
-            "framewise",
-            partial(match_overlap, empty=True),
-            rate_framewise,
-            background_is_a_class=True,
-        ),
+        Protocol("framewise", match_overlap, rate_framewise, background_is_a_class=True),
         Protocol("framewise-steps", match_steps, rate_framewise_steps),
         Protocol("named", match_names, rate_strict),
     )

@@ -87,6 +87,8 @@ class Score:
         ]
         self.confusion: Counts = np.sum(self._counts, axis=0)
         """Frames by true step (row 0 is background) and cluster (column 0 is "no step")."""
+        self.clusters = most
+        """K, the number of clusters, including empty ones."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
@@ -97,6 +99,13 @@ class Score:
 
     def __repr__(self) -> str:
         return f"<Score {self.protocol}: F1 {self.f1:.1f}, IoU {self.iou:.1f}, MoF {self.mof:.1f}>"
+
+    @property
+    def used(self) -> float:
+        """Number of clusters with frames: over all videos, or the mean per video if each is matched
+        separately."""
+        each = [(counts[:, NO_STEP + 1 :].sum(axis=0) > 0).sum() for counts, _ in self._matched]
+        return float(np.mean(each))
 
     @property
     def matchings(self) -> list[dict[int, int]]:
@@ -173,7 +182,8 @@ class Score:
                 lines.append(f"{' = '.join(both)}, {100 * share:.0f} % of its frames")
             elif cluster != NO_STEP:
                 lines.append(f"{who} = nothing, {frames_of_cluster[cluster]} frames")
-        missing = [s for s in self._occurring if s not in matching.values() and s != BACKGROUND_ROW]
+        found = {s for k, s in matching.items() if frames_of_cluster[k]}
+        missing = [s for s in self._occurring if s not in found and s != BACKGROUND_ROW]
         lines += [f"no cluster = {self.name(s)}, {self.confusion[s].sum()} frames" for s in missing]
         return "\n".join(lines)
 
@@ -242,7 +252,7 @@ class Score:
     @cached_property
     def per_step(self) -> list[StepScore]:
         """Scores of every true step that occurs, and of background if it is a class."""
-        clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
+        clusters = {s: k for k, s in self.matching.items()} if self.has_one_matching else {}
         scores = []
         for step in self._occurring:
             if step != BACKGROUND_ROW or self._protocol.background_is_a_class:
@@ -291,6 +301,7 @@ class Score:
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
             "tau": self.tau,
             "lengths": self.length_distance,
+            "used": self.used,
         }
 
     def _matching(self, video: int) -> Matching:
@@ -324,8 +335,9 @@ def score(
     rate
         Frames per second, for lengths.
     clusters
-        Number of clusters for `framewise`, including empty ones. By default at least the number
-        of true classes.
+        K, the number of clusters, including empty ones, which `paper`, `paper-per-video` and
+        `framewise` match too. By default the number of true classes. If `pred` has more clusters,
+        K is theirs.
 
     Returns
     -------
