@@ -34,7 +34,7 @@ def only_confirmed(groups: Groups) -> dict[str, dict[str, Timeline]]:
     """Return the groups without unchecked segments, and without videos that have no other."""
     kept = {
         group: {
-            name: replace(timeline, segments=[s for s in timeline if not is_unchecked(s)])
+            name: replace(timeline, segments=tuple(s for s in timeline if not is_unchecked(s)))
             for name, timeline in videos.items()
             if not all(map(is_unchecked, timeline)) or not len(timeline)
         }
