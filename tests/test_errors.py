@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from stepcut.cli.webhook import check_webhook
 from stepcut.evaluation import score
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.weights import read_weights
-from stepcut.features.extract import extract, load_features, read_source
+from stepcut.features.extract import extract, load_features
+from stepcut.features.sensors import load_sensors
 from stepcut.features.video.probe import probe
 from stepcut.methods import METHODS
 from stepcut.order import learn_graph
@@ -131,7 +133,7 @@ def test_errors_of_public_functions_carry_data(
 
 FILES: list[tuple[str, str, Callable[[Path], object], dict[str, object]]] = [
     ("a.npy", "text", load_features, {"video": "a"}),
-    ("a.csv", "t,x\n1,2\n2,y\n", read_source, {"line": 3, "video": "a"}),
+    ("a.csv", "t,x\n1,2\n2,y\n", partial(load_sensors, strict=True), {"line": 3, "video": "a"}),
     ("a.mp4", "text", probe, {"video": None}),
     ("a.mp4", "", lambda file: extract([file], strict=True), {"video": "a"}),
     ("a.mp4", "text", lambda file: extract([file], strict=True), {"video": "a"}),

@@ -65,8 +65,13 @@ def sections(thing):
 
 
 def needed(thing):
-    """The sections that a docstring needs, from the signature and the code."""
-    if (inspect.getdoc(thing) or "").startswith("Deprecated"):
+    """The sections that a docstring needs, from the signature and the code.
+
+    A method whose summary says it all needs none.
+    """
+    doc = inspect.getdoc(thing) or ""
+    member = "." in thing.__qualname__
+    if doc.startswith("Deprecated") or (member and doc and "\n\n" not in doc):
         return set()
     if inspect.isclass(thing):
         return set() if issubclass(thing, Exception) else {"Examples"}

@@ -79,7 +79,8 @@ def load_sensors(
 
     Examples
     --------
-    >>> _ = open("box.csv", "w").write("x,y\\n" + "0.5,1\\n" * 100)
+    >>> import pathlib
+    >>> _ = pathlib.Path("box.csv").write_text("x,y\\n" + "0.5,1\\n" * 100)
     >>> load_sensors("box.csv", rate=50)[0]
     [<Features box: 4 x 4, 2 rows per second, 2.0 s>]
     """

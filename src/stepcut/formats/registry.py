@@ -144,7 +144,7 @@ def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
 
 def choose_format(name: str) -> Format:
     """Return the format called `name`, or refuse it."""
-    if name in REMOVED:
+    if isinstance(name, str) and name in REMOVED:
         raise OptionError(
             f"format={name!r} was removed in 0.4.0; {REMOVED[name]}.",
             setting="format",

@@ -130,25 +130,7 @@ class Hierarchy:
 
     @classmethod
     def from_json(cls, record: dict[str, Any], steps: Sequence[str]) -> Self:
-        """Rebuild a hierarchy from `to_json`.
-
-        Parameters
-        ----------
-        record
-            JSON values.
-        steps
-            The current names of the steps.
-
-        Returns
-        -------
-        Hierarchy
-            The hierarchy.
-
-        Examples
-        --------
-        >>> Hierarchy.from_json(proc.hierarchy().to_json(), ["cut", "butter", "jam"]).steps
-        ('cut', 'butter', 'jam')
-        """
+        """Rebuild a hierarchy from `to_json` and the current names of its steps."""
         made = replace(msgspec.convert(record, cls), steps=tuple(steps))
         numbers = [step for merge in made.merges for step in (*merge.a, *merge.b)]
         if any(not 0 <= number < len(steps) for number in (*numbers, made.split or 0)):
