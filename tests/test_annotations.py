@@ -19,7 +19,7 @@ from stepcut.errors import AnnotationError, OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint, Transcript, as_constraints
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.given import annotate
+from stepcut.procedure.labels import annotate
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features

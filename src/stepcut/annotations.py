@@ -1,8 +1,8 @@
-"""Annotations of a set of videos, in one type with one JSON form.
+"""Annotations of a set of videos: the one form of what people say, and its rows for a method.
 
 Per video: labels (segments, and the intervals that they cover; the rest is open), clicks (segments
-of zero length), and a transcript (the steps in order, without times). A flag marks
-videos with a mistake. For all videos: names and severities of steps, and a recipe.
+of zero length), and a transcript (the steps in order, without times). A flag marks videos with a
+mistake. For all videos: names and severities of steps, a recipe, and accepted findings.
 
 >>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
 >>> click.constraint(rows=60, rate=1.0, steps=["pour", "stir"]).clicks
@@ -12,7 +12,7 @@ videos with a mistake. For all videos: names and severities of steps, and a reci
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Self
 
 import msgspec
@@ -96,8 +96,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def steps(self) -> list[str]:
         """The distinct steps of segments and transcript."""
-        named = (*(one.step for one in self.segments), *self.transcript)
-        return list(dict.fromkeys(named))
+        return list(dict.fromkeys((*(one.step for one in self.segments), *self.transcript)))
 
     @property
     def whole(self) -> bool:
@@ -135,6 +134,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             segments=self.timeline.rename(names).segments,
             transcript=tuple(names.get(step, step) for step in self.transcript),
         )
+
+    # ------------------------------------------------------------------ rows
 
     def is_open(self, rows: int, rate: Fraction | float) -> NDArray[np.bool_]:
         """Return whether each of the `rows` of features, `rate` per second, is unlabelled."""
@@ -179,7 +180,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             last = n + 1 == len(places)
             most = rows - 1 if last else places[n + 1] - (numbers[n] != numbers[n + 1])
             places[n] = min(places[n], most)
-        clicks = list(zip(places, numbers, strict=True))
+        clicks = tuple(zip(places, numbers, strict=True))
         transcript = recipe_transcript(recipe, steps) if recipe else None
         if self.transcript:
             transcript = Transcript(tuple(steps.index(step) for step in self.transcript))
@@ -187,7 +188,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not (labelled or clicks or transcript):
             return None
         complete = self.complete and not labelled
-        return Constraint(labels if labelled else None, tuple(clicks), complete, transcript)
+        return Constraint(labels if labelled else None, clicks, complete, transcript)
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -243,24 +244,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return list(dict.fromkeys((*named, *(one.name for one in self.recipe))))
 
     def over(self, before: Self) -> Self:
-        """Merge with the annotations `before`; these take precedence.
-
-        Parameters
-        ----------
-        before
-            Earlier annotations.
-
-        Returns
-        -------
-        Annotations
-            Both together.
-
-        Examples
-        --------
-        >>> before = Annotations(names=("cut",), severities={"cut": ("critical",)})
-        >>> Annotations(names=("jam",)).over(before).names
-        ('jam', 'cut')
-        """
+        """Merge with the annotations `before`; these take precedence."""
         videos = {
             name: one.over(before.videos[name]) if name in before.videos else one
             for name, one in self.videos.items()
@@ -275,23 +259,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return the annotations with renamed steps.
-
-        Parameters
-        ----------
-        names
-            New names by current name; other steps keep theirs.
-
-        Returns
-        -------
-        Annotations
-            New annotations.
-
-        Examples
-        --------
-        >>> Annotations(names=("cut", "jam")).renamed({"cut": "slice"}).names
-        ('slice', 'jam')
-        """
+        """Return the annotations with new `names` of steps, by current name."""
         return msgspec.structs.replace(
             self,
             videos={name: one.renamed(names) for name, one in self.videos.items()},
@@ -306,34 +274,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def constraints(
         self, samples: Mapping[str, int], rate: Fraction | float, steps: Sequence[str]
     ) -> list[Constraint | None]:
-        """Return the constraints for a method, one per video.
-
-        Parameters
-        ----------
-        samples
-            The number of feature rows by video.
-        rate
-            Rows per second.
-        steps
-            The step names by number.
-
-        Returns
-        -------
-        list of Constraint or None
-            In the order of `samples`; None for a video without annotations.
-
-        Raises
-        ------
-        AnnotationError
-            A video has more clicks than rows (`video`).
-
-        Examples
-        --------
-        >>> click = Annotation(end=60.0, segments=(Segment(3.0, 3.0, "cut"),))
-        >>> made = Annotations(videos={"video1": click})
-        >>> made.constraints({"video1": 60}, 1.0, ["cut", "jam"])[0].clicks
-        ((3, 0),)
-        """
+        """Return one constraint per video of `samples` rows, `rate` per second; `steps` by number."""
         nothing, found = Annotation(end=0.0), []
         for name, rows in samples.items():
             one = self.videos.get(name, nothing).constraint(rows, rate, steps, self.recipe)
@@ -347,66 +288,31 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return found
 
     def to_json(self) -> Any:
-        """Return the annotations as JSON values.
-
-        Returns
-        -------
-        dict
-            Fields that have their default value are omitted.
-
-        Examples
-        --------
-        >>> Annotations(names=("cut",)).to_json()
-        {'names': ('cut',)}
-        """
+        """Return the annotations as JSON values without the fields that have their default."""
         return msgspec.to_builtins(self)
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        """Create annotations from the `record` of `to_json`.
-
-        Parameters
-        ----------
-        record
-            JSON values.
-
-        Returns
-        -------
-        Annotations
-            The annotations.
-
-        Raises
-        ------
-        ValueError
-            The record is damaged.
-
-        Examples
-        --------
-        >>> Annotations.from_json({"names": ["cut"]}).names
-        ('cut',)
-        """
+        """Create annotations from the `record` of `to_json`; ValueError if it is damaged."""
         try:
             annotations = msgspec.convert(record, cls)
         except (msgspec.ValidationError, AnnotationError) as error:
             raise ValueError(f"annotations: {error}") from error
-        videos = {name: _read_annotation(name, one) for name, one in annotations.videos.items()}
+        videos = {name: _clipped(name, one) for name, one in annotations.videos.items()}
         return msgspec.structs.replace(annotations, videos=videos)
 
 
-def _read_annotation(name: str, one: Annotation) -> Annotation:
-    """Check the annotation of a video, and clip it to the video."""
+def _clipped(video: str, one: Annotation) -> Annotation:
+    """Return the annotation of a video inside its length; refuse times farther outside."""
+    where = f"annotations of {video}"
     edges = [time for stretch in one.annotated for time in stretch]
     if edges != sorted(edges) or not math.isfinite(one.end):
-        raise ValueError(f"annotations of {name}")
+        raise ValueError(where)
+    covered = clip_segments([Segment(*both, "") for both in one.annotated], one.end, where)
     return msgspec.structs.replace(
         one,
-        segments=clip_segments(one.segments, one.end, f"annotations of {name}"),
-        annotated=tuple(
-            (segment.start, segment.end)
-            for segment in clip_segments(
-                [Segment(*both, "") for both in one.annotated], one.end, f"annotations of {name}"
-            )
-        ),
+        segments=clip_segments(one.segments, one.end, where),
+        annotated=tuple((each.start, each.end) for each in covered),
     )
 
 
@@ -443,7 +349,7 @@ def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -
     """
     lasting, opened = [one for one in segments if not one.is_click], []
     for each in segments:
-        if each.is_click and label_around(lasting, each) is None:
+        if each.is_click and _label_around(lasting, each) is None:
             before = max((other.end for other in lasting if other.end <= each.start), default=0.0)
             after = min((o.start for o in lasting if o.start >= each.start), default=one.end)
             opened.append((before, after))
@@ -452,10 +358,8 @@ def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -
     return msgspec.structs.replace(one, segments=tuple(segments), annotated=annotated)
 
 
-def label_around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
+def _label_around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
     """The label that a click is inside, if any."""
-    if not click.is_click:
-        return None
     return next((one for one in lasting if one.start < click.start < one.end), None)
 
 
@@ -467,3 +371,83 @@ def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64
     """Return the middle of the interval of each row, (T,), clipped to just before `end`."""
     times = (np.arange(rows) + 0.5) / float(rate)
     return np.asarray(np.clip(times, 0.0, max(end - 1e-6, 0.0)))
+
+
+# ---------------------------------------------------------------------- contradictions
+
+
+def refuse_contradictions(
+    annotation: Annotation, video: str, recipe: Sequence[RecipeStep] = ()
+) -> None:
+    """Refuse labels that overlap, and labels, clicks and a transcript that contradict each other.
+
+    The `recipe` applies to a video without a transcript.
+    """
+    refuse_overlaps(annotation.timeline, video)
+    for one, other in pairwise(annotation.clicks):
+        if one.start == other.start and one.step != other.step:
+            raise AnnotationError(
+                f"{video}: two clicks are at {one.start:g} s, {one.step!r} and {other.step!r}. "
+                "Move or remove one of them.",
+                video=video,
+            )
+    labels = annotation.timeline.intervals
+    for one in annotation.clicks:
+        label = _label_around(labels, one)
+        if label is not None and label.step != one.step:
+            raise AnnotationError(
+                f"{video}: the click {one.step!r} at {one.start:g} s is inside the label "
+                f"{label.step!r}, {label.start:g} to {label.end:g} s. Correct one of the two.",
+                video=video,
+            )
+    listed = tuple(RecipeStep(step) for step in annotation.transcript)
+    _refuse_order(annotation, video, listed or recipe, "transcript" if listed else "recipe")
+
+
+def refuse_overlaps(timeline: Timeline, video: str) -> None:
+    """Refuse labels that overlap, in annotations or in labels to show."""
+    if pairs := timeline.overlapping():
+        one, other = pairs[0]
+        raise AnnotationError(
+            f"{video}: the labels {one.step!r} and {other.step!r} overlap at "
+            f"{max(one.start, other.start):g} s. Shorten one of them. If labels overlap by one "
+            "frame at most, run: stepcut convert LABELS FOLDER --to json --rate 30",
+            video=video,
+        )
+
+
+def _refuse_order(
+    annotation: Annotation, video: str, order: Sequence[RecipeStep], what: str
+) -> None:
+    """Refuse labels and clicks in an order that the transcript or the recipe rules out."""
+    anytime = {one.name for one in order if one.any_time}
+    shown = sorted(one for one in annotation.segments if one.step not in anytime)
+    fixed = [one for one in order if not one.any_time]
+    if not fixed:
+        return
+    listed = ", ".join(one.name for one in fixed)
+    # One step may be labelled in several parts.
+    fixed = [next(same) for _, same in groupby(fixed, key=lambda one: one.name)]
+    places = {0}  # how much of the order may be done
+    for one in (next(same) for _, same in groupby(shown, key=lambda one: one.step)):
+        places = {
+            last + 1
+            for first in places
+            for last in range(first, len(fixed))
+            if fixed[last].name == one.step
+            and (not annotation.whole or all(each.optional for each in fixed[first:last]))
+        }
+        if not places:
+            kind = "click" if one.is_click else "label"
+            raise AnnotationError(
+                f"{video}: the {kind} {one.step!r} at {one.start:g} s contradicts the {what} "
+                f"({listed}). Correct one of the two.",
+                video=video,
+            )
+    left = [[one.name for one in fixed[place:] if not one.optional] for place in places]
+    if annotation.whole and all(left):
+        raise AnnotationError(
+            f"{video}: the labels of the whole video lack {left[0][0]!r} of the {what} ({listed}). "
+            "Correct one of the two.",
+            video=video,
+        )

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from numbers import Real
 from typing import Any, Self
 
@@ -250,32 +251,7 @@ class Timeline:
     def labels(
         self, times: Sequence[float] | NDArray[np.floating[Any]], steps: Sequence[str] | None = None
     ) -> NDArray[np.int64]:
-        """Return the step number at each of the `times`, -1 for background.
-
-        If segments overlap, the later start wins. Clicks are ignored.
-
-        Parameters
-        ----------
-        times
-            Seconds.
-        steps
-            The vocabulary, by default that of the timeline; other steps become -1.
-
-        Returns
-        -------
-        ndarray
-            Step numbers, in the shape of `times`.
-
-        Raises
-        ------
-        OptionError
-            `times` are not numbers, or `steps` are not names.
-
-        Examples
-        --------
-        >>> Timeline([Segment(0, 2, "cut")]).labels([0.5, 2.5]).tolist()
-        [0, -1]
-        """
+        """Return the number in `steps` at each of `times`, or -1; of two segments the later counts."""
         check_kind("times", times, (Iterable, Real), "a list of seconds")
         try:
             at = np.asarray(times, dtype=np.float64)
@@ -306,35 +282,29 @@ class Timeline:
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
     ) -> Self:
-        """Create a timeline from one step number per row.
+        """Create a timeline from one step number per row, with one segment per run of equal labels.
 
         Parameters
         ----------
         labels
             (T,) whole numbers: label `i` covers `[i / rate, (i + 1) / rate)`. -1 is background; -2
             (open) becomes background, too.
-        rate
-            Labels per second.
-        steps
-            The step names by number.
-        duration
-            The length of the video in seconds; by default that of the labels.
+        rate, steps
+            Labels per second, and the step names by number.
+        duration, video
+            The length of the video in seconds, by default that of the labels; and its name.
         confidence
             (T,) confidence of every label; that of a segment is the mean.
-        video
-            The name of the video.
 
         Returns
         -------
         Timeline
-            One segment per run of equal labels.
+            The segments.
 
         Raises
         ------
-        OptionError
-            A label is not a whole number.
-        AnnotationError
-            A label is not the number of a step.
+        OptionError, AnnotationError
+            A label is not a whole number, or not the number of a step.
 
         Examples
         --------
@@ -379,28 +349,7 @@ class Timeline:
         return cls(segments, duration=length, steps=steps, video=video)
 
     def crop(self, start: float, end: float) -> "Timeline":
-        """Return the part from `start` to `end`, the end excluded; times do not shift.
-
-        Parameters
-        ----------
-        start, end
-            Seconds.
-
-        Returns
-        -------
-        Timeline
-            Segments are clipped at both ends; steps and duration stay.
-
-        Raises
-        ------
-        OptionError
-            `start` or `end` is not a number.
-
-        Examples
-        --------
-        >>> Timeline([Segment(0, 2, "cut"), Segment(2, 5, "jam")]).crop(1, 3).segments[0].start
-        1
-        """
+        """Return the part from `start` to `end`, the end excluded; times do not shift."""
         for name, time in (("start", start), ("end", end)):
             check_kind(name, time, Real, "seconds")
         inside = [s for s in self.intervals if s.start < end and s.end > start and start < end]
@@ -409,18 +358,7 @@ class Timeline:
         return Timeline(cropped, duration=self.duration, steps=self.steps, video=self.video)
 
     def gaps(self) -> list[tuple[float, float]]:
-        """Return the background intervals.
-
-        Returns
-        -------
-        list of tuple
-            (start, end) in seconds.
-
-        Examples
-        --------
-        >>> Timeline([Segment(1, 2, "cut")], duration=3).gaps()
-        [(0.0, 1), (2, 3)]
-        """
+        """Return the background intervals, (start, end) in seconds."""
         gaps, reached = [], 0.0
         for segment in self.intervals:
             if segment.start > reached:
@@ -431,19 +369,23 @@ class Timeline:
         return gaps
 
     def sequence(self) -> list[str]:
-        """Return the steps in the order of time, with repetitions.
-
-        Returns
-        -------
-        list of str
-            One name per segment.
-
-        Examples
-        --------
-        >>> Timeline([Segment(2, 3, "cut"), Segment(0, 1, "cut"), Segment(1, 2, "jam")]).sequence()
-        ['cut', 'jam', 'cut']
-        """
+        """Return the steps in the order of time, with repetitions."""
         return [segment.step for segment in self.segments]
+
+    def without_overlaps(self) -> "Timeline":
+        """Return the timeline in which, of two segments that overlap, the later start counts."""
+        if not self.overlapping():
+            return self
+        edges = sorted({time for one in self.intervals for time in (one.start, one.end)})
+        middles = [(start + end) / 2 for start, end in pairwise(edges)]
+        numbered = [replace(one, step=str(place)) for place, one in enumerate(self.intervals)]
+        shown = Timeline(numbered, steps=[one.step for one in numbered]).labels(middles)
+        parts = [
+            replace(self.intervals[place], start=edges[first], end=edges[last])
+            for place, first, last in runs(shown).tolist()
+            if place != BACKGROUND
+        ]
+        return replace(self, segments=(*parts, *self.clicks))
 
     def overlapping(self) -> list[tuple[Segment, Segment]]:
         """Return the pairs of segments that overlap, the earlier one first."""
@@ -456,28 +398,7 @@ class Timeline:
         return pairs
 
     def rename(self, names: Mapping[str, str]) -> "Timeline":
-        """Return the timeline with renamed steps; equal new names merge steps.
-
-        Parameters
-        ----------
-        names
-            New names by current name; other steps keep theirs.
-
-        Returns
-        -------
-        Timeline
-            A new timeline.
-
-        Raises
-        ------
-        OptionError
-            `names` is not a dict of names.
-
-        Examples
-        --------
-        >>> Timeline([Segment(0, 2, "cut")]).rename({"cut": "slice"}).steps
-        ('slice',)
-        """
+        """Return the timeline with new `names` by current name; equal new names merge steps."""
         check_kind("names", names, Mapping, "a dict from step names to new ones")
         as_items("names", names.values(), str, "a dict from step names to new ones")
         segments = [replace(s, step=names.get(s.step, s.step)) for s in self.segments]
@@ -497,23 +418,7 @@ class Timeline:
         return "\n".join([repr(self), *lines])
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per segment.
-
-        Returns
-        -------
-        DataFrame
-            Columns video, step, start, end, duration and confidence.
-
-        Raises
-        ------
-        ExtraNeeded
-            pandas is not installed.
-
-        Examples
-        --------
-        >>> Timeline([Segment(0, 2, "cut")]).to_pandas()["step"].tolist()
-        ['cut']
-        """
+        """Return a pandas DataFrame: video, step, start, end, duration, confidence by segment."""
         columns = ("video", "step", "start", "end", "duration", "confidence")
         rows = [
             (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments

@@ -12,6 +12,7 @@ import pytest
 from errors_kit import raises
 
 import stepcut as sc
+from stepcut.annotations import Origin
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError, OutputError, ProcedureError
 from stepcut.files.atomic import write_bytes
@@ -19,7 +20,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.formats import read_folder, write_folder
 from stepcut.formats.elan import write_tiers
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.given import find_labelled
+from stepcut.procedure.labels import annotate, find_labelled
 from stepcut.procedure.taught import changes, take_back, teach_folder
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
@@ -585,7 +586,6 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
     [
         ({"nobody": TRUTH[ONE]}, "'nobody'"),
         ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
-        ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "'a' and 'b'"),
         ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, f"({ONE})"),
         ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "after the end"),
         ({ONE: Timeline([Segment(-1, -1, "a"), Segment(5, 9, "b")])}, "before the start"),
@@ -594,7 +594,7 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
         ({ONE: numbers(ONE)[:-1]}, f"({len(VIDEOS[ONE]) - 1},)"),
         ({ONE: numbers(ONE) * 0.5}, "float64"),
         ({ONE: numbers(ONE) - 5}, "-6"),
-        ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "open (-2)"),
+        ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "-2 (open)"),
         ({}, "labels="),
         ({ONE: Timeline([], LAST)}, "no step"),
     ],
@@ -635,6 +635,17 @@ def test_a_label_that_starts_a_little_early_or_late_is_clipped(place: Path) -> N
         Segment(0, 5, "a"),
         Segment(5, LAST, "b"),
     )
+
+
+def test_of_labels_that_overlap_the_later_start_counts(caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+    segments = [Segment(0, 20, "a"), Segment(5, 9, "b"), Segment(15, LAST, "c"), Segment(7, 7, "b")]
+    made = annotate(Timeline(segments), ONE, LAST, 1.0, Origin("python"))
+    assert [(one.start, one.end, one.step) for one in made.labelled] == [
+        (0, 5, "a"), (5, 9, "b"), (9, 15, "a"), (15, LAST, "c")
+    ]  # fmt: skip
+    assert made.clicks == [Segment(7, 7, "b")]
+    assert "2 pairs of labels overlap, first 'a' and 'b' at 5 s" in caplog.text
 
 
 def test_labels_that_all_end_early_may_have_another_rate(

@@ -13,7 +13,7 @@ import stepcut as sc
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.files import save_rows
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.given import PYTHON, Origin, annotate_rows
+from stepcut.procedure.labels import PYTHON, Origin, annotate_rows
 from stepcut.timeline import Segment, Timeline, clip_segments, time_in_video
 
 QUICK: dict[str, Any] = {"restarts": 1}

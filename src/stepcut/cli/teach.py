@@ -14,7 +14,7 @@ from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.procedure.folder import folder_here
-from stepcut.procedure.given import origin_of
+from stepcut.procedure.labels import origin_of
 from stepcut.procedure.loading import load
 from stepcut.procedure.taught import can_take_back, changes, take_back, teach_folder
 from stepcut.timeline import is_unnamed

@@ -61,6 +61,15 @@ class Constraint:
         }
         return [name for name, there in present.items() if there]
 
+    def as_labels(self, rows: int) -> NDArray[np.int64] | None:
+        """Return the labels of all `rows`, with a click as a label of one row; None if it has none."""
+        if self.labels is None and not self.clicks:
+            return None
+        labels = np.full(rows, OPEN) if self.labels is None else self.labels.copy()
+        for row, step in self.clicks:
+            labels[row] = step
+        return labels
+
 
 Constraints = Sequence[Constraint | None]
 """One entry per video."""

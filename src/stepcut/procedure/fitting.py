@@ -32,7 +32,7 @@ from stepcut.methods.quality import (
 )
 from stepcut.procedure.content import digest_of, find_copies, rows_digest
 from stepcut.procedure.corrections.document import Part, join
-from stepcut.procedure.lesson import Lesson, carry_names
+from stepcut.procedure.labels import carry_names
 from stepcut.procedure.naming import Namer, fit_recipe, words_of_namer
 from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
@@ -44,7 +44,7 @@ def fit(
     method: Method,
     config: dict[str, Any],
     names: Sequence[str] | None = None,
-    lesson: Lesson | None = None,
+    annotations: Annotations | None = None,
     before: Mapping[str, Labels] | None = None,
     recipe: Sequence[RecipeStep] = (),
     namer: Namer | None = None,
@@ -54,9 +54,9 @@ def fit(
     """Fit a `method`, name the steps, segment the videos and learn the reference statistics.
 
     config      settings, seed and versions; `fit` adds the settings of the fitted method
-    names       step names, without a lesson
-    lesson      the annotations and the step names
-    before      the earlier step numbers of every row, in the order of `lesson.names`
+    names       step names; with annotations those of all steps, "" for an unnamed one
+    annotations the annotations to learn from
+    before      the earlier step numbers of every row, in the order of `names`
     recipe      names steps by order and duration, for a method that cannot learn from a recipe
     checkpoint  a file for the state of long training
 
@@ -65,11 +65,19 @@ def fit(
     rows = [one.rows for one in features]
     digests = {one.name: digest_of(one) for one in features}
     method = adapt(method)
-    taught = {} if lesson is None else {"constraints": _constraints(method, lesson)}
+    known: list[Labels | None] | None = None
+    taught = {}
+    if annotations is not None:  # seconds become rows
+        samples = {one.name: len(one.rows) for one in features}
+        constraints = annotations.constraints(samples, features[0].rate, names or [])
+        known = [
+            None if one is None else one.as_labels(rows)
+            for one, rows in zip(constraints, samples.values(), strict=True)
+        ]
+        taught = {"constraints": _accepted(method, constraints, known)}
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
     embedded = method.embed(rows)
-    known = None if lesson is None else lesson.labels
     quality, tree = _assess(method, rows, embedded, known, progress)
     config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
@@ -91,7 +99,7 @@ def fit(
 
         expectations = learn_expectations(
             # Without annotations, use held-out labels: they are as noisy as those of new videos.
-            left_out.labels if lesson is None else [method.labels_[place] for place in normal],
+            left_out.labels if annotations is None else [method.labels_[place] for place in normal],
             float(per_second),
             probabilities=[probabilities[place] for place in normal],
             left_out=left_out,
@@ -100,8 +108,8 @@ def fit(
             videos=[features[place].name for place in normal],
         )
         stage.advance(len(features))
-    if lesson is not None:
-        steps = carry_names(lesson, before or {}, labels)
+    if annotations is not None:
+        steps = carry_names(names or [], annotations.steps, before or {}, labels)
     else:
         steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     hints: dict[int, list[str]] = {}
@@ -112,7 +120,7 @@ def fit(
     elif namer is not None:
         hints = words_of_namer(namer, videos, labels, method.steps_, float(per_second))
     config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
-    annotations = Annotations() if lesson is None else lesson.annotations
+    annotations = annotations or Annotations()
     return {
         "learned_steps": steps,
         "learned_timelines": {
@@ -138,16 +146,18 @@ def fit(
     }
 
 
-def _constraints(method: Method, lesson: Lesson) -> list[Constraint | None]:
-    """The constraints for a `method`; clicks become one-row labels if it takes only labels."""
+def _accepted(
+    method: Method, constraints: list[Constraint | None], labels: Sequence[Labels | None]
+) -> list[Constraint | None]:
+    """The constraints for a `method`; clicks become one-row `labels` if it takes only labels."""
     takes = method.learns_from
-    if "transcript" not in takes and any(one and one.transcript for one in lesson.constraints):
+    if "transcript" not in takes and any(one and one.transcript for one in constraints):
         raise OptionError(
             f"method {type(method).__name__} does not learn from transcripts. "
             "Give labels or clicks instead.",
             setting="transcripts",
         )
-    return lesson.constraints if "clicks" in takes else as_constraints(lesson.labels)
+    return constraints if "clicks" in takes else as_constraints(labels)
 
 
 def _assess(
@@ -227,7 +237,7 @@ def fingerprint(
     features: Sequence[Features],
     config: Mapping[str, Any],
     names: Sequence[str] | None,
-    lesson: Lesson | None = None,
+    annotations: Annotations | None = None,
 ) -> str:
     """Return a hash of the features, settings, names, annotations and version."""
     digest = hashlib.blake2b(digest_size=16)
@@ -238,11 +248,11 @@ def fingerprint(
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
     for one in features:
         digest.update(f"{one.name} {one.duration} {rows_digest(one.rows)}".encode())
-    if lesson is not None:
+    if annotations is not None:
         videos = {
             name: msgspec.structs.replace(one, origins=())
-            for name, one in sorted(lesson.annotations.videos.items())
+            for name, one in sorted(annotations.videos.items())
         }
-        annotations = Annotations(videos=videos, recipe=lesson.annotations.recipe)
-        digest.update(json.dumps([lesson.names, annotations.to_json()]).encode())
+        said = Annotations(videos=videos, recipe=annotations.recipe)
+        digest.update(json.dumps(said.to_json()).encode())
     return digest.hexdigest()

@@ -29,11 +29,18 @@ from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
-from stepcut.procedure.given import LabelSource, Transcripts, Videos, read_given
+from stepcut.procedure.labels import (
+    LabelSource,
+    Transcripts,
+    Videos,
+    first_annotations,
+    origin_of,
+    read_labels,
+    read_orders,
+)
 from stepcut.procedure.lengths import check_features
-from stepcut.procedure.lesson import first_lesson
 from stepcut.procedure.loading import load
-from stepcut.procedure.naming import Namer, Recipe
+from stepcut.procedure.naming import Namer, Recipe, read_recipe
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
@@ -164,11 +171,12 @@ def learn(
     steps = check_steps(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
-    given = read_given(labels, transcripts, recipe)
+    read, orders, listed = read_labels(labels), read_orders(transcripts), read_recipe(recipe)
+    given = bool(read or orders or listed)
     check_settings(part, seed, options)
-    if isinstance(part, type) and not getattr(part, "chooses_steps", True) and not given.anything:
+    if isinstance(part, type) and not getattr(part, "chooses_steps", True) and not given:
         as_whole_count(steps, part.__name__)
-    if given.recipe and run.names is not None:
+    if listed and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     inputs = find_inputs(source)
@@ -187,24 +195,27 @@ def learn(
     check_features(features, inputs.places)
     check_amount(features, steps, failures)
     # A method that cannot learn from a recipe uses it only to name the discovered steps.
-    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else given.recipe
-    if by_name and (given.labels or given.transcripts):
+    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else listed
+    if by_name and (read or orders):
         raise OptionError(
             f"method {method} cannot use a recipe and labels together; give one of the two.",
             setting="recipe",
         )
-    lesson = None
-    if given.anything and not by_name:
+    annotations, names = None, run.names
+    if given and not by_name:
         count = steps if isinstance(steps, int) else None
-        lesson = first_lesson(Videos.of(features), given, count, run.names)
-        steps = len(lesson.names)
+        origin = origin_of(transcripts if labels is None else labels)
+        annotations, names = first_annotations(
+            Videos.of(features), read, orders, listed, origin, count, names
+        )
+        steps = len(names)
     elif by_name and steps == "auto":
         steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
     config = make_config(made, seed, features, failures)
     config |= {"false_alarms": run.false_alarms, "source": inputs.places}
-    named = [str(line) for line in by_name] if by_name else run.names
-    config["fingerprint"] = fingerprint(features, config, named, lesson)
+    named = [str(line) for line in by_name] if by_name else names
+    config["fingerprint"] = fingerprint(features, config, named, annotations)
     if output is not None and already_there(output, config["fingerprint"]):
         # The caller passed any custom method or backbone, so it is trusted.
         saved = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
@@ -220,8 +231,8 @@ def learn(
             features,
             made,
             config,
-            run.names,
-            lesson,
+            names,
+            annotations,
             None,
             by_name,
             run.namer,

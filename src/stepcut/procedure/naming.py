@@ -33,8 +33,10 @@ SHORTEST, LONGEST = 1e-9, 1e9
 """Allowed seconds of a step, apart from 0, which means unknown."""
 
 
-def read_recipe(recipe: Recipe) -> list[RecipeStep]:
-    """Read the steps of a recipe from a text file or from its lines."""
+def read_recipe(recipe: Recipe | None) -> list[RecipeStep]:
+    """Read the steps of a recipe from a text file or from its lines; none without a recipe."""
+    if recipe is None:
+        return []
     if isinstance(recipe, str | os.PathLike):
         try:
             lines = decode(Path(recipe).read_bytes()).splitlines()

@@ -22,9 +22,16 @@ from stepcut.methods.inputs import Array, build
 from stepcut.methods.method import adapt
 from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
-from stepcut.procedure.given import LabelSource, Transcripts, Videos, read_given
-from stepcut.procedure.lesson import next_lesson
-from stepcut.procedure.naming import Recipe
+from stepcut.procedure.labels import (
+    LabelSource,
+    Transcripts,
+    Videos,
+    next_annotations,
+    origin_of,
+    read_labels,
+    read_orders,
+)
+from stepcut.procedure.naming import Recipe, read_recipe
 from stepcut.procedure.state import ProcedureState
 from stepcut.procedure.storage import save
 from stepcut.progress import Hook, default_hook, silent, warn_once
@@ -111,12 +118,15 @@ class Procedure(ProcedureState):
         progress = default_hook() if progress is None else progress
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
-        given = read_given(labels, transcripts, recipe, origin)
+        read, orders, listed = read_labels(labels), read_orders(transcripts), read_recipe(recipe)
         count = None if steps is None else int(steps)
         ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
-        task = next_lesson(
+        annotations, names = next_annotations(
             Videos(self.samples, ends, self.rate),
-            given,
+            read,
+            orders,
+            listed,
+            origin or origin_of(transcripts if labels is None else labels),
             count,
             steps=self.steps,
             shown=self.labels,
@@ -124,17 +134,19 @@ class Procedure(ProcedureState):
             taught=bool(self.learned_annotations.annotated),
         )
         features = self.learned_features(source, progress)
-        settings = {**self.method.settings(), "steps": len(task.names)}
-        place = {name: number for number, name in enumerate(task.names)}
+        settings = {**self.method.settings(), "steps": len(names)}
+        place = {name: number for number, name in enumerate(names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
         config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
-        config["fingerprint"] = fingerprint(features, config, None, task)
+        config["fingerprint"] = fingerprint(features, config, names, annotations)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = adapt(build(type(self.method), settings))
         # New annotations may name other steps than the current ones.
-        same = task.names == self.steps and not given.anything
+        same = names == self.steps and not (read or orders or listed)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
-        taught = Procedure(**fit(features, made, config, None, task, before, progress=progress))
+        taught = Procedure(
+            **fit(features, made, config, names, annotations, before, progress=progress)
+        )
         taught.trusted = self.trusted
         learned = taught.learned_steps
         severity = self.expectations.severity.moved(self.model_steps, learned)

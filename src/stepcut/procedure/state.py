@@ -34,7 +34,7 @@ from stepcut.procedure.content import Digest, changed_videos
 from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections, apply_severity
 from stepcut.procedure.corrections.verbs import Edit, correct
-from stepcut.procedure.given import find_labelled
+from stepcut.procedure.labels import find_labelled
 from stepcut.timeline import Timeline, is_unnamed
 from stepcut.version import __version__
 

@@ -23,8 +23,7 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
-from stepcut.procedure.given import LabelSource
-from stepcut.procedure.lesson import shared_rows
+from stepcut.procedure.labels import LabelSource, shared_rows
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import read_corrections

@@ -14,7 +14,7 @@ from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import as_step_count
 from stepcut.procedure.folder import check_output, is_procedure
-from stepcut.procedure.given import read_labels
+from stepcut.procedure.labels import read_labels
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.naming import read_recipe
 from stepcut.show.viewer.choice import below, without_path

@@ -21,11 +21,11 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stepcut.annotations import refuse_overlaps
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.probe import probe
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
-from stepcut.procedure.contradictions import refuse_overlaps
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import LABELS, write_outline
 from stepcut.show.viewer.routes import make_app

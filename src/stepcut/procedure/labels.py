@@ -1,0 +1,554 @@
+"""Annotations as users pass them: read, matched to videos, checked, and merged with earlier ones.
+
+`learn` and `teach` read labels, transcripts and a recipe before any video. `first_annotations` and
+`next_annotations` turn them into the `Annotations` and the step names that a method learns from.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from stepcut.annotations import (
+    PYTHON,
+    Annotation,
+    Annotations,
+    Origin,
+    RecipeStep,
+    refuse_contradictions,
+    settle,
+)
+from stepcut.errors import AnnotationError, OptionError, as_items, unknown
+from stepcut.features.features import Features
+from stepcut.files.names import match_videos, plain, spell
+from stepcut.formats import read_folder, read_transcripts
+from stepcut.methods.constraints import OPEN
+from stepcut.methods.inputs import Labels
+from stepcut.order.orders import find_alike, grouped
+from stepcut.procedure.lengths import SLACK, TOLERANCE, Mismatch, all_short, differ, fitting_rate
+from stepcut.progress import warn_once
+from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
+
+Read = Mapping[str, Timeline | NDArray[Any]]
+"""Timelines by video, or arrays (T,) of step numbers by video."""
+LabelSource = str | os.PathLike[str] | Read
+"""Labels as users pass them: the same, or label files."""
+Transcripts = Mapping[str, Sequence[str | int]]
+"""The steps of some videos in order, by name or number."""
+LITTLE = 1.0
+"""A step with fewer seconds of labels in all videos is reported as weakly annotated."""
+
+
+@dataclass(frozen=True)
+class Videos:
+    """The videos that can be annotated: their number of feature rows and length in seconds."""
+
+    samples: Mapping[str, int]
+    ends: Mapping[str, float]
+    rate: Fraction
+
+    @classmethod
+    def of(cls, features: Sequence[Features]) -> "Videos":
+        samples = {one.name: len(one.rows) for one in features}
+        return cls(samples, {one.name: one.end for one in features}, features[0].rate)
+
+
+# ---------------------------------------------------------------------- as users pass them
+
+
+def read_labels(labels: LabelSource | None) -> Read:
+    """Return labels as timelines or arrays by video; read files in any supported format."""
+    if labels is None:
+        return {}
+    if isinstance(labels, str | os.PathLike):
+        return read_folder(labels, confirmed=True)
+    if not isinstance(labels, Mapping) or not labels:
+        raise OptionError(
+            f"labels={labels!r} is not allowed; give a folder of label files, or a dict of "
+            "timelines or arrays by video.",
+            setting="labels",
+            value=labels,
+        )
+    if len({isinstance(one, Timeline) for one in labels.values()}) > 1:
+        raise OptionError(
+            "labels mix timelines and arrays; give all of one kind.", setting="labels"
+        )
+    return {str(name): one for name, one in labels.items()}
+
+
+def read_orders(transcripts: Transcripts | str | os.PathLike[str] | None) -> Transcripts:
+    """Return transcripts by video; read them from a file."""
+    if isinstance(transcripts, str | os.PathLike):
+        return read_transcripts(transcripts)
+    return transcripts or {}
+
+
+def origin_of(source: object, annotator: str | None = None) -> Origin:
+    """Return the origin of annotations: a file, or Python."""
+    place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
+    return Origin(str(place), annotator or "")
+
+
+def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
+    """Match `names` to the videos in `samples`; refuse a name without a match."""
+    wanted = list(names)
+    found = match_videos(wanted, samples)
+    if lost := [name for name in wanted if name not in found]:
+        error = unknown("video", lost[0], samples)
+        raise AnnotationError(f"{error} Does it belong to another task?", video=lost[0])
+    return found
+
+
+def _count_numbers(videos: Videos, labels: Read, transcripts: Transcripts) -> int | None:
+    """Return the number of steps in numbered labels and transcripts; None if they use names."""
+    arrays = [np.asarray(one) for one in labels.values() if not isinstance(one, Timeline)]
+    listed = [step for one in transcripts.values() for step in one]
+    numbers = [int(step) for step in listed if not isinstance(step, str)]
+    numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
+    if not arrays and (labels or len(numbers) < len(listed) or not listed):
+        return None
+    if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
+        raise OptionError(
+            f"a label is {highest}, but all videos together have {most} rows of features; count "
+            "steps from 0, with -1 for background and -2 for open.",
+            setting="labels",
+            value=highest,
+        )
+    return 1 + highest
+
+
+def _collect(
+    videos: Videos,
+    labels: Read,
+    transcripts: Transcripts,
+    recipe: Sequence[RecipeStep],
+    origin: Origin,
+    steps: Sequence[str],
+) -> Annotations:
+    """Return labels, transcripts and a recipe as the annotations of `videos`.
+
+    `steps` are the names for numbers in labels and transcripts.
+    """
+
+    def name_of(number: int) -> str:
+        return steps[number] if number < len(steps) else unnamed(number)
+
+    found: dict[str, Annotation] = {}
+    ends: list[Mismatch] = []
+    for name, video in find_labelled(labels, videos.samples).items():
+        one, end = labels[name], videos.ends[video]
+        if isinstance(one, Timeline):
+            found[video] = annotate(one, video, end, float(videos.rate), origin)
+            if one.intervals and not one.duration:
+                ends.append(Mismatch(video, end, max(each.end for each in one)))
+        else:
+            rows = _numbers(video, one, videos.samples[video])
+            names = [name_of(number) for number in range(1 + max(rows, default=-1))]
+            found[video] = annotate_rows(rows, videos.rate, names, end, origin)
+    if all_short(ends):
+        warn_once(
+            f"the labels of all {len(ends)} videos end early, those of {ends[0].video} at "
+            f"{ends[0].other:.1f} of {ends[0].seconds:.1f} s. Their rate, or the --rate of the "
+            "features, may be wrong."
+        )
+    for name, video in find_labelled(transcripts, videos.samples).items():
+        listed = as_items(
+            "transcripts", transcripts[name], (str, int, np.integer), "steps by video"
+        )
+        named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in listed)
+        _check_length(video, named, videos.samples[video])
+        before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
+        found[video] = msgspec.structs.replace(before, transcript=named)
+    return Annotations(videos=found, recipe=tuple(recipe))
+
+
+def _numbers(name: str, labels: Any, rows: int) -> Labels:
+    numbers = np.asarray(labels)
+    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
+        raise OptionError(
+            f"{name}: {numbers.dtype} labels of shape {numbers.shape} "
+            f"({np.ravel(numbers)[:3]} ...) for {rows} rows of features; give one whole number per "
+            "row: a step counted from 0, -1 for background or -2 for open.",
+            setting="labels",
+            video=name,
+        )
+    return numbers.astype(np.int64)
+
+
+def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
+    if not transcript:
+        raise AnnotationError(
+            f"{video}: the transcript is empty. Give the steps in order.", video=video
+        )
+    if len(transcript) > rows:
+        raise AnnotationError(
+            f"{video}: the transcript has {len(transcript)} steps, but the video only {rows} rows "
+            "of features. Shorten it, or use a higher --fps.",
+            video=video,
+        )
+
+
+# ---------------------------------------------------------------------- labels of one video
+
+
+def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
+    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
+
+    If all segments are clicks, the rest of the video is open. Otherwise time without a label is
+    background, but open around a click. Where labels overlap, the one that starts later counts.
+    """
+    slack = max(SLACK, 1 / rate)
+    for one in timeline:
+        early = 0.0 if one.is_click else -slack  # a click at -1 may mean that there is none
+        if one.start < early or one.end > end + slack:
+            where = (
+                f"starts at {one.start:.1f} s, before the start of the video"
+                if one.start < early
+                else f"ends at {one.end:.1f} s, after the end of the video ({end:.1f} s)"
+            )
+            raise AnnotationError(
+                f"{video}: the {'click' if one.is_click else 'label'} {one.step!r} {where}. "
+                "Do the labels belong to another video?",
+                video=video,
+            )
+    stated = differ(video, end, timeline.duration) if timeline.duration else None
+    if stated is not None and stated.share > TOLERANCE:
+        raise AnnotationError(
+            f"{video}: the labels are for a video of {timeline.duration:.1f} s, but this one lasts "
+            f"{end:.1f} s. Do they belong to another video? With feature files, check --rate: "
+            f"{fitting_rate(Fraction(rate), [stated]):g} fits.",
+            video=video,
+        )
+    if pairs := timeline.overlapping():
+        one, other = pairs[0]
+        warn_once(
+            f"{video}: {len(pairs)} pairs of labels overlap, first {one.step!r} and {other.step!r} "
+            f"at {other.start:g} s. Where labels overlap, the one that starts later is used."
+        )
+    # Rounding may put a label outside.
+    inside = tuple(
+        Segment(max(min(one.start, end), 0.0), min(one.end, end), one.step)
+        for one in timeline.without_overlaps()
+        if one.is_click or (one.start < end and one.end > 0)
+    )
+    if lost := [one.step for one in timeline.intervals if one.start >= end]:
+        warn_once(f"{video}: the label {lost[0]!r} is after the end of the video, and is not used.")
+    whole = not inside or any(not one.is_click for one in inside)
+    made = Annotation(end=end, origins=(origin,))
+    made = settle(inside, ((0.0, end),) if whole else (), made)
+    refuse_contradictions(made, video)
+    return made
+
+
+def annotate_rows(
+    labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
+) -> Annotation:
+    """Turn `labels` (T,), `rate` rows per second, into an annotation.
+
+    A label is an index in `names`, -1 for background or -2 for open.
+
+    >>> labels = np.array([-2, 0, -1, -2, 1])
+    >>> annotate_rows(labels, 2, ["pour", "stir"], 2.4, Origin(PYTHON)).annotated
+    ((0.5, 1.5), (2.0, 2.4))
+    """
+    timeline = Timeline.from_labels(labels, float(rate), names, end)
+    covered = tuple(
+        (start / float(rate), end if last == len(labels) else last / float(rate))
+        for labelled, start, last in runs((labels != OPEN).astype(int)).tolist()
+        if labelled
+    )
+    inner = {time for stretch in covered for time in stretch if 0 < time < end}
+    # A segment next to open rows extends beyond `covered`: its boundary is unknown.
+    half = 0.5 / float(rate)
+    segments = [
+        Segment(
+            one.start - half if one.start in inner else one.start,
+            min(one.end + half, end) if one.end in inner else one.end,
+            one.step,
+        )
+        for one in timeline
+    ]
+    return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
+
+
+# ---------------------------------------------------------------------- what a method learns from
+
+
+def first_annotations(
+    videos: Videos,
+    labels: Read,
+    transcripts: Transcripts,
+    recipe: Sequence[RecipeStep],
+    origin: Origin,
+    count: int | None,
+    names: Sequence[str] | None,
+) -> tuple[Annotations, list[str]]:
+    """Return the annotations that `learn` was given, and the names of all steps.
+
+    `names` applies to numbered labels. Steps beyond the annotated ones, up to `count`, are unnamed
+    ("").
+    """
+    numbers = _count_numbers(videos, labels, transcripts)
+    if labels and numbers is None and names is not None:
+        raise OptionError("the labels already name the steps; omit names.", setting="names")
+    steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
+    new = _collect(videos, labels, transcripts, recipe, origin, steps)
+    fixed = names is not None or bool(numbers)
+    return _merged(videos, {}, steps, Annotations(), new, count, fixed, taught=False)
+
+
+def next_annotations(
+    videos: Videos,
+    labels: Read,
+    transcripts: Transcripts,
+    recipe: Sequence[RecipeStep],
+    origin: Origin,
+    count: int | None,
+    *,
+    steps: Sequence[str],
+    shown: Mapping[str, Labels],
+    before: Annotations,
+    taught: bool,
+) -> tuple[Annotations, list[str]]:
+    """Return the annotations `before` with the new ones for `teach`, and the names of all steps.
+
+    shown   the current step numbers of every video, (T,)
+    steps   the names of these steps
+    taught  whether the procedure was learned from annotations
+    """
+    numbers = None if recipe else _count_numbers(videos, labels, transcripts)
+    names = [*steps, *map(nameless, range(len(steps), numbers or 0))]
+    new = None
+    if labels or transcripts or recipe:
+        new = _collect(videos, labels, transcripts, recipe, origin, names)
+    return _merged(videos, shown, names, before, new, count, numbers is not None, taught)
+
+
+def _merged(
+    videos: Videos,
+    shown: Mapping[str, Labels],
+    steps: Sequence[str],
+    before: Annotations,
+    new: Annotations | None,
+    count: int | None,
+    fixed: bool,
+    taught: bool,
+) -> tuple[Annotations, list[str]]:
+    """Merge `new` annotations with those `before`, and name the steps.
+
+    count   the number of steps; by default the number of names
+    fixed   whether the new annotations can only refer to `steps`, by number for example
+    """
+    named = [name for name in steps if fixed or not is_unnamed(name)]
+    old = [name for name in steps if name in before.steps]
+    if new is not None:
+        new = _spelled(new, named)
+        before = before.renamed(_placeholders(old, new.steps))
+        labelled = {one.step for video in new.videos.values() for one in video.segments}
+        _refuse_unknown(new, [*steps, *labelled] if named else [], labelled)
+    together = before if new is None else new.over(before)
+    if new is None or fixed:
+        if not (together.annotated or together.recipe):
+            raise OptionError(
+                "there is nothing to learn from: no part of a video is corrected, confirmed or "
+                "labelled; labels of -2 (open) mean that nobody has looked. "
+                "Correct some in stepcut view, or give labels.",
+                setting="labels",
+            )
+        return _checked(together, steps, videos, count, quiet=new is None)
+    labelled_now = set(new.steps)
+    known = list(dict.fromkeys((*old, *named)))
+    if taught and labelled_now and len(named) == len(steps) and not labelled_now & set(known):
+        raise AnnotationError(
+            f"the labelled steps ({', '.join(sorted(labelled_now)[:5])}) are not steps of this "
+            f"procedure ({', '.join(known[:5])}). Do the labels belong to another task?",
+            setting="labels",
+            value=sorted(labelled_now),
+            allowed=known,
+        )
+    names = usual_order(together)
+    room = None if count is None else max(count - len(names), 0)
+    stay = [
+        name
+        for name in _shown_elsewhere(shown, steps, together, videos)
+        if name in named and name not in names
+    ]
+    names += stay[:room] if labelled_now & set(steps) else []
+    return _checked(together, names, videos, count)
+
+
+def _spelled(new: Annotations, known: Sequence[str]) -> Annotations:
+    """Spell the steps of `new` as in `known`, and those of its transcripts as in its labels."""
+    new = new.renamed(spell(new.steps, known))
+    labelled = [one.step for video in new.videos.values() for one in video.segments]
+    vocabulary = list(dict.fromkeys((*known, *labelled)))
+    listed = [step for one in new.videos.values() for step in one.transcript]
+    return new.renamed(spell(listed, vocabulary))
+
+
+def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
+    """New placeholder names for unnamed steps, if `new` uses theirs for another step."""
+    taken = {plain(name) for name in new}
+    return {
+        name: unnamed(number)
+        for number, name in enumerate(old)
+        if is_unnamed(name) and plain(name) in taken and name not in new
+    }
+
+
+def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
+    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one."""
+    choices = known or labelled
+    for video, one in new.videos.items():
+        for step in one.transcript:
+            if step not in choices:
+                error = unknown("step", step, choices)
+                if known or "did you mean" in str(error):
+                    raise AnnotationError(f"{video}: the transcript: {error}", video=video)
+
+
+def usual_order(annotations: Annotations) -> list[str]:
+    """Return the steps in the order of the recipe, then by the median of their relative middles.
+
+    >>> one = Annotation(end=9.0, segments=(Segment(0, 2, "pour"), Segment(2, 9, "stir")))
+    >>> usual_order(Annotations(videos={"a": one}))
+    ['pour', 'stir']
+    """
+    middles = [
+        (one.step, (one.start + one.end) / 2 / max(video.end, 1e-9))
+        for video in annotations.videos.values()
+        for one in video.segments
+    ]
+    middles += [
+        (step, (place + 0.5) / len(video.transcript))
+        for video in annotations.videos.values()
+        for place, step in enumerate(video.transcript)
+    ]
+    places = grouped(middles)
+    others = sorted(places, key=lambda name: float(np.median(places[name])))
+    return list(dict.fromkeys((*(one.name for one in annotations.recipe), *others)))
+
+
+def _shown_elsewhere(
+    shown: Mapping[str, Labels], steps: Sequence[str], together: Annotations, videos: Videos
+) -> list[str]:
+    """The steps that last longer than `LITTLE` in the unlabelled part."""
+    count = np.zeros(len(steps) + 1, dtype=np.int64)  # the last is background
+    for name, labels in shown.items():
+        annotation = together.videos.get(name, Annotation(end=0.0))
+        np.add.at(count, labels[annotation.is_open(len(labels), videos.rate)], 1)
+    return [name for name, n in zip(steps, count, strict=False) if n / float(videos.rate) > LITTLE]
+
+
+def _checked(
+    annotations: Annotations,
+    names: Sequence[str],
+    videos: Videos,
+    count: int | None,
+    quiet: bool = False,
+) -> tuple[Annotations, list[str]]:
+    """Refuse annotations that nobody can learn from; unless `quiet`, warn about weak ones."""
+    total = len(names) if count is None else count
+    if len(names) > total:
+        named = ", ".join([*names[:5], *["..."] * (len(names) > 5)])
+        raise OptionError(
+            f"the labels name {len(names)} steps ({named}), but steps={total}; "
+            f"give steps={len(names)} or more.",
+            setting="steps",
+            value=total,
+        )
+    if alike := find_alike(names):
+        where = [
+            next((n for n, one in annotations.videos.items() if name in one.steps), "the procedure")
+            for name in alike
+        ]
+        raise AnnotationError(
+            f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ only "
+            "by spaces, underscores or capitals. Use one spelling for one step.",
+            setting="labels",
+            value=alike,
+        )
+    if not annotations.annotated and not annotations.recipe:
+        raise OptionError(
+            "the labels cover no part of any video: all of them are -2 (open), which means that "
+            "nobody has looked. Label a part of a video, or omit labels.",
+            setting="labels",
+        )
+    if not total:
+        raise OptionError("the labels contain no step; label at least one.", setting="labels")
+    for video, one in annotations.videos.items():
+        refuse_contradictions(one, video, annotations.recipe)
+    if not quiet:
+        _report_little(annotations, videos.rate)
+    return annotations, [*names, *("" for _ in range(total - len(names)))]
+
+
+def _report_little(annotations: Annotations, rate: Fraction) -> None:
+    """Warn about steps that have one click or a second of labels, and no transcript."""
+    segments = [one for video in annotations.videos.values() for one in video.segments]
+    listed = {step for one in annotations.videos.values() for step in one.transcript}
+    listed |= {one.name for one in annotations.recipe}
+    little: dict[str, list[str]] = {}
+    for step, mine in grouped((one.step, one) for one in segments).items():
+        lasts, clicks = sum(one.duration for one in mine), sum(one.is_click for one in mine)
+        if step not in listed and lasts <= max(LITTLE, 1 / float(rate)) and clicks < 2:
+            how = f"for {lasts:g} s" if lasts else "by one click"
+            little.setdefault(how, []).append(repr(step))
+    for how, steps in little.items():
+        many = f"steps {', '.join(steps)} are each" if len(steps) > 1 else f"step {steps[0]} is"
+        warn_once(
+            f"{many} annotated only {how} in all videos together, which is little evidence. "
+            "Annotate another video, too."
+        )
+
+
+# ---------------------------------------------------------------------- names after teaching
+
+
+def nameless(number: int) -> str:
+    """Return the placeholder name of an unnamed step beside named ones.
+
+    >>> nameless(4)
+    'step 5 (no name yet)'
+    """
+    return f"{unnamed(number)} (no name yet)"
+
+
+def carry_names(
+    names: Sequence[str],
+    annotated: Collection[str],
+    before: Mapping[str, Labels],
+    after: Mapping[str, Labels],
+) -> list[str]:
+    """Name the steps after teaching.
+
+    The `annotated` ones of `names` stay. The others go to the steps that share most rows with the
+    steps of that name `before`; the rest get placeholders.
+    """
+    count = len(names)
+    free = [number for number, name in enumerate(names) if name not in annotated]
+    old = [number for number in free if names[number]]
+    kept = [name if name in annotated else "" for name in names]
+    alike = shared_rows(before, after, count, count)[:-1, :-1] + 0.5 * np.eye(count)
+    shared = alike[np.ix_(old, free)]
+    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
+        if before:
+            kept[free[j]] = names[old[i]]
+    return [name or nameless(number) for number, name in enumerate(kept)]
+
+
+def shared_rows(
+    before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
+) -> Labels:
+    """Count rows by step `before` and `after`, (rows + 1, columns + 1); background is last."""
+    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
+    for name in after:
+        if name in before:
+            np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
+    return shared
