@@ -84,17 +84,21 @@ def soft_dtw(cost: Array, gamma: float = 0.1) -> float:
 
 
 def lav(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None) -> float:
-    """The sums of the paper, over T frames and T^2 pairs, divided by T."""
+    """Mean over pairs of videos of (softDTW + 0.5 (I_a + I_b)) / T, with I a sum over T^2 pairs.
+
+    Of a video with padded frames, I is the mean over its pairs, times T^2."""
     u = u / np.linalg.norm(u, axis=2, keepdims=True)
-    videos, values = _frames(u, mask), []
+    frames, videos, values = t.shape[1], _frames(u, mask), []
+    moments = [
+        frames**2 * cidm(u[[a]], t[[a]], durations[[a]], None if mask is None else mask[[a]])
+        for a in range(len(u))
+    ]
     for a, first in enumerate(videos):
         for b, second in enumerate(videos):
             if a != b:
-                values.append(
-                    soft_dtw(np.array([[sum((x - y) ** 2) for y in second] for x in first]))
-                )
-    frames = t.shape[1]
-    return sum(values) / len(values) / frames + 0.5 * frames * cidm(u, t, durations, mask)
+                cost = np.array([[sum((x - y) ** 2) for y in second] for x in first])
+                values.append(soft_dtw(cost) + 0.5 * (moments[a] + moments[b]))
+    return sum(values) / len(values) / frames
 
 
 def tc3i(

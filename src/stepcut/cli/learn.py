@@ -177,8 +177,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))
     chosen.update(read_settings(args.set))
-    if args.as_published:
-        chosen["as_published"] = True
+    chosen |= {name: True for name in ("as_published", "as_released") if getattr(args, name)}
     if any("." in name for name in chosen):
         maker: Any = find("method", chosen.get("method", "stepcut"), METHODS)
         chosen = maker.arrange(chosen)

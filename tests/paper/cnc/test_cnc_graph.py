@@ -105,6 +105,23 @@ def test_no_single_move_betters_an_expansion() -> None:
             assert energy(unary, links, weights, np.where(takes, alpha, labels)) >= reached - 1e-6
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_expansion_with_distances_of_numbers_is_bettered_by_no_move(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unary, links, weights = rng.random((6, 4)), rng.integers(0, 6, size=(9, 2)), rng.random(9)
+    apart = np.abs(np.arange(4)[:, None] - np.arange(4)) / 4
+
+    def slow(labels: Any) -> float:
+        data = sum(float(unary[t, k]) for t, k in enumerate(labels))
+        pairs = zip(links.tolist(), weights.tolist(), strict=True)
+        return data + sum(w * abs(labels[a] - labels[b]) / 4 for (a, b), w in pairs)
+
+    labels = expand(unary, links, weights, apart=apart)
+    assert energy(unary, links, weights, labels, apart) == pytest.approx(slow(labels.tolist()))
+    for alpha, takes in itertools.product(range(4), itertools.product([False, True], repeat=6)):
+        assert slow(np.where(takes, alpha, labels).tolist()) >= slow(labels.tolist()) - 1e-6
+
+
 def test_a_million_frames_keep_their_digits() -> None:
     unary = np.tile(np.array([[0.1, 0.4], [0.4, 0.1]], dtype=np.float32), (500_000, 1))
     assert np.array_equal(chain(unary, 0.1), np.arange(1_000_000) % 2)

@@ -195,3 +195,38 @@ def test_cidm_counts_time_in_frames_where_asked() -> None:
     t = torch.tensor([[0.0, 0.5]], dtype=torch.float64)
     far = losses.cidm(u, t, torch.tensor([30.0]), frames=torch.tensor([8.0]))
     assert float(far) == pytest.approx(2 * (4**2 + 1) * (2 - 1) / 4)
+
+
+def test_column_norms_are_those_of_the_authors_code() -> None:
+    """dist[i, j] = max(0, |u_j|^2 + |v_j|^2 - 2 u_i v_j), there and back, as their code adds norms."""
+    u, t, _, _ = make(videos=2, frames=6, dim=5)
+
+    def shares(x: Tensor, y: Tensor) -> Tensor:
+        norms = [
+            sum(float(n) ** 2 for n in x[j]) + sum(float(n) ** 2 for n in y[j]) for j in range(6)
+        ]
+        rows = [
+            [-max(0.0, norms[j] - 2 * float(x[i] @ y[j])) / 5 / 0.1 for j in range(6)]
+            for i in range(6)
+        ]
+        return torch.softmax(torch.tensor(rows, dtype=torch.float64), dim=1)
+
+    total = 0.0
+    for a, b in ((0, 1), (1, 0)):
+        beta = shares(shares(u[a], u[b]) @ u[b], u[a])
+        mu = beta @ t[a]
+        var = (beta * (t[a][None] - mu[:, None]) ** 2).sum(1)
+        total += float(((t[a] - mu) ** 2 / var + 0.001 * var.log()).mean()) / 2
+    assert float(losses.tcc(u, t, column_norms=True)) == pytest.approx(total, rel=1e-9)
+    assert float(losses.tcc(u, t)) != pytest.approx(total, rel=1e-3)
+
+
+def test_cidm_without_a_gradient_trains_tcc_alone() -> None:
+    u, t, d, _ = make()
+    u.requires_grad_()
+    still = losses.loss_terms("tc3i", u, t, d, None, Losses(cidm_gradient=False), 10.0)
+    moving = losses.loss_terms("tc3i", u, t, d, None, Losses(), 10.0)
+    assert still["loss"].item() == moving["loss"].item()
+    (gradient,) = torch.autograd.grad(still["loss"], u, retain_graph=True)
+    (expected,) = torch.autograd.grad(losses.tcc(u, t), u)
+    torch.testing.assert_close(gradient, expected)

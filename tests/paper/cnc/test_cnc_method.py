@@ -13,7 +13,7 @@ from stepcut.methods.baselines.kmeans import KMeans
 from stepcut.methods.constraints import Constraint
 from stepcut.paper.cnc.method import CnC
 from stepcut.paper.cnc.procut import ProCut
-from stepcut.paper.cnc.settings import NOT_SET
+from stepcut.paper.cnc.settings import PRESETS
 
 QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 
@@ -113,12 +113,12 @@ def test_settings_are_answered_before_anything_is_learned(videos):
     [
         ("tc3i", 24, "frames"),
         ("tcc", None, "video"),
-        ("lav", 12, "video"),
-        ("lav+tcc", 12, "video"),
+        ("lav", 24, "video"),
+        ("lav+tcc", 24, "video"),
     ],
 )
 def test_as_published_is_the_text_of_each_loss(loss, weight, time):
-    # Sums over T frames beside sums over T^2 pairs weigh a mean over pairs T times, or half of that.
+    # Sums over T frames beside sums over T^2 pairs weigh a mean over pairs T times.
     method = CnC(steps=3, dim=16, rate=2, loss=loss, as_published=True, train={"frames": 24})
     losses = method._make_embedder().losses
     assert (losses.weight, losses.gamma_time) == (weight, time)
@@ -127,10 +127,29 @@ def test_as_published_is_the_text_of_each_loss(loss, weight, time):
     assert (cut["m"], cut["normalise"], cut["solver"], cut["window"]) == (2, False, "expansion", 2)
 
 
-def test_what_is_set_by_hand_comes_before_the_published_text(videos, caplog):
-    by_hand = CnC(steps=3, as_published=True, train={**QUICK, "weight": 3}, cut={"m": 1.5})
-    method = by_hand.fit(list(videos.values()))
-    assert all(left in caplog.text for left in NOT_SET)  # what cannot be set is reported
+def test_as_released_is_the_code_of_the_authors():
+    method = CnC(steps=5, rate=2, as_released=True)
+    embedder, cut = method._make_embedder(), method._make_segmenter().settings()
+    losses, training = embedder.losses, embedder.training
+    assert (losses.cidm_gradient, losses.column_norms, losses.weight) == (False, True, 102.4)
+    assert (losses.temperature, losses.variance_weight, losses.gamma_time) == (0.1, 0.001, "video")
+    # 10,000 batches of two videos, four per step of the optimiser.
+    assert (training.videos, training.accumulate, training.iterations) == (2, 4, 2500)
+    assert (embedder.network.ahead, embedder.network.stride_in_use) == (0.5, 7.5)
+    # 5 |k - l| / K beside 0.2 (1 - u), on links of neighbours, also from a video to the next.
+    assert cut["smoothness"] * 2 == 5 / 0.2
+    assert (cut["change"], cut["join_videos"], cut["window"]) == ("numbers", True, 0)
+    subset = CnC(steps=5, as_released=True, segmenter="subset")._make_segmenter()
+    assert subset.settings()["states"] == 5
+    with raises(OptionError, "choose one", setting="as_released"):
+        CnC(as_published=True, as_released=True).fit([np.eye(4)] * 2)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_is_set_by_hand_comes_before_a_preset(videos, caplog, preset):
+    chosen = {f"as_{preset}": True, "train": {**QUICK, "weight": 3}, "cut": {"m": 1.5}}
+    method = CnC(steps=3, **chosen).fit(list(videos.values()))
+    assert all(left in caplog.text for left in PRESETS[preset])  # what cannot be set is reported
     assert method.embedder_.losses.weight == 3
     assert method.segmenter_.settings()["m"] == 1.5
     again = CnC.restore(method.settings(), method.state())
@@ -139,14 +158,15 @@ def test_what_is_set_by_hand_comes_before_the_published_text(videos, caplog):
     )
 
 
-def test_as_published_every_loss_trains_another_network(videos):
+def test_as_published_every_loss_trains_another_network_and_as_released_tc3i_is_tcc(videos):
     rows = [np.repeat(video, 4, axis=0) for video in videos.values()]
-    found = {
-        loss: CnC(steps=3, loss=loss, as_published=True, train={"iterations": 30, "dim": 8})
-        .fit(rows)
-        .embed(rows)[0]
-        for loss in ("tc3i", "tcc", "lav", "lav+tcc")
-    }
+
+    def embed(loss, **preset):
+        method = CnC(steps=3, loss=loss, train={"iterations": 30, "dim": 8}, **preset)
+        return method.fit(rows).embed(rows)[0]
+
+    np.testing.assert_array_equal(embed("tc3i", as_released=True), embed("tcc", as_released=True))
+    found = {loss: embed(loss, as_published=True) for loss in ("tc3i", "tcc", "lav", "lav+tcc")}
     for one, other in combinations(found, 2):
         apart = np.abs(found[one] - found[other]).max() / np.abs(found[one]).max()
         assert apart > 1e-3, (one, other)

@@ -67,6 +67,18 @@ def test_channels_and_time_are_never_mixed():
     np.testing.assert_array_equal(gathered.numpy(), expected)
 
 
+def test_as_the_authors_code_mixes_channels_looks_ahead_and_back():
+    torch.manual_seed(0)
+    plain, mixed = (
+        MapEncoder(4, 3, 5, 0.0, stride=7.5, trained_stride=-0.5, mixed=m) for m in (0, 1)
+    )
+    mixed.load_state_dict(plain.state_dict())
+    assert (mixed.trained_on, mixed.offsets) == ((0.0, 0.5), (-7.5, 0.0))
+    frames = torch.randn(3, 2, 4, 2, 2)  # (N, c, C, h, w), as the backbone gives them
+    read = frames.contiguous().view(3, 4, 2, 2, 2)  # their reshape, without a transpose
+    torch.testing.assert_close(mixed(frames.transpose(1, 2)), plain(read))
+
+
 def test_other_channels_are_refused():
     with raises(FeatureError, "3 channels", "8"):
         MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(2, 3, 2, 5, 5))

@@ -110,3 +110,17 @@ def test_alpha_expansion_on_the_chain_is_never_below_the_exact_cut():
         assert energy(cost, links, 1.5, best) <= energy(cost, links, 1.5, other) + 1e-6
     with raises(OptionError, "'expansion'"):
         ProCut(solver="expansio").fit(videos)
+
+
+def test_as_the_authors_code_numbers_have_an_order_and_videos_are_joined():
+    rows = np.repeat(np.eye(2), [3, 4], axis=0)
+    videos = [rows, rows[::-1]]  # 0 0 0 1 1 1 1 and back: one change in each, none at the join
+    smooth = {"smoothness": 3.5, "m": 2.0, "solver": "expansion"}
+    alone = ProCut(steps=2, **smooth).fit(videos)
+    assert [len(set(labels.tolist())) for labels in alone.labels_] == [1, 1]  # 3.5 is too dear
+    joined = ProCut(steps=2, join_videos=True, **smooth).fit(videos)
+    assert joined.labels_[0].tolist() == joined.labels_[1][::-1].tolist()
+    half = ProCut(steps=2, change="numbers", **smooth).fit(videos)  # |k - l| / K is a half
+    assert [len(set(labels.tolist())) for labels in half.labels_] == [2, 2]
+    with raises(OptionError, "'numbers'"):
+        ProCut(change="number").fit(videos)

@@ -118,6 +118,41 @@ def test_resumes_to_the_bit(kind, tmp_path):
         Embedder.of(**given).fit(features, checkpoint=file)
 
 
+def test_accumulated_batches_are_one_step_of_their_mean():
+    """Four batches in one iteration move the weights like one batch whose loss is their mean."""
+    batches = draw(np.random.default_rng(0), [9, 9], 2, 3, (0,), 1, 4)
+    weights = []
+    for together in (False, True):
+        network = torch.nn.Linear(2, 1)
+        torch.nn.init.ones_(network.weight)
+        torch.nn.init.zeros_(network.bias)
+
+        def loss_of(batch, network=network):
+            return network(batch.times[:, :2]).square().mean()
+
+        def measure_all(_, loss_of=loss_of):
+            return {"loss": sum(map(loss_of, batches)) / 4}
+
+        measure = (
+            measure_all if together else lambda batch, loss_of=loss_of: {"loss": loss_of(batch)}
+        )
+        plan = Plan(0.1, 0, 1, 100, 0.01, 1, accumulate=1 if together else 4)
+        curve = train(network, lambda _, count: batches[:count], measure, plan, 0, "", silent, None)
+        weights.append([*network.parameters(), torch.tensor(curve.values)])
+    for apart, whole in zip(*weights, strict=True):
+        torch.testing.assert_close(apart, whole)
+
+
+def test_the_embeddings_of_a_video_share_one_norm():
+    features = make_vectors()
+    plain, shared = (
+        Embedder.of(dim=4, iterations=2, video_norm=one).fit(features).transform(features)
+        for one in (False, True)
+    )
+    for rows, scaled in zip(plain, shared, strict=True):
+        np.testing.assert_allclose(scaled, rows / np.linalg.norm(rows), rtol=1e-5)
+
+
 def test_hook_sees_the_loss_and_its_parts():
     seen: list[Event] = []
     Embedder.of(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
@@ -310,12 +345,12 @@ def test_an_invalid_setting_is_refused_with_its_value(wrong):
 @pytest.mark.parametrize("frames", [6, 10])
 @pytest.mark.parametrize("loss", ["lav", "lav+tcc"])
 def test_the_weight_in_lav_is_that_of_sums(loss, frames):
-    # soft-DTW along a path + 0.5 x the sum over T^2 pairs, divided by T: half of T on the mean over pairs.
+    # Of two videos, soft-DTW + 0.5 (I_a + I_b), sums over T^2 pairs, divided by T.
     embedder = Embedder.of(loss=loss, dim=4, iterations=1, frames=frames).fit(make_vectors())
     terms = dict(zip(embedder.curve_.names, embedder.curve_.values[0], strict=True))
     rest = terms["loss"] - terms["soft_dtw"] - terms.get("tcc", 0)
     pairs = frames**2 * terms["cidm"]
-    assert rest == pytest.approx(0.5 * pairs / frames, rel=1e-4)
+    assert rest == pytest.approx(0.5 * 2 * pairs / frames, rel=1e-4)
 
 
 def test_time_in_frames_counts_those_of_the_papers_videos():

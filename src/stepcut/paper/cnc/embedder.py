@@ -192,7 +192,7 @@ class Embedder:
                 lengths=lengths,
                 videos=self.training.videos,
                 frames=self.training.frames,
-                offsets=network.offsets,
+                offsets=network.trained_on,
                 rate=self.rate,
             )
             measure = partial(self._terms, embed=embed, window=window)
@@ -250,7 +250,8 @@ class Embedder:
         with torch.inference_mode(), half_precision(device, self.kind_):
             parts = [network.embed(rows, part, device) for part in torch.split(places, 512)]
         embedded: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
-        return embedded
+        norm = float(np.linalg.norm(embedded)) if self.network.video_norm else 1.0
+        return embedded / np.float32(norm or 1.0)
 
     def settings(self) -> dict[str, Any]:
         """Return all settings and the shape of the features, ready for JSON and `restore`."""
@@ -309,7 +310,9 @@ class Embedder:
             self._setting("hidden"),
             dropout=chosen.dropout,
             context=chosen.context,
-            stride=stride,
+            stride=stride if chosen.stride_in_use is None else chosen.stride_in_use,
+            trained_stride=stride if chosen.ahead is None else -chosen.ahead,
+            mixed=chosen.mix_channels,
         )
         if self.backbone_ is None or self.kind_ == "maps":
             return embedder
@@ -327,8 +330,12 @@ class Embedder:
             patience=self._setting("patience"),
             tolerance=chosen.tolerance,
             read_every=1 if device.type == "cpu" else 25,
+            accumulate=chosen.accumulate,
             # A custom loss may read values back; frames do not fit in a CUDA graph.
-            record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames",
+            record=device.type == "cuda"
+            and self.loss in LOSSES
+            and self.kind_ != "frames"
+            and chosen.accumulate == 1,
         )
 
     def _embed(self, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:

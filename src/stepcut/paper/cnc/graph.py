@@ -1,13 +1,14 @@
-"""The Potts energy of one video: exact minimum on a chain, alpha-expansion on any graph.
+"""The energy of one video: exact minimum on a chain, alpha-expansion on any graph.
 
-The energy of labels x, with a cost per frame and step and a weight per link:
+The energy of labels x, with a cost per frame and step, a weight per link, and the distance V of two
+steps, which is [k != l] (Potts) unless the argument `apart (K, K)` gives another metric:
 
-    E(x) = sum_t unary[t, x_t] + sum_(t,s) weight_ts [x_t != x_s]
+    E(x) = sum_t unary[t, x_t] + sum_(t,s) weight_ts V(x_t, x_s)
 
 Alpha-expansion (Boykov, Veksler, Zabih 2001) uses SciPy's maximum flow. One move lets every frame
 keep its label or take alpha, and a minimum cut finds the best move. In the cut, the source side
-keeps and the sink side takes. Moves repeat until no label lowers the energy; the result is at most
-twice the minimum.
+keeps and the sink side takes. Moves repeat until no label lowers the energy; with Potts distances
+the result is at most twice the minimum.
 """
 
 from typing import Any
@@ -21,8 +22,14 @@ CAPACITY = 2**30 - 1
 """Half of SciPy's integer range: a residual is a capacity plus the opposite flow."""
 
 
-def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: ArrayLike) -> np.float64:
-    """Compute E(x) = sum_t unary[t, x_t] + sum_e weights[e] [x_a != x_b], for links e = (a, b).
+def energy(
+    unary: ArrayLike,
+    links: ArrayLike,
+    weights: ArrayLike,
+    labels: ArrayLike,
+    apart: NDArray[np.float64] | None = None,
+) -> np.float64:
+    """Compute E(x) = sum_t unary[t, x_t] + sum_e weights[e] V(x_a, x_b), for links e = (a, b).
 
     `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number, `labels (T,)`.
 
@@ -32,7 +39,8 @@ def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: Array
     costs, x = np.asarray(unary), np.asarray(labels)
     a, b = np.asarray(links, dtype=np.int64).reshape(-1, 2).T
     data = costs[np.arange(len(costs)), x].sum(dtype=np.float64)
-    return np.float64(data + (weights * (x[a] != x[b])).sum())
+    changes = x[a] != x[b] if apart is None else apart[x[a], x[b]]
+    return np.float64(data + (weights * changes).sum())
 
 
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
@@ -78,21 +86,26 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
 
 
 def expand(
-    unary: ArrayLike, links: ArrayLike, weights: ArrayLike, start: ArrayLike | None = None
+    unary: ArrayLike,
+    links: ArrayLike,
+    weights: ArrayLike,
+    start: ArrayLike | None = None,
+    apart: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Find labels (T,) that no single expansion move improves.
 
-    Finite `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number. The search starts from the
-    cheapest label of every frame, or from `start (T,)`.
+    Finite `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number, `apart (K, K)` a metric. The
+    search starts from the cheapest label of every frame, or from `start (T,)`.
     """
     costs, pairs = np.asarray(unary), np.asarray(links, dtype=np.int64).reshape(-1, 2)
     strength = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(pairs))
     labels = np.argmin(costs, axis=1) if start is None else np.asarray(start, dtype=np.int64)
-    lowest = energy(costs, pairs, strength, labels)
+    metric = 1.0 - np.eye(costs.shape[1]) if apart is None else apart
+    lowest = energy(costs, pairs, strength, labels, metric)
     alpha, quiet = 0, 0
     while quiet < costs.shape[1]:  # ends after one pass without a move
-        moved = _move(costs, pairs, strength, labels, alpha)
-        reached = energy(costs, pairs, strength, moved)
+        moved = _move(costs, pairs, strength, metric, labels, alpha)
+        reached = energy(costs, pairs, strength, moved, metric)
         # Capacities are rounded, the energy is not: comparing it guarantees termination.
         if reached < lowest:
             labels, lowest, quiet = moved, reached, 0
@@ -126,6 +139,7 @@ def _move(
     unary: NDArray[Any],
     links: NDArray[np.int64],
     weights: NDArray[np.float64],
+    apart: NDArray[np.float64],
     labels: NDArray[np.int64],
     alpha: int,
 ) -> NDArray[np.int64]:
@@ -139,18 +153,24 @@ def _move(
     keep = unary[free, labels[free]].astype(np.float64)
 
     a, b = place[links[:, 0]], place[links[:, 1]]
-    # A link to a frame that already has alpha costs w if the other end keeps its label.
+    to_alpha = apart[labels, alpha]
+    # A link to a frame that already has alpha costs w V if the other end keeps its label.
     for end, other in ((a, b), (b, a)):
         lone = (end >= 0) & (other < 0)
-        keep += np.bincount(end[lone], weights[lone], minlength=len(free))
+        cost = weights[lone] * to_alpha[free[end[lone]]]
+        keep += np.bincount(end[lone], cost, minlength=len(free))
     both = (a >= 0) & (b >= 0) & (a != b)
     a, b, w = a[both], b[both], weights[both]
-    same = labels[free[a]] == labels[free[b]]
-    # Equal labels: w if exactly one takes alpha. Different labels: w unless both take it,
-    # which is w (b keeps) + w (a keeps, b takes).
-    keep += np.bincount(b[~same], w[~same], minlength=len(free))
-    tails, heads = np.concatenate([a, b[same]]), np.concatenate([b, a[same]])
-    takes = _cut(take - keep, tails, heads, np.concatenate([w, w[same]]))
+    stay, first, second = (
+        apart[labels[free[a]], labels[free[b]]],
+        *map(to_alpha.take, (free[a], free[b])),
+    )
+    # Kept by both: w stay. Kept by one: w first or w second. Taken by both: 0. That is, up to a
+    # constant, w (stay - second) if a keeps, w second if b keeps, and if a keeps and b takes
+    # w (first + second - stay), which is not negative, because V is a metric.
+    keep += np.bincount(a, w * (stay - second), minlength=len(free))
+    keep += np.bincount(b, w * second, minlength=len(free))
+    takes = _cut(take - keep, a, b, w * (first + second - stay))
     moved = labels.copy()
     moved[free[takes]] = alpha
     return moved

@@ -29,6 +29,7 @@ def tcc(
     mask: Tensor | None = None,
     temperature: float = 0.1,
     variance_weight: float = 0.001,
+    column_norms: bool = False,
 ) -> Tensor:
     """Temporal cycle consistency: a frame mapped to another video and back returns to its time.
 
@@ -39,13 +40,15 @@ def tcc(
         var     = sum_k beta_k (t_k - mu)^2
         L_i     = (t_i - mu)^2 / var + variance_weight log var
 
-    `var` is at least `VARIANCE_FLOOR`.
+    `var` is at least `VARIANCE_FLOOR`. With `column_norms`, |u_j|^2 stands where |u_i|^2 belongs, and
+    |v~_k|^2 where |v~_i|^2 belongs, and a distance is at least 0: the authors' code.
     """
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask)
         count = len(u)
-        # Only distances matter; centring reduces the rounding error of products.
-        u = (u - u.sum((0, 1)) / real.sum().clamp_min(1)).masked_fill(~real[:, :, None], 0)
+        if not column_norms:
+            # Only distances matter; centring reduces the rounding error of products.
+            u = (u - u.sum((0, 1)) / real.sum().clamp_min(1)).masked_fill(~real[:, :, None], 0)
         pair = torch.arange(count * (count - 1), device=u.device)
         a, b = pair // (count - 1), pair % (count - 1)
         b = b + (b >= a).long()  # all ordered pairs of different videos
@@ -54,10 +57,15 @@ def tcc(
         # A padded frame is infinitely far; a video of padding only has no weight.
         norms = u.square().sum(2).masked_fill(~real & real.any(1, keepdim=True), torch.inf)
         first, second = _take(u, a), _take(u, b)
-        # (P, T, T)
-        alpha = torch.softmax((2 * first @ second.mT - _take(norms, b)[:, None]) * scale, dim=2)
-        nearest = alpha @ second
-        beta = torch.softmax((2 * nearest @ first.mT - _take(norms, a)[:, None]) * scale, dim=2)
+
+        def softmax(rows: Tensor, columns: Tensor, norm: Tensor) -> Tensor:  # (P, T, T)
+            near = 2 * rows @ columns.mT - norm[:, None]
+            if column_norms:
+                near = (near - rows.square().sum(2)[:, None]).clamp_max(0)
+            return torch.softmax(near * scale, dim=2)
+
+        nearest = softmax(first, second, _take(norms, b)) @ second
+        beta = softmax(nearest, first, _take(norms, a))
         mu = (beta @ t[a][:, :, None])[:, :, 0]
         var = (beta * (t[a][:, None] - mu[:, :, None]).square()).sum(2).clamp_min(VARIANCE_FLOOR)
         each = (t[a] - mu).square() / var + variance_weight * var.log()  # (P, T)
@@ -106,21 +114,24 @@ def loss_terms(
 ) -> dict[str, Tensor]:
     """Compute a loss of `LOSSES` by name, as `loss`, and its terms; soft-DTW is per frame.
 
-    Default weight of C-IDM: 1 for tc3i. For lav and lav+tcc it is half the frames, which equals
-    the paper's sums (0.5 on T^2 pairs, a path of T frames); 0.5 on means collapses the embedding.
+    Default weight of C-IDM: 1 for tc3i. For lav and lav+tcc it is T, the number of frames: LAV adds
+    0.5 (I_a + I_b), sums over T^2 pairs, to the soft-DTW of two videos, here divided by T.
     """
     parts: dict[str, Tensor] = {}
     count = times.shape[1]
     if name != "lav":
-        parts["tcc"] = tcc(u, times, mask, chosen.temperature, chosen.variance_weight)
+        parts["tcc"] = tcc(
+            u, times, mask, chosen.temperature, chosen.variance_weight, chosen.column_norms
+        )
     if name in ("lav", "lav+tcc"):
         u = unit(u)
         parts["soft_dtw"] = alignment(u, times, mask, chosen.gamma) / count
     total = torch.stack(list(parts.values())).sum()
     if name != "tcc":
         frames = FILMED * durations if chosen.gamma_time == "frames" else None
-        usual = 1.0 if name == "tc3i" else 0.5 * count
-        parts["cidm"] = cidm(u, times, durations, mask, window, chosen.margin, frames)
+        usual = 1.0 if name == "tc3i" else float(count)
+        v = u if chosen.cidm_gradient else u.detach()
+        parts["cidm"] = cidm(v, times, durations, mask, window, chosen.margin, frames)
         total = total + (usual if chosen.weight is None else chosen.weight) * parts["cidm"]
     return {"loss": total, **parts}
 

@@ -30,7 +30,14 @@ from stepcut.methods.inputs import (
 )
 from stepcut.methods.learned import Curve
 from stepcut.methods.method import NEEDED, Method, adapt
-from stepcut.paper.cnc.settings import HOME, LOSSES, NOT_SET, as_published, group_settings
+from stepcut.paper.cnc.settings import (
+    HOME,
+    LOSSES,
+    PRESETS,
+    choose_preset,
+    group_settings,
+    preset_settings,
+)
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
@@ -62,9 +69,10 @@ class CnC(Method):
     segmenter
         A name from `METHODS`, `package.module:Class`, or a custom object.
     train, cut
-        Further settings of the embedder and of the segmenter. They override `as_published`.
-    as_published
-        Use the settings of the published text where the defaults differ (`settings.as_published`).
+        Further settings of the embedder and of the segmenter. They override a preset.
+    as_published, as_released
+        Use the settings of the published text, or of the authors' code, where the defaults differ
+        (`settings.preset_settings`).
 
     Examples
     --------
@@ -81,6 +89,7 @@ class CnC(Method):
     train: Mapping[str, Any] | None = None
     cut: Mapping[str, Any] | None = None
     as_published: bool = False
+    as_released: bool = False
 
     def fit(
         self,
@@ -95,8 +104,8 @@ class CnC(Method):
         if isinstance(self.segmenter_, Method):
             self.segmenter_.check_settings()  # fail before training
         self.embedder_ = self._make_embedder()
-        if self.as_published:
-            log.warning("As published, except for: %s.", "; ".join(NOT_SET))
+        if self.preset:
+            log.warning("As %s, except for: %s.", self.preset, "; ".join(PRESETS[self.preset]))
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)
@@ -115,13 +124,19 @@ class CnC(Method):
         chosen = {"dim": self.dim, **chosen}
         check_number("dim", chosen["dim"], 1, whole=True)
         named = {"loss": self.loss, "rate": self.rate, "seed": self.seed}
-        return EMBEDDERS["cnc"].of(**{**named, **self._published(chosen)[0], **chosen})
+        return EMBEDDERS["cnc"].of(**{**named, **self._preset(chosen)[0], **chosen})
 
-    def _published(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Published settings of the embedder and the segmenter, with `as_published`."""
-        if not self.as_published:
+    @property
+    def preset(self) -> str:
+        """The name of the preset, or ""."""
+        return choose_preset(self.as_published, self.as_released)
+
+    def _preset(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Settings of the embedder and the segmenter that the preset chooses."""
+        if not self.preset:
             return {}, {}
-        return as_published(str(train.get("loss", self.loss)), train, float(self.rate))
+        loss = train.get("loss", self.loss)
+        return preset_settings(self.preset, loss, train, float(self.rate), self.count)
 
     def _make_segmenter(self) -> Method:
         if not isinstance(self.segmenter, str):
@@ -133,8 +148,8 @@ class CnC(Method):
         check_part("segmenter", self.segmenter, maker, NEEDED, METHODS)
         named = {"steps": self.count, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
-        published = self._published(self._group("train"))[1].items()
-        kept = {name: value for name, value in published if name in takes}
+        chosen = self._preset(self._group("train"))[1].items()
+        kept = {name: value for name, value in chosen if name in takes}
         return build(maker, {**named, **kept, **self._group("cut")})
 
     def _group(self, name: str) -> dict[str, Any]:

@@ -25,6 +25,11 @@ class Encoder(nn.Module):
     offsets: tuple[float, ...]
     """Context rows, in seconds relative to the frame, earliest first."""
 
+    @property
+    def trained_on(self) -> tuple[float, ...]:
+        """The context rows in training."""
+        return self.offsets
+
     def store(self, rows: NDArray[Any], _device: torch.device) -> Tensor:
         """One video as it is stored during training: (T, ...)."""
         return torch.from_numpy(np.array(rows))
@@ -59,9 +64,13 @@ class MapEncoder(Encoder):
         dropout: float = 0.1,
         context: int = 2,
         stride: float = 0.5,
+        trained_stride: float | None = None,
+        mixed: bool = False,
     ) -> None:
         super().__init__()
-        self.offsets = tuple(-back * stride if back else 0.0 for back in reversed(range(context)))
+        self.offsets = _look_back(context, stride)
+        self.trained = _look_back(context, stride if trained_stride is None else trained_stride)
+        self.mixed = mixed
         self.conv1 = nn.Conv3d(channels, hidden, 3, padding=1)
         self.norm1 = nn.BatchNorm3d(hidden)
         self.conv2 = nn.Conv3d(hidden, hidden, 3, padding=1)
@@ -71,8 +80,14 @@ class MapEncoder(Encoder):
         self.project = nn.Linear(hidden, dim)
         self.dropout = dropout
 
+    @property
+    def trained_on(self) -> tuple[float, ...]:
+        return self.trained
+
     def forward(self, maps: Tensor) -> Tensor:
         """Maps `(N, C, c, h, w)`, earliest frame first -> `(N, dim)`."""
+        if self.mixed:  # frame by frame, (N, c, C, h, w), read as (N, C, c, h, w)
+            maps = maps.transpose(1, 2).reshape(maps.shape)
         count, channels, context, height, width = maps.shape
         if channels != self.conv1.in_channels:
             raise FeatureError(
@@ -115,6 +130,11 @@ class MapEncoder(Encoder):
         )  # (N, h w, c)
         flat = rows.view(-1, channels).index_select(0, cells.reshape(-1))
         return flat.view(count, height, width, context, channels).permute(0, 4, 3, 1, 2)
+
+
+def _look_back(context: int, stride: float) -> tuple[float, ...]:
+    """Context in seconds, earliest first; a negative stride looks ahead."""
+    return tuple(sorted(-back * stride if back else 0.0 for back in range(context)))
 
 
 def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:

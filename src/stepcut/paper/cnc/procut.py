@@ -5,12 +5,14 @@ E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t !
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from stepcut.checks import limited
 from stepcut.errors import choose
-from stepcut.methods.arithmetic import FUZZIFIER
+from stepcut.methods.arithmetic import FUZZIFIER, as_vectors
 from stepcut.methods.baselines.kmeans import CentreMethod, time_cost
 from stepcut.methods.constraints import Constraints
-from stepcut.methods.inputs import Array, Labels, Rows
+from stepcut.methods.inputs import Array, Labels, Rows, Videos
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
 
@@ -38,10 +40,22 @@ class ProCut(CentreMethod):
     """Number of starts of fuzzy c-means."""
     solver: str = "exact"
     """"exact" solves the chain exactly; "expansion" is the alpha-expansion of the paper."""
+    change: str = "equal"
+    """"equal": any change of step costs the same. "numbers": a change from k to l costs
+    |k - l| / K of that, as in the authors' code, although numbers of clusters have no order."""
+    join_videos: bool = False
+    """Cut all videos as one, with a link from each to the next, as the authors' code does."""
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
         super().check_settings(constraints)
         choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
+        choose("change", self.change, dict.fromkeys(("equal", "numbers")))
+
+    def learn(self, videos: list[Array]) -> None:
+        if self.change == "numbers":  # as their code numbers them: in any order
+            self.centres_ = self._find_centres(videos)
+        else:
+            super().learn(videos)
 
     def _find_centres(self, videos: list[Array]) -> Rows:
         rows = self._stack(videos)
@@ -52,6 +66,13 @@ class ProCut(CentreMethod):
     def shares(self, rows: Array) -> Rows:
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
+    def predict(self, features: Videos) -> list[Labels]:
+        if not self.join_videos:
+            return super().predict(features)
+        rows = [as_vectors(video) for video in features]
+        ends = np.cumsum([len(video) for video in rows])[:-1]
+        return np.split(self.segment(np.concatenate(rows)), ends)
+
     def segment(self, rows: Array) -> Labels:
         """Labels of minimum energy: exact on the chain, alpha-expansion for a wider window."""
         cost: Array = 1 - self.shares(rows)
@@ -60,6 +81,10 @@ class ProCut(CentreMethod):
         # One second has `rate` frames, so `smoothness` seconds cost smoothness * rate.
         change = float(self.smoothness * self.rate)
         links, weights = window_links(len(rows), self.window, float(self.rate), change)
+        if self.change == "numbers":
+            numbers = np.arange(self.count)
+            apart = np.abs(numbers[:, None] - numbers) / self.count
+            return expand(cost, links, weights, apart=apart)
         if self.solver == "expansion":
             return expand(cost, links, weights)
         labels = chain(cost, change)

@@ -8,20 +8,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from stepcut.checks import check_limits, limited
-from stepcut.errors import choose, unknown
+from stepcut.errors import OptionError, choose, unknown
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
 
 @dataclass(frozen=True)
 class Network:
-    """Settings of the network that embeds a frame.
-
-    Examples
-    --------
-    >>> Network(dim=64).context
-    2
-    """
+    """Settings of the network that embeds a frame."""
 
     dim: int = limited(128, 1, 65_536, whole=True)
     """Size of an embedding."""
@@ -29,6 +23,14 @@ class Network:
     """Context frames for maps, including the frame itself."""
     stride: float | None = limited(None, 0, 3600)
     """Seconds between context frames. None: 0.5 for maps, 2 for vectors."""
+    ahead: float | None = limited(None, 0, 3600)
+    """Maps: in training, context frames lie ahead of the frame, so many seconds apart."""
+    stride_in_use: float | None = limited(None, 0, 3600)
+    """Maps: seconds between context frames after training, if they differ from `stride`."""
+    mix_channels: bool = False
+    """Maps: mix channels and times of the context, as the authors' code does."""
+    video_norm: bool = False
+    """Divide all embeddings of a video by one norm, that of the whole matrix."""
     smooth: float = limited(2.0, 0, 3600)
     """Standard deviation of the temporal smoothing of vectors, in seconds."""
     components: int = limited(64, 1, whole=True)
@@ -45,18 +47,14 @@ class Network:
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of training: frames per iteration and stopping.
-
-    Examples
-    --------
-    >>> Training(iterations=500).frames
-    32
-    """
+    """Settings of training: frames per iteration and stopping."""
 
     videos: int = limited(5, 2, whole=True)
     """Videos per iteration; all of them if there are fewer."""
     frames: int = limited(32, 2, 65_536, whole=True)
     """Frames of each video per iteration; all of them if there are fewer."""
+    accumulate: int = limited(1, 1, 1000, whole=True)
+    """Batches per iteration, whose gradients are averaged."""
     learning_rate: float | None = limited(None, 0, above=True)
     """None: 1e-4 for maps, 1e-3 for vectors."""
     weight_decay: float = limited(1e-5, 0)
@@ -70,16 +68,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Losses:
-    """Settings of the losses.
-
-    Examples
-    --------
-    >>> Losses(window=10).margin
-    2.0
-    """
+    """Settings of the losses."""
 
     weight: float | None = limited(None, 0)
-    """Weight of C-IDM. None: 1 for tc3i, half the frames for lav and lav+tcc."""
+    """Weight of C-IDM. None: 1 for tc3i, the number of frames for lav and lav+tcc."""
+    cidm_gradient: bool = True
+    """Whether C-IDM has a gradient; in the authors' code it has none."""
+    column_norms: bool = False
+    """In the distances of TCC, use |u_j|^2 instead of |u_i|^2, as the authors' code does."""
     temperature: float = limited(0.1, 0, above=True)
     """Temperature of both softmaxes of TCC, on squared distances over the dimension."""
     variance_weight: float = limited(0.001, 0)
@@ -137,39 +133,73 @@ def check_groups(groups: Iterable[Any]) -> None:
     choose("gamma_time", str(spread(groups).get("gamma_time")), {"video": 0, "frames": 0})
 
 
-def as_published(loss: str, settings: Mapping[str, Any], rate: float) -> tuple[dict[str, Any], ...]:
-    """Return the published settings of the embedder and of the segmenter for a `loss`.
+def choose_preset(as_published: bool, as_released: bool) -> str:
+    """Return the name of the chosen preset, or ""."""
+    if as_published and as_released:
+        raise OptionError(
+            "as_published and as_released are both set; choose one.", setting="as_released"
+        )
+    return "published" if as_published else "released" if as_released else ""
 
-    TC3I (Bansal et al. 2022) is written as sums: over T frames in TCC and over T^2 pairs in C-IDM.
-    C-IDM therefore weighs T times its weight on means, with T the sampled frames. Its times count
-    frames. LAV (Haresh et al. 2021) adds 0.5 C-IDM over T^2 pairs to soft-DTW, and divides times by
-    the length of the video. Other `settings` of the embedder take precedence. `rate` is in feature
-    rows per second.
+
+def preset_settings(
+    name: str, loss: object, settings: Mapping[str, Any], rate: float, steps: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the embedder and the segmenters of a preset, one of `PRESETS`.
+
+    `settings` of the embedder take precedence and decide the sizes. `rate` is in feature rows per
+    second, and `steps` is K. docs/paper.md explains every value.
     """
     frames = int(settings.get("frames", Training.frames))
+    train: dict[str, Any]
+    if name == "released":
+        iterations = int(settings.get("iterations") or RELEASED_ITERATIONS)
+        train = {"videos": 2, "accumulate": 4, "iterations": iterations, "patience": iterations}
+        train |= {"window": 10.0, "column_norms": True, "video_norm": True}
+        train |= {"ahead": 0.5, "stride_in_use": 15 / rate, "mix_channels": True}
+        if loss == "tc3i":  # a sum over T^2 pairs, with the weight of their example
+            train |= {"weight": 0.1 * frames**2, "cidm_gradient": False}
+        elif loss in ("lav", "lav+tcc"):  # the code of LAV; theirs has none
+            train["weight"] = float(frames)
+        # 5 |k - l| / K beside 0.2 (1 - u) is 25 |k - l| / K beside 1 - u.
+        cut = {"m": 2.0, "restarts": 1, "normalise": False, "states": steps, "solver": "expansion"}
+        return train, cut | {"change": "numbers", "smoothness": 25 / rate, "join_videos": True}
     dim = int(settings.get("dim", Network.dim))
     # Plain distances, without dimension or temperature. 0.001 log sigma is 0.0005 log var.
-    train: dict[str, Any] = {"temperature": 1 / dim, "variance_weight": 0.0005, "window": 10.0}
-    if loss in ("lav", "lav+tcc"):
-        train |= {"weight": 0.5 * frames, "gamma_time": "video"}
-    elif loss == "tc3i":
-        train |= {"weight": float(frames), "gamma_time": "frames"}
+    train = {"temperature": 1 / dim, "variance_weight": 0.0005, "window": 10.0}
+    if loss in ("tc3i", "lav", "lav+tcc"):  # sums over T^2 pairs, beside sums over T frames
+        unit = "frames" if loss == "tc3i" else "video"
+        train |= {"weight": float(frames), "gamma_time": unit}
     # Fuzzy c-means with the usual exponent, unscaled embeddings, links as in the paper's figure
     # (from node 1 to node 5), and alpha-expansion.
-    cut = {"m": 2.0, "normalise": False, "solver": "expansion", "window": 4 / rate}
-    return train, cut
+    return train, {"m": 2.0, "normalise": False, "solver": "expansion", "window": 4 / rate}
 
 
-NOT_SET = (
-    "frames at the rate of the video: use --fps; features are extracted at 2 per second",
-    "training of the backbone: --set train.tune_backbone=true --backbone resnet50 --weights FILE",
-    "pairs of videos: all ordered pairs of 5 videos; --set train.videos=2 uses one pair",
-    "batch norm, hidden layers of 256, dropout 0.1: from the authors' code, not in the paper",
-    "end of training: not in the paper; --set train.iterations=N sets the limit",
-    "states of subset selection: not in the paper; --set cut.states=N",
-    "context of a frame: previous frames, in training and in use",
+RELEASED_ITERATIONS = 2_500
+"""10,000 batches of the authors' code, four per step of the optimiser."""
+_BACKBONE = (
+    "training of the backbone: --set train.tune_backbone=true --backbone resnet50 --weights FILE"
 )
-"""What `--as-published` does not change; docs/paper.md has the whole table."""
+PRESETS = {
+    "published": (
+        "frames at the rate of the video: use --fps; features are extracted at 2 per second",
+        _BACKBONE,
+        "pairs of videos: all ordered pairs of 5 videos; --set train.videos=2 uses one pair",
+        "batch norm, hidden layers of 256, dropout 0.1: from the authors' code, not in the paper",
+        "end of training: not in the paper; --set train.iterations=N sets the limit",
+        "states of subset selection: not in the paper; --set cut.states=N",
+        "context of a frame: previous frames, in training and in use",
+    ),
+    "released": (
+        "training on frames at the rate of the video: use --fps; their code embeds 2 per second",
+        _BACKBONE,
+        "frames of 168 x 168, scaled to -1 to 1: here 224 x 224, normalised as for ImageNet",
+        "the whole third stage of ResNet-50: use --layer conv4f",
+        "places of dropout: also before the convolutions in their code",
+        "k-means in mini-batches, and fuzzy c-means without a seed",
+    ),
+}
+"""What `--as-published` and `--as-released` do not change; docs/paper.md has the whole table."""
 
 
 def group_settings(

@@ -48,6 +48,8 @@ class Plan:
     that of the `patience` before. Checked every `patience` iterations."""
     read_every: int
     """Iterations between reads of the losses; each read makes a GPU wait."""
+    accumulate: int = 1
+    """Batches per iteration, whose gradients are averaged."""
     record: bool = False
     """On a GPU: record one iteration and replay it."""
 
@@ -85,15 +87,21 @@ def train(
         capturable=plan.record,
     )
 
-    def advance(batch: Batch) -> Terms:
-        terms = measure(batch)
+    def advance(*batches: Batch) -> Terms:
         optimiser.zero_grad(set_to_none=True)
-        terms["loss"].backward()
+        sums: Terms = {}
+        for batch in batches:
+            terms = {name: value / len(batches) for name, value in measure(batch).items()}
+            terms["loss"].backward()
+            sums = {name: sums.get(name, 0) + value.detach() for name, value in terms.items()}
         optimiser.step()
-        return {name: value.detach() for name, value in terms.items()}
+        return sums
 
     def one_by_one(batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
-        done = [advance(batch) for batch in batches]
+        done = [
+            advance(*batches[first : first + plan.accumulate])
+            for first in range(0, len(batches), plan.accumulate)
+        ]
         return tuple(done[-1]), torch.stack([torch.stack(list(terms.values())) for terms in done])
 
     work = Recorded(advance, plan.read_every) if plan.record else one_by_one
@@ -103,7 +111,7 @@ def train(
 
     def draw_ahead(done: int) -> list[Batch]:
         stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.iterations - done)
-        return draw(random, count=stretch)
+        return draw(random, count=stretch * plan.accumulate)
 
     network.train()
     saved, pause = time.monotonic(), 1.0
@@ -114,7 +122,7 @@ def train(
             before = len(curve.values)
             curve.names, values = work(batches)
             drawn = random.bit_generator.state  # a resumed run draws the next batches again
-            batches = draw_ahead(before + len(batches))  # while the GPU works
+            batches = draw_ahead(before + len(values))  # while the GPU works
             rows = values.tolist()
             for number, row in enumerate(rows, start=before + 1):
                 if not math.isfinite(row[0]):

@@ -122,6 +122,10 @@ class FrameEncoder(Encoder):
         self.backbone, self.embedder, self.chunk = backbone, embedder, chunk
         self.offsets = embedder.offsets
 
+    @property
+    def trained_on(self) -> tuple[float, ...]:
+        return self.embedder.trained_on
+
     def store(self, rows: NDArray[Any], _device: torch.device) -> Tensor:
         """The frames of a video, `(T, H, W, 3)`."""
         return torch.from_numpy(as_pictures(rows))

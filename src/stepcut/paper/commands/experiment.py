@@ -82,5 +82,6 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
         "toy": read_settings(args.toy or []),
         "progress": progress_hook(args),
         "spec": spec,
-        **chosen_options(args, "features", "tasks", "seed", "fps", "device", "as_published"),
+        **chosen_options(args, "features", "tasks", "seed", "fps", "device"),
+        **chosen_options(args, "as_published", "as_released"),
     }

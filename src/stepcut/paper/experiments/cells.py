@@ -31,7 +31,7 @@ from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.baselines.kmeans import smooth_embedding
 from stepcut.methods.inputs import build
 from stepcut.paper.cnc.method import EMBEDDERS
-from stepcut.paper.cnc.settings import as_published
+from stepcut.paper.cnc.settings import preset_settings
 from stepcut.paper.experiments.material import Material
 from stepcut.plugins import find
 from stepcut.timeline import Timeline, unnamed
@@ -166,15 +166,16 @@ class Work(NamedTuple):
     """Settings of the segmenters; each takes those it has."""
     device: str | None = None
     """Where embedders are trained: cpu or cuda; None lets each worker choose."""
-    as_published: bool = False
-    """Use published settings where none are set."""
+    preset: str = ""
+    """A preset of settings where none are set: published, released, or none."""
 
     @property
     def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        published: tuple[dict[str, Any], ...] = ({}, {})
-        if self.as_published and " + " in self.cell.row:
-            published = as_published(self.cell.parts[0], self.train, self.material.rate)
-        return {**published[0], **self.train}, {**published[1], **self.cut}
+        chosen: tuple[dict[str, Any], ...] = ({}, {})
+        if self.preset and " + " in self.cell.row:
+            loss, rate = self.cell.parts[0], self.material.rate
+            chosen = preset_settings(self.preset, loss, self.train, rate, self.cell.steps)
+        return {**chosen[0], **self.train}, {**chosen[1], **self.cut}
 
     def file(self, kind: str, *made_of: Any) -> Path:
         """Cache file of this `kind`, named by `made_of`, the material and the version."""

@@ -11,6 +11,7 @@ from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.score import score
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
+from stepcut.paper.cnc.settings import choose_preset
 from stepcut.paper.experiments.cells import Cell, Work, predict
 from stepcut.paper.experiments.maps import make_maps
 from stepcut.paper.experiments.material import choose_features, find_tasks, make_material
@@ -43,6 +44,7 @@ def draw_figure(
     progress: Hook = silent,
     spec: FeatureSpec | None = None,
     as_published: bool = False,
+    as_released: bool = False,
     device: str = "auto",
 ) -> str:
     """Draw the annotated and the predicted steps of one video.
@@ -58,7 +60,8 @@ def draw_figure(
         The folder of a data set, NAME:DIR, or "toy".
     video
         The video to draw; the first by default.
-    features, tasks, steps, seed, folder, fps, train, cut, toy, progress, spec, as_published, device
+    features, tasks, steps, seed, folder, fps, train, cut, toy, progress, spec, as_published, as_released,
+    device
         As for `run_experiment`.
 
     Returns
@@ -93,6 +96,7 @@ def draw_figure(
     material = make_material(found[0][1], "", kind, fps, make)
     if material is None or not material.features:
         raise DataError(f"{found[0][1].name}: no video has features and an annotated timeline.")
+    preset = choose_preset(as_published, as_released)
     where = None if device == "auto" else device
     names_there = {each: each for each in material.features}
     name = choose("video", video or next(iter(names_there)), names_there)
@@ -102,7 +106,7 @@ def draw_figure(
     scores = []
     for title, row in ROWS.items():
         cell = Cell(material.task.name, row, count, seed, material.view)
-        work = Work(cell, material, place, train or {}, cut or {}, where, as_published)
+        work = Work(cell, material, place, train or {}, cut or {}, where, preset)
         segmented = {
             each: Timeline.from_labels(labels, material.rate, names, material.durations[each])
             for each, labels in predict(work).items()

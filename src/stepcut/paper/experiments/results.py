@@ -342,8 +342,8 @@ class Results:
         videos = sum(task["videos"] for task in tasks)
         seeds = record["seeds"]
         encoder = record.get("encoder", "none")
-        if record.get("as_published") and encoder != "none":
-            encoder += ", as published"
+        if record.get("preset") and encoder != "none":
+            encoder += f", as {record['preset']}"
         return (
             f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
             f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "

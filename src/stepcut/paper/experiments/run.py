@@ -15,7 +15,7 @@ from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
-from stepcut.paper.cnc.settings import HOME, NOT_SET, Training, spelled
+from stepcut.paper.cnc.settings import HOME, PRESETS, Training, choose_preset, spelled
 from stepcut.paper.experiments.cells import (
     EXPERIMENTS,
     Work,
@@ -58,6 +58,7 @@ def run_experiment(
     spec: FeatureSpec | None = None,
     cut: Mapping[str, Any] | None = None,
     as_published: bool = False,
+    as_released: bool = False,
     device: str = "auto",
     maps: str = "keep",
 ) -> Results:
@@ -94,9 +95,9 @@ def run_experiment(
         Where the work runs: "local", or "ray" (a cluster at `address` that shares `folder`).
     spec
         How features are extracted: backbone, weights, layer, family, rate.
-    as_published
-        Use the published settings of every loss where the defaults differ; `train` and `cut`
-        override them.
+    as_published, as_released
+        Use the settings of the published text, or of the authors' code, where the defaults differ;
+        `train` and `cut` override them.
     device
         Where the backbone and the embedder run: auto, cpu or cuda.
     maps
@@ -145,6 +146,7 @@ def run_experiment(
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
     choose("maps", maps, MAPS)
+    preset = choose_preset(as_published, as_released)
     wanted = "the folder of a data set (or several), NAME:DIR, or toy"
     roots = as_items(
         "data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted
@@ -178,8 +180,8 @@ def run_experiment(
         )
         train, cut = dict(train or {}), dict(cut or {})
         notes = []
-        if as_published:
-            notes.append(f"As published, except for: {'; '.join(NOT_SET)}.")
+        if preset:
+            notes.append(f"As {preset}, except for: {'; '.join(PRESETS[preset])}.")
         if None in kinds.values():
             chosen = {row: place for row, place in chosen.items() if row in NO_VIDEO}
             notes.append(
@@ -211,7 +213,7 @@ def run_experiment(
             }
             cells = plan(chosen, numbers, range(seed, seed + seeds))
             work = [
-                Work(cell, by_task[cell.view, cell.task], place, train, cut, where, as_published)
+                Work(cell, by_task[cell.view, cell.task], place, train, cut, where, preset)
                 for cell in cells
             ]
             # Train each embedding once, before the cells that share it.
@@ -246,7 +248,7 @@ def run_experiment(
             "train": train,
             "cut": cut,
             "segmenters": describe_cuts(works),
-            "as_published": as_published,
+            "preset": preset,
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "tasks": [
