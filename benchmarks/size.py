@@ -1,115 +1,79 @@
-"""Measure the package: lines by folder, import cycles and upward imports (both 0), import time,
-install size.
-
-python benchmarks/size.py            lines, cycles, times
-python benchmarks/size.py --install
-    also install the package twice into new environments and measure the size
-"""
+"""Show how large the project is, folder by folder, beside 0.3.0: `make size`."""
 
 from __future__ import annotations
 
-import statistics
+import re
 import subprocess
-import sys
-import tempfile
-import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-from shared import arguments, report
-from stepcut.tables import Cell, Table
+from shared import arguments
+from stepcut.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "stepcut"
+LAST = {
+    "checking": 108_710, "cli": 96_506, "evaluation": 90_158, "features": 192_778,
+    "files": 26_129, "formats": 128_468, "guidance": 33_582, "methods": 161_684,
+    "order": 62_332, "paper": 225_237, "parallel": 24_605, "procedure": 193_878,
+    "show": 161_245, "toy": 50_792, "(files)": 87_972,
+}  # fmt: skip
+"""Characters of Python of 0.3.0 (commit 94e1913e) by folder."""
+WHOLE = {
+    "src, characters": (1_644_076, 1_380_000),
+    "src, files": (237, 150),
+    "src, imports": (108_963, 75_000),
+    "tests, lines": (30_640, 24_000),
+    "benchmarks, characters": (277_917, 130_000),
+    "JavaScript and CSS, characters": (165_237, 220_000),
+    "docs, words": (15_909, 18_000),
+}
+"""The same of the whole of 0.3.0, and the most that 0.4.0 may have."""
 
 
-def lines_by_folder() -> Table:
-    """Lines of Python, folder by folder."""
-    counted: dict[str, int] = {}
-    for path in SOURCE.rglob("*.py"):
-        parts = path.relative_to(SOURCE).parts
-        room = (
-            "/".join(parts[:2])
-            if parts[0] == "methods" and len(parts) > 2
-            else parts[0]
-            if len(parts) > 1
-            else "."
-        )
-        counted[room] = counted.get(room, 0) + len(path.read_text(encoding="utf-8").splitlines())
-    rows: list[list[Cell]] = [[room, count] for room, count in sorted(counted.items())]
-    return Table(
-        ["folder", "lines"],
-        [*rows, ["all", sum(counted.values())]],
-        "lines of Python in src/stepcut",
+def main() -> None:
+    """Print the characters of each folder, and the sizes of the whole with their limits."""
+    arguments(__doc__).parse_args()
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-
-
-def house() -> Table:
-    """Whether the architecture tests pass, which count cycles and upward imports."""
-    checks = ("test_no_circle_of_files", "test_imports_point_down")
-    rows: list[list[Cell]] = []
-    for check in checks:
-        words = [sys.executable, "-m", "pytest", "-q", "tests/test_architecture.py", "-k", check]
-        passed = subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode == 0
-        rows.append([check, "0" if passed else "some: run the test"])
-    return Table(["what", "found"], rows, "cycles and upward imports")
-
-
-def times(repeats: int = 5) -> Table:
-    """Median seconds of a bare interpreter, of `import stepcut` and of `stepcut -h`, interleaved."""
-    commands = {
-        "python": ["-c", "pass"],
-        "import stepcut": ["-c", "import stepcut"],
-        "stepcut -h": ["-m", "stepcut", "-h"],
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in listed.stdout.splitlines()
+        if name.endswith((".py", ".js", ".css", ".md")) and (ROOT / name).is_file()
     }
-    taken: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(repeats):
-        for name, words in commands.items():
-            start = time.perf_counter()
-            subprocess.run(
-                [sys.executable, *words], check=True, capture_output=True, cwd=ROOT / "src"
-            )
-            taken[name].append(time.perf_counter() - start)
-    bare = statistics.median(taken["python"])
-    rows: list[list[Cell]] = [
-        [name, statistics.median(t), statistics.median(t) / bare] for name, t in taken.items()
-    ]
-    return Table(
-        ["what", "seconds", "times bare Python"],
-        rows,
-        f"start time, median of {repeats}",
-        digits=2,
-    )
+    python = {name: text for name, text in texts.items() if name.endswith(".py")}
+    source = {name.split("/", 2)[2]: t for name, t in python.items() if name.startswith("src/")}
+    now = Counter[str]()
+    for name, text in source.items():
+        now[name.split("/")[0] if "/" in name else "(files)"] += len(text)
+    rows = [[room, LAST.get(room, "–"), now.get(room, 0)] for room in sorted({*now, *LAST})]
+    print(Table(["folder", "0.3.0", "now"], rows, "Characters of Python in src/stepcut"))
+    found = {
+        "src, characters": sum(map(len, source.values())),
+        "src, files": len(source),
+        "src, imports": sum(map(import_characters, source.values())),
+        "tests, lines": _sum(python, "tests/", lambda text: text.count("\n")),
+        "benchmarks, characters": _sum(python, "benchmarks/", len),
+        "JavaScript and CSS, characters": _sum(
+            {name: t for name, t in texts.items() if name.endswith((".js", ".css"))}, "src/", len
+        ),
+        "docs, words": _sum(texts, "docs/", lambda text: len(text.split())),
+    }
+    whole = [[name, *WHOLE[name], number] for name, number in found.items()]
+    print()
+    print(Table(["what", "0.3.0", "limit", "now"], whole, "The whole"))
 
 
-def weights() -> Table:
-    """Megabytes of an install in a new environment, without extras and with `[cnc]`."""
-    rows: list[list[Cell]] = []
-    for extra in ("", "[cnc]"):
-        with tempfile.TemporaryDirectory() as folder:
-            python = Path(folder) / "bin" / "python"
-            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-            before = _bytes(Path(folder))
-            if extra:  # the CPU build; a newer torch would install CUDA
-                subprocess.run([python, "-m", "pip", "install", "-q", "torch==2.13.0"], check=True)
-            subprocess.run([python, "-m", "pip", "install", "-q", f"{ROOT}{extra}"], check=True)
-            rows.append([f"stepcut{extra}", round((_bytes(Path(folder)) - before) / 1e6)])
-    return Table(["install", "MB"], rows, "size of an install")
+def import_characters(text: str) -> int:
+    """Characters of the import statements at the top level of a module."""
+    found = re.findall(r"^(?:from [\w.]+ )?import (?:\([^)]*\)|.*)\n", text, flags=re.MULTILINE)
+    return sum(map(len, found))
 
 
-def _bytes(folder: Path) -> int:
-    return sum(
-        path.stat().st_size
-        for path in folder.rglob("*")
-        if path.is_file() and not path.is_symlink()
-    )
+def _sum(texts: dict[str, str], start: str, count: Callable[[str], int]) -> int:
+    return sum(count(text) for name, text in texts.items() if name.startswith(start))
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__)
-    parser.add_argument(
-        "--install", action="store_true", help="also measure the size of an install (minutes)"
-    )
-    args = parser.parse_args()
-    tables = [lines_by_folder(), house(), times()] + ([weights()] if args.install else [])
-    with report(__file__):
-        print("\n\n".join(map(str, tables)))
+    main()
