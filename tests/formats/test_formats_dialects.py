@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from errors_kit import raises
-from stepcut.procedure.given import read_labels
 
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.sources import read_truth
 from stepcut.formats import FORMATS, read, read_folder, write
 from stepcut.formats.reading import read_all
+from stepcut.procedure.labels import read_labels
 from stepcut.timeline import Segment, Timeline
 
 TWO = (Segment(0.0, 1.5, "pour tea"), Segment(1.5, 62.25, "stir"))
