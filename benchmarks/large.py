@@ -30,8 +30,6 @@ SECONDS, GIGABYTES = 600, 4
 RATE = 2
 SAMPLING = (
     "stepcut.methods.stepcut.learning",
-    "stepcut.methods.quality",
-    "stepcut.procedure.fitting",
     "stepcut.checking.calibrate",
 )
 """Modules in which `MANY` videos stand for all."""

@@ -3,7 +3,6 @@
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from stepcut.evaluation import score
 from stepcut.formats import left_out, read_folder, write_folder
 from stepcut.paper.datasets import load as load_tasks
 from stepcut.paper.experiments import run_experiment
-from stepcut.show.bars import draw_bar
 from stepcut.toy import make_kitchen, toy_features, write_script
 
 
@@ -71,34 +69,12 @@ def test_neither_import_nor_help_loads_torch(words):
     assert not loaded & {"torch", "numpy", "av", "sklearn", "numba"}
 
 
-# ---------------------------------------------------------------------- names of version 0.2
+# ---------------------------------------------------------------------- values of a wrong kind
 
 
 @pytest.fixture(scope="module")
 def procedure():
     return stepcut.learn(toy_features(videos=3, seed=1, dim=8)[0], steps=3, restarts=2)
-
-
-OLD: dict[str, Callable[[stepcut.Procedure], tuple[object, object]]] = {
-    "oddest": lambda proc: (proc.expectations.oddest, proc.expectations.most_unusual),
-    "memberships": lambda proc: (
-        proc.method.memberships([ROWS])[0].tolist(),
-        proc.method.probabilities([ROWS])[0].tolist(),
-    ),
-    "to_svg": lambda _: (TEA.to_svg(height=9), draw_bar(TEA, height=9)),
-    "critical": lambda proc: (proc.check(ROWS).critical, proc.check(ROWS).alarms),
-}
-"""By the old name: the results of the old name and of the new one."""
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_an_old_name_works_for_one_version_with_a_warning(procedure, name):
-    with pytest.warns(DeprecationWarning, match=f"{name}.* before stepcut 0.4"):
-        old, new = OLD[name](procedure)
-    assert old == new
-
-
-# ---------------------------------------------------------------------- values of a wrong kind
 
 
 TEA = stepcut.Timeline([stepcut.Segment(0, 1, "pour")])

@@ -25,56 +25,6 @@ def test_our_methods_keep_the_contract(name):
     assert any("annotated labels" in line for line in kept) == (name == "stepcut")
 
 
-class Old:
-    """A method for stepcut 0.2: it has no base class, and its probabilities have the old name."""
-
-    def __init__(self, steps=3, rate=1.0):
-        self.steps, self.rate = steps, rate
-
-    def fit(self, features, progress=None, checkpoint=None):
-        del progress, checkpoint
-        self.steps_, self.labels_ = self.steps, self.predict(features)
-        return self
-
-    def memberships(self, features):
-        return [
-            np.eye(self.steps)[np.arange(len(rows)) * self.steps // len(rows)] for rows in features
-        ]
-
-    def predict(self, features):
-        return [shares.argmax(axis=1) for shares in self.memberships(features)]
-
-    def settings(self):
-        return {"steps": self.steps, "rate": self.rate}
-
-    def state(self):
-        return {"nothing": np.zeros(1)}
-
-    @classmethod
-    def restore(cls, settings, _):
-        return cls(**settings)
-
-
-def test_the_old_name_of_probabilities_works_for_one_version():
-    with pytest.warns(DeprecationWarning, match="Old.memberships is now called probabilities"):
-        check_method(Old())  # type: ignore[arg-type]
-    with pytest.warns(DeprecationWarning, match="rename it"):
-        procedure = sc.learn(made_up_videos(), steps=3, method=Old())
-    assert procedure.method.novelty(made_up_videos())[0].max() == 0
-
-    with pytest.warns(DeprecationWarning, match="Older.memberships"):
-
-        class Older(Method):
-            def memberships(self, features):
-                return [np.eye(3)[np.zeros(len(rows), dtype=int)] for rows in features]
-
-            def segment(self, rows):
-                return np.zeros(len(rows), dtype=np.int64)
-
-    fitted = Older(steps=3).fit(made_up_videos())
-    assert fitted.probabilities(made_up_videos())[0][:, 0].min() == 1
-
-
 def test_a_method_with_neither_shares_nor_segment_is_told():
     class Empty(Method):
         pass

@@ -1,7 +1,6 @@
 """Segment and Timeline: steps with start and end in seconds; immutable."""
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -424,16 +423,6 @@ class Timeline:
             (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments
         ]
         return data_frame(columns, rows)
-
-    def to_svg(self, *args: Any, **settings: Any) -> str:
-        """Deprecated: use `stepcut.show.bars.draw_bar`, which takes the same `args` and `settings`."""
-        warnings.warn(
-            "timeline.to_svg() is now stepcut.show.bars.draw_bar(timeline); change it before "
-            "stepcut 0.4.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return drawing("draw_bar")(self, *args, **settings)
 
     def _repr_html_(self) -> str:
         return drawing("timeline_html")(self)

@@ -41,8 +41,6 @@ def half(seed):
 
 def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed):
     assert mixed.most_unusual[0] == "video12"
-    with pytest.warns(DeprecationWarning, match="now called most_unusual"):
-        assert mixed.oddest == mixed.most_unusual
     assert mixed.detects["missing half"] < 0.1
     assert check_labels(half(1), 1.0, mixed).ok
     checked = mixed.without(["video12"])

@@ -58,7 +58,7 @@ class Plain:
 
     rate: float = 1.0
     steps_: int = 4
-    choice_: None = None
+    why_steps_: str = ""
     curve_: None = None
     left_out_: None = None
     orders_by_mean: bool = False

@@ -24,7 +24,6 @@ def videos():
 
 @pytest.fixture(scope="module")
 def four():
-    """Enough videos for an estimate of the quality."""
     return toy_features(videos=4, seed=1, dim=8)[0]
 
 
@@ -45,20 +44,6 @@ def test_the_same_command_again_does_no_work(videos, tmp_path):
     stages.clear()
     assert sc.learn(videos, steps=4, output=place, progress=listen, **QUICK) == first
     assert stages == []
-
-
-def test_measuring_the_quality_tells_of_every_run(four, tmp_path):
-    done: list[float] = []
-
-    def listen(event):
-        if event.stage == "quality":
-            done.append(event.done)
-
-    sc.learn(four, steps=4, cache=tmp_path, progress=listen, **QUICK)
-    runs = [one for one in sorted(set(done)) if one == int(one)]
-    # Three restarts, two halves, two shuffled, one with more steps.
-    assert runs[:9] == list(range(9))
-    assert len(done) > 2 * 8  # plus the events of restarts
 
 
 def test_another_setting_learns_anew(videos, tmp_path):

@@ -61,8 +61,8 @@ def test_what_is_loaded_equals_what_was_saved(learned, tmp_path):
     assert again == learned
     files = {file.name for file in (tmp_path / "a.proc").iterdir()}
     assert files == {
-        "README.md", "check.json", "config.json", "graph.json",
-        "model.safetensors", "orders.json", "steps.json", "timelines.json",
+        "README.md", "check.json", "config.json",
+        "model.safetensors", "steps.json", "timelines.json",
     }  # fmt: skip
 
 

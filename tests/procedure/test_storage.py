@@ -488,7 +488,7 @@ def mutated(data, random):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
-    ["config", "steps", "timelines", "annotations", "check", "edits", "model", "graph", "orders"],
+    ["config", "steps", "timelines", "annotations", "check", "edits", "model"],
 )
 def test_a_damaged_folder_is_refused_or_right(place, file, videos):
     shown = sc.load(place).timelines["0"]
@@ -525,7 +525,7 @@ def reconfigure(place, **changes):
     [
         ("rate", ["1e999999999", "0", -1, None]),
         ("mistakes", [5, "video", [3], [["a"]], None]),
-        ("quality", [5, {"kind": 1}, {"kind": "unknown", "now": "x", "after": []}]),
+        ("quality", [5, {"kind": 1}, {"kind": "unknown", "why": "", "now": "x"}]),
         ("suggestions", [[1], {"0": "stir"}, {"0": ["\ud800"]}]),
         ("hierarchy", [{}, {"steps": ["a"], "merges": [{"a": [9], "b": [0]}]}]),
         ("skipped", [[5], {"a": 1}]),

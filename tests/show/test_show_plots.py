@@ -147,7 +147,6 @@ def test_impossible_plots_are_refused(learned, tmp_path, monkeypatch):
 
 
 PLOTS: list[Any] = [
-    plots.choice,
     plots.embedding,
     plots.graph,
     plots.hierarchy,

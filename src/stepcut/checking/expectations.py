@@ -1,7 +1,6 @@
 """Expectations: what normal videos look like, how far they may deviate, and detection rates."""
 
 import math
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
@@ -116,16 +115,6 @@ class Expectations:
         parts = contributions(self.amounts, self.scales) if self.videos else {}
         totals = sum(parts.values()) if parts else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
-
-    @property
-    def oddest(self) -> list[str]:
-        """Deprecated: use `most_unusual`."""
-        warnings.warn(
-            "expectations.oddest is now called most_unusual; rename it before stepcut 0.4.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.most_unusual
 
     @property
     def forecast(self) -> str:

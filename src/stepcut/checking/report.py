@@ -1,6 +1,5 @@
 """The report of a check, as text, JSON, HTML and a pandas table."""
 
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -189,16 +188,6 @@ class Report:
         if self.other_task:
             return "another task"
         return "deviations" if not self.ok else "inconclusive" if self.inconclusive else "fine"
-
-    @property
-    def critical(self) -> tuple[str, ...]:
-        """Deprecated: use `alarms`."""
-        warnings.warn(
-            "report.critical is now called alarms; rename it before stepcut 0.4.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.alarms
 
     @property
     def exit_code(self) -> int:

@@ -64,11 +64,8 @@ def run_task(args: argparse.Namespace) -> int:
     print(procedure)
     for number, words in procedure.suggestions.items():
         print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
-    # How the number of steps was chosen.
-    if (choice := procedure.method.choice_) is not None:
-        scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
-        print(f"\n{choice.reason}")
-        print(f"score of each number of steps; the highest wins: {scores}")
+    if why := procedure.method.why_steps_:
+        print(f"\n{why}")
     place, expected, program = shlex.quote(output), procedure.expectations, this_program()
     print(f"\n{describe_trust(procedure)}")
     if expected.advice:

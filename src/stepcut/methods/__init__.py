@@ -15,14 +15,13 @@ These have a default that a class may override:
 
 A class declares `chooses_steps` (K may be "auto" or a range) and `learns_from` (parts of
 `stepcut.methods.constraints.Constraint`). After `fit`: `labels_` (a list of (T,) step numbers) and
-`steps_` (K); some methods also have `left_out_`, `choice_`, `chosen_` and `curve_`.
+`steps_` (K); some methods also have `left_out_`, `why_steps_`, `chosen_` and `curve_`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from stepcut.methods.constraints import OPEN, Constraint, Constraints
-from stepcut.methods.learned import Choice
 from stepcut.methods.method import Method, Online, Window, leave_out
 from stepcut.methods.stepcut.method import StepCut
 from stepcut.plugins import WING, Lazy
@@ -45,7 +44,6 @@ __all__ = [
     "BACKGROUND",
     "METHODS",
     "OPEN",
-    "Choice",
     "Constraint",
     "Constraints",
     "Method",

@@ -42,8 +42,6 @@ class Hierarchy:
     """Names of the steps."""
     merges: tuple[Merge, ...]
     """From K - 1 groups to one."""
-    split: int | None = None
-    """The step that splits in two if there is one more, if it is known."""
 
     def groups(self, count: int) -> list[tuple[int, ...]]:
         """Return the steps in groups, sorted by their first step.
@@ -133,31 +131,17 @@ class Hierarchy:
         """Rebuild a hierarchy from `to_json` and the current names of its steps."""
         made = replace(msgspec.convert(record, cls), steps=tuple(steps))
         numbers = [step for merge in made.merges for step in (*merge.a, *merge.b)]
-        if any(not 0 <= number < len(steps) for number in (*numbers, made.split or 0)):
+        if any(not 0 <= number < len(steps) for number in numbers):
             raise ValueError(f"the hierarchy does not match {len(steps)} steps")
         return made
 
     def __str__(self) -> str:
-        """One line per merge, and the step that would split next."""
+        """One line per merge."""
         lines = []
         for merge in self.merges:
             a, b = (", ".join(self.steps[step] for step in group) for group in (merge.a, merge.b))
             lines.append(f"{merge.count:3d} steps: ({a}) + ({b}), cost {merge.cost:.0%}")
-        if self.split is not None:
-            lines.insert(
-                0, f"{len(self.steps) + 1:3d} steps: ({self.steps[self.split]}) splits in two"
-            )
         return "\n".join(lines) or "1 step"
-
-
-def find_split(labels: Sequence[Labels], finer: Sequence[Labels], count: int) -> int:
-    """Of `count` steps, return the one that splits most evenly in a finer segmentation."""
-    coarse, fine = np.concatenate(labels), np.concatenate(finer)
-    both = (coarse >= 0) & (fine >= 0)
-    counts = np.zeros((count, max(int(fine.max(initial=0)) + 1, 2)))
-    np.add.at(counts, (coarse[both], fine[both]), 1)
-    ranked = np.sort(counts, axis=1)[:, ::-1]
-    return int((ranked[:, 1] / np.maximum(ranked.sum(axis=1), 1)).argmax())
 
 
 def build_hierarchy(

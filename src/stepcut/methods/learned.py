@@ -1,8 +1,8 @@
-"""Results of learning beside the steps: loss curve, choice of K, held-out predictions."""
+"""Results of learning beside the steps: loss curve and held-out predictions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_text
 from stepcut.methods.arithmetic import Computed
-from stepcut.methods.inputs import Array, Labels
+from stepcut.methods.inputs import Labels
 
 
 @dataclass
@@ -32,32 +32,6 @@ class Curve:
     def save(self, path: AnyPath) -> None:
         """Write the curve as CSV to `path`, atomically."""
         write_text(path, self.csv())
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How the number of steps was chosen."""
-
-    count: int
-    """The chosen number."""
-    candidates: NDArray[np.float64]
-    """(n, 2): every candidate and its score; the highest wins."""
-    reason: str
-    """The reason, in one sentence."""
-
-    def state(self) -> dict[str, Array]:
-        """Return the choice as arrays, for the `state` of a method."""
-        return {
-            "choice": self.candidates,
-            "choice.reason": np.frombuffer(self.reason.encode(), dtype=np.uint8),
-        }
-
-    @classmethod
-    def restore(cls, count: int, state: Mapping[str, Array]) -> Self | None:
-        """Rebuild the choice of `count` steps from the `state` of a method."""
-        if "choice" not in state:
-            return None
-        return cls(count, state["choice"], state["choice.reason"].tobytes().decode())
 
 
 class LeftOut(NamedTuple):

@@ -1,8 +1,7 @@
 """The contract of every method: features in, steps out."""
 
-import warnings
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +31,7 @@ from stepcut.methods.inputs import (
     part,
     plain_numbers,
 )
-from stepcut.methods.learned import Choice, Curve, LeftOut
+from stepcut.methods.learned import Curve, LeftOut
 from stepcut.methods.suggest import suggest
 from stepcut.progress import Hook, silent
 
@@ -40,7 +39,7 @@ NEEDED = ("fit", "predict", "settings", "state", "restore")
 """Required methods; everything else in `Method` has a default."""
 DEFAULTS = (
     "probabilities", "shares", "novelty", "embed", "online", "start_from", "suggest", "left_out_",
-    "choice_", "chosen_", "curve_", "orders_by_mean", "learns_from",
+    "why_steps_", "chosen_", "curve_", "orders_by_mean", "learns_from",
 )  # fmt: skip
 """What `adapt` adds to an object that does not derive from `Method`."""
 
@@ -96,10 +95,6 @@ class Method:
     steps: StepCount = 7
     rate: float | Fraction = limited(1.0, 0, above=True)
     seed: int = limited(0, 0, SEEDS, whole=True)
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        _rename_memberships(cls, vars(cls))
 
     # ------------------------------------------------------------------ for custom methods
 
@@ -293,15 +288,6 @@ class Method:
             for rows in self._checked(features)
         ]
 
-    def memberships(self, features: Videos) -> list[Array]:
-        """Deprecated: use `probabilities`."""
-        warnings.warn(
-            "memberships is now called probabilities; rename it before stepcut 0.4.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.probabilities(features)
-
     def novelty(self, features: Videos) -> list[NDArray[np.float64]]:
         """Return how unusual each frame is.
 
@@ -408,9 +394,9 @@ class Method:
         return None
 
     @property
-    def choice_(self) -> Choice | None:
-        """How the number of steps was chosen, if it was not set."""
-        return None
+    def why_steps_(self) -> str:
+        """Why it has this number of steps, in a sentence, if the number was not set."""
+        return ""
 
     @property
     def chosen_(self) -> dict[str, Any] | None:
@@ -574,7 +560,6 @@ def _vectors(videos: Videos) -> list[Array]:
 def adapt(method: Any) -> Method:
     """Add the defaults of `Method` to an object that does not derive from it."""
     if not isinstance(method, Method):
-        _rename_memberships(method, dir(method))
         for name in DEFAULTS:
             default = getattr(Method, name)
             learned = isinstance(default, property)  # reading it may fail before `fit`
@@ -583,18 +568,6 @@ def adapt(method: Any) -> Method:
                 setattr(method, name, None if learned else bound)
     adapted: Method = method
     return adapted
-
-
-def _rename_memberships(owner: Any, own: Collection[str]) -> None:
-    """Accept the name that `probabilities` had in version 0.2.0, with a warning."""
-    if "memberships" in own and "probabilities" not in own:
-        name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
-        warnings.warn(
-            f"{name}.memberships is now called probabilities; rename it before stepcut 0.4.",
-            DeprecationWarning,
-            stacklevel=4,
-        )
-        owner.probabilities = owner.memberships
 
 
 def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:

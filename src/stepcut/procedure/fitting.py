@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,15 @@ from stepcut.features.features import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
 from stepcut.methods.constraints import Constraint, as_constraints
-from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.inputs import MANY, Array, Labels, check_shares, plain_numbers
+from stepcut.methods.hierarchy import build_hierarchy
+from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
 from stepcut.methods.method import Method, adapt
-from stepcut.methods.quality import (
-    Quality,
-    cross_validated,
-    measure_quality,
-    not_measured,
-    order_by_content,
-    refit,
-    shorten,
-)
+from stepcut.methods.quality import Quality, cross_validated
 from stepcut.procedure.content import digest_of, find_copies, rows_digest
 from stepcut.procedure.corrections.document import Part, join
 from stepcut.procedure.labels import carry_names
 from stepcut.procedure.naming import Namer, fit_recipe, words_of_namer
-from stepcut.progress import Event, Hook, Stage, silent
+from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__
 
@@ -78,7 +69,11 @@ def fit(
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
     embedded = method.embed(rows)
-    quality, tree = _assess(method, rows, embedded, known, progress)
+    quality = Quality()
+    if known is not None and method.left_out_ is not None:
+        quality = cross_validated(known, method.left_out_.labels, method.steps_)
+    numbered = [str(number) for number in range(method.steps_)]
+    tree = build_hierarchy(embedded, method.labels_, numbered)
     config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
@@ -127,7 +122,7 @@ def fit(
             one.name: timeline_of(
                 one,
                 numbers,
-                quality.reliability * share,
+                share,
                 steps,
                 annotation=annotations.videos.get(one.name),
             )
@@ -158,37 +153,6 @@ def _accepted(
             setting="transcripts",
         )
     return constraints if "clicks" in takes else as_constraints(labels)
-
-
-def _assess(
-    method: Method,
-    rows: Sequence[Array],
-    embedded: Sequence[Array],
-    labels: Sequence[Labels | None] | None,
-    progress: Hook,
-) -> tuple[Quality, Hierarchy]:
-    """Measure the quality of the steps, and build their hierarchy."""
-    split = None
-    with Stage(progress, "quality", unit="runs") as stage:
-
-        def beat(event: Event) -> None:
-            """Forward every event of a run; count the run when it has finished."""
-            stage.advance(event.finished)
-
-        if labels is not None and any(one is not None for one in labels):
-            new = method.left_out_
-            quality = not_measured()
-            if new is not None:
-                quality = cross_validated(labels, new.labels, method.steps_)
-        elif (quality := measure_quality(method, rows, beat)).now is not None:
-            some = sorted(order_by_content(rows)[:MANY])
-            short = shorten([rows[place] for place in some])
-            few = refit(method, short, beat, restarts=3, steps=method.steps_ + 1)
-            coarse = [method.labels_[place] for place in some]
-            split = find_split(coarse, few.labels_, method.steps_)
-        names = [str(number) for number in range(method.steps_)]
-        tree = replace(build_hierarchy(embedded, method.labels_, names), split=split)
-    return quality, tree
 
 
 def timeline_of(

@@ -354,9 +354,7 @@ class Procedure(ProcedureState):
         if self._is_learned(features):
             return self.timelines[features.name]
         labels, probabilities = self.method.predict(rows)[0], self.method.probabilities(rows)[0]
-        return timeline_of(
-            features, labels, self.quality.reliability * probabilities, self.steps, self.shown_steps
-        )
+        return timeline_of(features, labels, probabilities, self.steps, self.shown_steps)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has annotated this video, so that `segment` returns the annotation."""

@@ -18,7 +18,7 @@ from stepcut.features.features import Features
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Labels
 from stepcut.methods.method import Method
-from stepcut.methods.quality import Quality, not_measured
+from stepcut.methods.quality import Quality
 from stepcut.order import (
     Orders,
     ProcedureGraph,
@@ -162,12 +162,11 @@ class ProcedureState:
 
     @property
     def quality(self) -> Quality:
-        """The expected share of correct time: `.right`, `.now`, `.after`; `str` is a sentence."""
-        kept = self.config.get("quality")
-        return not_measured() if kept is None else Quality.from_json(kept)
+        """How much of the time is right, measured on labelled videos; `str` is a sentence."""
+        return Quality.from_json(self.config.get("quality", {}))
 
     def hierarchy(self) -> Hierarchy:
-        """Return the tree of steps over all videos: which steps merge or split for another count.
+        """Return the tree of steps over all videos: which steps merge for a smaller count.
 
         Returns
         -------

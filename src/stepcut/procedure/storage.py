@@ -5,8 +5,6 @@ model.safetensors  the fitted method
 steps.json         number, name and colour of each learned step
 timelines.json     the segments of each video, in seconds, before corrections
 annotations.json   the annotations used for learning: labels, clicks, transcripts, mistakes
-orders.json        the ranked orders (for readers; computed again on loading, as is graph.json)
-graph.json         the precedence graph of the steps
 check.json         the reference statistics of `check`
 loss.csv           the loss and its parts after every training iteration, if the method trains
 README.md          a model card
@@ -175,8 +173,6 @@ def write_files(record: ProcedureState, folder: Path) -> None:
     card = record.card()
     write_text(folder / CARD, card)
     write_outline(record, folder, {"model": digest(model), "card": digest(card.encode())})
-    write_json(folder / "orders.json", record.orders.to_json())
-    write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.learned_expectations.to_json())
     severity = record.learned_expectations.severity.to_json()
     if any(severity.values()):

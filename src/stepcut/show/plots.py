@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "choice",
     "confusion",
     "embedding",
     "graph",
@@ -311,45 +310,6 @@ def loss(procedure: Procedure) -> Figure:
     axes.set_xlabel("iteration")
     axes.set_ylabel("loss")
     axes.legend()
-    return figure
-
-
-@styled
-def choice(procedure: Procedure) -> Figure:
-    """Draw the score of each candidate number of steps; the chosen one is marked.
-
-    Parameters
-    ----------
-    procedure
-        A procedure whose method has chosen the number of steps.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
-
-    Raises
-    ------
-    NotLearned
-        The number of steps was set by the user.
-
-    Examples
-    --------
-    >>> chosen = sc.learn(videos, steps=(2, 4), restarts=2)
-    >>> choice(chosen).axes[0].get_ylabel()
-    'score'
-    """
-    check_procedure(procedure)
-    chosen = procedure.method.choice_
-    if chosen is None:
-        raise NotLearned("the number of steps was set, so there are no scores to plot.")
-    figure, axes = _new_figure(WIDTH, 1.8)
-    tried, scores = chosen.candidates.T
-    axes.plot(tried, scores, color=colour(0), lw=1, marker="o", ms=3)
-    axes.plot(chosen.count, scores[tried == chosen.count], color=colour(0), marker="o", ms=7)
-    axes.set_xticks(tried.astype(int))
-    axes.set_xlabel(f"number of steps; {chosen.count} chosen")
-    axes.set_ylabel("score")
     return figure
 
 

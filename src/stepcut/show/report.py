@@ -115,10 +115,10 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
 def _trust(quality: Quality) -> str:
     """How far to trust the timelines; the details explain how it was measured."""
     now = quality.now
-    if now is None or quality.kind != "labels":
+    if now is None:
         return str(quality)
     low, right, high = (f"{100 * share:.0f}" for share in (now.low, now.right, now.high))
-    return f"About {right} % of the time is labelled right (between {low} and {high} %)."
+    return f"Estimated: {right} % of the unlabelled time is right (between {low} and {high} %)."
 
 
 def _worst(check: Report) -> str:
@@ -148,10 +148,9 @@ def _details(procedure: Procedure, compared: Compared | None) -> str:
     }
     if compared is not None:
         parts["Scores against the true timelines"] = _scores(compared)
-    choice, curve = procedure.method.choice_, procedure.method.curve_
-    if choice is not None:
-        drawn = to_svg(plots.choice(procedure))
-        parts["How the number of steps was chosen"] = f"<p>{escape(choice.reason)}</p>{drawn}"
+    why, curve = procedure.method.why_steps_, procedure.method.curve_
+    if why:
+        parts["How the number of steps was chosen"] = f"<p>{escape(why)}</p>"
     if procedure.config.get("hierarchy") is not None:
         drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned_steps) > 1 else ""
         parts["With more or fewer steps"] = drawn + _text(str(procedure.hierarchy()))

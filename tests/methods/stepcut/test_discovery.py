@@ -15,7 +15,6 @@ from stepcut.methods.consensus import (
     first_times,
     overlap,
 )
-from stepcut.methods.quality import time_regularity
 from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.restarts import choose_width, usual_times
 from stepcut.methods.stepcut.slow_features import (
@@ -96,15 +95,6 @@ def test_consensus_whatever_their_numbers() -> None:
     assert agreement(consensus(cuts, 4), true, 4) > max(agreement(cut, true, 4) for cut in cuts)
 
 
-def test_time_regularity_is_one_for_a_fixed_order_and_nothing_for_any_order() -> None:
-    fixed = [np.repeat([0, 1, 2, 3], length) for length in (3, 5, 9)]
-    assert time_regularity(fixed, 4, 1) == pytest.approx(1)
-    free = [np.repeat(order, 4) for order in permutations(range(4))]
-    assert time_regularity(free, 4, 1) == pytest.approx(0, abs=1e-9)
-    one_late = [*fixed, np.repeat([1, 2, 3, 0], 4)]
-    assert 0.2 < time_regularity(one_late, 4, 1) < 1
-
-
 def test_whether_most_steps_come_again() -> None:
     rounds = [np.repeat([0, 1, 2, 1, 2, 3, 3], length) for length in (3, 5, 9)]
     assert not come_again([rounds], 4, 1)  # two of four
@@ -119,14 +109,6 @@ def test_whether_most_steps_come_again() -> None:
 def test_when_steps_first_come() -> None:
     cuts = [np.array([2, 0, 1, 0, 1]), np.array([-1, 0, 1, 0]), np.array([0, 2, 1, 0, 1])]
     np.testing.assert_allclose(first_times(cuts, 4), [0.2, 0.4, 0.1, 1.0])
-
-
-def test_time_regularity_of_steps_that_no_two_videos_share_is_nothing() -> None:
-    assert time_regularity([np.array([0, 0]), np.array([1, 1])], 2, 1) == 0
-    assert time_regularity([np.array([-1, -1])], 2, 1) == 0
-    assert (
-        time_regularity([np.array([0, 0, 1]), np.array([0, 0, 0])], 2, 2) == 0
-    )  # a step of one row is not there
 
 
 def test_soft_normalise_keeps_short_rows_short() -> None:

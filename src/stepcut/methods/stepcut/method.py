@@ -29,7 +29,7 @@ from stepcut.methods.inputs import (
     fingerprint,
     part,
 )
-from stepcut.methods.learned import Choice, LeftOut
+from stepcut.methods.learned import LeftOut
 from stepcut.methods.method import Method, Online
 from stepcut.methods.stepcut.chain import build_chain, soften
 from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
@@ -93,8 +93,8 @@ class StepCut(Method):
 
     width_: float = field(default=0.0, init=False)
     """Width of the Gaussian with which steps were discovered, in rows."""
-    choice_: Choice | None = field(default=None, init=False)
-    """How the number of steps was chosen, if the setting does not fix it."""
+    why_steps_: str = field(default="", init=False)
+    """Why it has this number of steps, if the setting does not fix it."""
     _start: "StepCut | None" = field(default=None, init=False)
     _shown: Sequence[Labels] | None = field(default=None, init=False)
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
@@ -154,7 +154,7 @@ class StepCut(Method):
 
     def _count(self, lengths: Sequence[int], constraints: Constraints) -> int:
         """The number of steps: the setting, that of the annotations if a whole video has them, or the usual one."""
-        self.choice_ = None
+        self.why_steps_ = ""
         annotated = 1 + max((max(named_steps(one), default=-1) for one in constraints), default=-1)
         wanted = as_step_count(self.steps)
         if isinstance(wanted, int):
@@ -168,8 +168,9 @@ class StepCut(Method):
             return max(wanted, annotated)
         if annotated > 0 and any(one is not None and _is_whole(one) for one in constraints):
             return annotated
-        self.choice_ = choose_count(lengths, float(self.rate), None if wanted == "auto" else wanted)
-        return max(self.choice_.count, annotated)
+        limits = None if wanted == "auto" else wanted
+        count, self.why_steps_ = choose_count(lengths, float(self.rate), limits)
+        return max(count, annotated)
 
     def _discover(self, videos: Sequence[Floats], progress: Hook) -> list[Labels]:
         """The steps (T,) of every video without annotations: those of `start_from` where they fit, or new ones."""
@@ -362,7 +363,7 @@ class StepCut(Method):
                 name: np.asarray(getattr(self, name))
                 for name in ("mean_", "length_", "scale_", "width_")
             },
-            **(self.choice_.state() if self.choice_ else {}),
+            "why_steps": np.frombuffer(self.why_steps_.encode(), dtype=np.uint8),
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             **{f"discovered.{number:05d}": one for number, one in enumerate(self.discovered_)},
         }
@@ -389,7 +390,8 @@ class StepCut(Method):
         method.mean_ = np.asarray(state["mean_"], dtype=np.float64)
         method.length_, method.scale_ = float(state["length_"]), float(state["scale_"])
         method.steps_ = len(method.model_)
-        method.choice_ = Choice.restore(method.steps_, state)
+        why = state.get("why_steps", state.get("choice.reason"))  # the second of version 0.3.0
+        method.why_steps_ = "" if why is None else np.asarray(why).tobytes().decode()
         return method
 
 

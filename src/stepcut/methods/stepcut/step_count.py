@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stepcut.methods.learned import Choice
-
 USUAL, GROWTH = 1.31, 0.35
 """Videos of S seconds usually have USUAL S^GROWTH steps: fitted to nine recipes, surgical knots and toy kitchens."""
 LEAST = 3
@@ -14,8 +12,8 @@ LEAST = 3
 
 def choose_count(
     lengths: Sequence[int], rate: float, limits: tuple[int, int] | None = None
-) -> Choice:
-    """The usual number of steps of videos of so many rows, `rate` a second, within `limits` where given.
+) -> tuple[int, str]:
+    """The usual number of steps of videos of so many rows, `rate` a second, and why; within `limits` where given.
 
     Features do not reveal the number: several ways to choose it from them were no better on test recipes.
     """
@@ -29,4 +27,4 @@ def choose_count(
         reason = (
             f"{count} steps, within {low} to {high}; {round(usual)} are usual for {seconds:.0f} s"
         )
-    return Choice(count, np.array([[count, 1.0]]), reason)
+    return count, reason

@@ -158,7 +158,12 @@ class Viewer:
             "learned": outline.config["method"] != LABELS,
             "home": self.root is not None,
             "beside": self.beside.name if self.beside else None,
-            "quality": {"kind": quality.kind, "right": quality.right, "text": str(quality)}
+            "quality": {
+                "kind": quality.kind,
+                "right": quality.right,
+                "warning": quality.warning,
+                "text": str(quality),
+            }
             if "quality" in outline.config
             else None,
             "hierarchy": outline.config.get("hierarchy"),

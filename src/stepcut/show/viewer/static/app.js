@@ -41,10 +41,10 @@ function drawHead() {
   $("teach").hidden = !canTeach();
   $("trust").hidden = !quality;
   if (quality) {
-    $("trust").textContent = quality.kind === "uniform" ? S.timeSlices : quality.right === null
-      ? S.notEstimated : S.right(S.percent(quality.right));
+    $("trust").textContent = quality.warning ? S.nothingShared : quality.right === null
+      ? S.notMeasured : S.right(S.percent(quality.right));
     const grade = quality.right === null ? "" : quality.right >= 0.6 ? "good" : "low";
-    $("trust").className = `grade ${quality.kind === "uniform" ? "uniform" : grade}`;
+    $("trust").className = `grade ${quality.warning ? "uniform" : grade}`;
     $("trust").title = S.trustTitle(quality.text);
   }
   $("undo").disabled = !last;

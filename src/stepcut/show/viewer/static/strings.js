@@ -34,7 +34,7 @@ export const S = {
     cancelled: "cancelled" },
   stages: { look: "opening videos", features: "reading videos", steps: "discovering steps",
     train: "training", model: "fitting the model", order: "learning the order",
-    quality: "estimating reliability", check: "checking", copies: "making copies",
+    quality: "measuring reliability", check: "checking", copies: "making copies",
     proxy: "making copies", export: "writing" },
   jobRuns: (kind, share) => `${kind}: ${share}`,
   jobsTitle: "Jobs",
@@ -204,13 +204,12 @@ export const S = {
   learning: "Learning",
 
   // ---------------------------------------------------------------- trust
-  timeSlices: "time slices", notEstimated: "not estimated", right: (share) => `${share} right`,
+  nothingShared: "no shared steps", notMeasured: "not measured", right: (share) => `${share} right`,
   trustTitle: (reason) => `Reliability of the steps, and their number (G)\n${reason}`,
   trust: "How reliable the steps are",
   joinThese: "Merge these", fewerSteps: "With fewer steps",
   fewerWords: "Move the slider to the left: similar, consecutive steps merge first.",
   howMany: "How many steps",
-  wouldPart: (name) => `With one more step, “${name}” would be split.`,
 
   // ---------------------------------------------------------------- check
   checkHead: "Check new videos",

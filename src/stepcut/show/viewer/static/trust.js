@@ -7,8 +7,7 @@ import { S } from "./strings.js";
 
 export function showTrust() {
   const { quality, hierarchy } = store.data;
-  const body = [el("p", { class: quality.kind === "uniform" ? "bad" : "good",
-    text: quality.text })];
+  const body = [el("p", { class: quality.warning ? "bad" : "good", text: quality.text })];
   let groups = [];
   const join = closer(S.joinThese, () => {
     for (const [into, ...others] of groups) others.forEach((step) =>
@@ -31,11 +30,9 @@ export function showTrust() {
       }))));
     };
     grain.addEventListener("input", draw);
-    const parts = stepOf(hierarchy.split);
     body.push(el("h3", { text: S.fewerSteps }),
       el("p", { text: S.fewerWords }),
       el("label", { class: "grain" }, grain, words), el("div", { class: "scroll" }, list));
-    if (parts) body.push(el("p", { text: S.wouldPart(parts.name) }));
     draw();
   }
   open(S.trust, body, closer(S.close), ...(hierarchy ? [join] : []));
