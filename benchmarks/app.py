@@ -24,10 +24,10 @@ from time import process_time
 from typing import Any
 
 from shared import arguments, report
+from stepcut.app.home import make_app
+from stepcut.app.server import Running
+from stepcut.app.workspace import Workspace
 from stepcut.colours import colour
-from stepcut.show.app.routes import make_app
-from stepcut.show.app.workspace import Workspace
-from stepcut.show.viewer.server import Running
 from stepcut.toy import make_kitchen
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

@@ -20,12 +20,12 @@ from typing import Any
 
 import stepcut as sc
 from shared import arguments
+from stepcut.app.server import RunningViewer
+from stepcut.app.state import Beside, Viewer
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.report import make_report
-from stepcut.show.viewer.server import RunningViewer
-from stepcut.show.viewer.state import Beside, Viewer
 from stepcut.toy import make_kitchen
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -22,6 +22,7 @@ LAYERS = [
     {"toy"},
     {"evaluation"},
     {"show"},
+    {"app"},
     {"testing"},
     {"cli", "__main__"},
     {"paper"},

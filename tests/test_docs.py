@@ -203,7 +203,7 @@ MODULES_OF_THE_REFERENCE = {
         "read_all",
     },
     "stepcut.paper.datasets": set(),
-    "stepcut.show": set(),
+    "stepcut.app": set(),
     "stepcut.show.plots": set(),
     "stepcut.toy": {"EDGES", "STEPS", "Flaw", "Script", "write_script"},
 }

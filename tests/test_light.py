@@ -36,7 +36,7 @@ def test_learn_check_guide_and_view_load_no_torch(tmp_path: Path) -> None:
         f"""
 import numpy as np, stepcut as sc
 from stepcut.cli.main import main
-from stepcut.show.app import routes
+from stepcut.app import routes
 rng = np.random.default_rng(0)
 videos = [np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8)) for _ in range(3)]
 proc = sc.learn(videos, steps=3, restarts=2, output={str(tmp_path / "p.proc")!r})

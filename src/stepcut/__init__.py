@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepcut.annotations import Annotations as Annotations
+    from stepcut.app import view as view
     from stepcut.evaluation.evaluate import evaluate as evaluate
     from stepcut.features.spec import FeatureSpec as FeatureSpec
     from stepcut.formats import read as read
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from stepcut.procedure.learning import learn as learn
     from stepcut.procedure.loading import load as load
     from stepcut.procedure.procedure import Procedure as Procedure
-    from stepcut.show import view as view
     from stepcut.timeline import Segment as Segment
     from stepcut.timeline import Timeline as Timeline
 
@@ -37,7 +37,7 @@ _HOMES = {
     "learn": "stepcut.procedure.learning",
     "load": "stepcut.procedure.loading",
     "read": "stepcut.formats",
-    "view": "stepcut.show",
+    "view": "stepcut.app",
     "write": "stepcut.formats",
 }
 

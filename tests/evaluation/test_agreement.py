@@ -9,11 +9,11 @@ import pytest
 from errors_kit import raises
 from sklearn.metrics import cohen_kappa_score
 
+from stepcut.app.server import RunningViewer
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
-from stepcut.show.viewer.server import RunningViewer
 from stepcut.timeline import Segment, Timeline
 
 ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from features_films import hostile_texts, make_film
 
+from stepcut.app.workspace import Workspace
 from stepcut.errors import StepcutError, VideoError
 from stepcut.features import compute
 from stepcut.features.extract import extract
@@ -20,7 +21,6 @@ from stepcut.features.video.probe import key_times, probe, read_info, read_packe
 from stepcut.features.video.sample import sample_frames
 from stepcut.parallel.local import Local, map_threads
 from stepcut.procedure.lengths import video_duration
-from stepcut.show.app.workspace import Workspace
 
 # FFmpeg sleeps for ten minutes in hang.mp4, where no signal handler of Python runs, and dies in
 # crash.mp4. With {library} = PyDLL it also holds the lock of the interpreter.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from stepcut.show.viewer.server import RunningViewer
-from stepcut.show.viewer.state import Viewer
+from stepcut.app.server import RunningViewer
+from stepcut.app.state import Viewer
 
 
 def parts_of(edits, video="one"):

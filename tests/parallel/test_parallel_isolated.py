@@ -27,7 +27,7 @@ engine.close()
 JOBS = """
 import time
 from pathlib import Path
-from stepcut.show.viewer.jobs import Jobs
+from stepcut.app.jobs import Jobs
 jobs = Jobs(Path(sys.argv[2]).parent)
 job = jobs.start("copies", {"videos": [sys.argv[2]], "kind": "mp4"}, Path(sys.argv[2]), "")
 end = time.monotonic() + 100
@@ -59,7 +59,7 @@ def hostile(tmp_path):
 def test_no_process_runs_files_of_the_current_folder(code, hostile, kitchen, tmp_path):
     video = str(next((kitchen / "videos").glob("*.mp4")))
     # The parent has all that it needs itself before it goes there, and looks there for modules.
-    preload = "import os, sys, stepcut.show.viewer.jobs, stepcut.features.video.probe\n"
+    preload = "import os, sys, stepcut.app.jobs, stepcut.features.video.probe\n"
     start = preload + "assert not sys.path[0]; os.chdir(sys.argv[1])\n"
     command = [sys.executable, "-c", start + code, str(hostile), video]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

@@ -10,10 +10,10 @@ from errors_kit import raises
 from features_films import make_film
 
 import stepcut as sc
+from stepcut.app.state import Viewer
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.state import Viewer
 from stepcut.toy import toy_features
 
 ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)

@@ -18,13 +18,13 @@ import pytest
 from show_fixtures import write_procedure
 from show_kit import Served, ask, wait
 
+from stepcut.app.home import make_app
+from stepcut.app.server import Running
+from stepcut.app.watching import Watching
+from stepcut.app.workspace import Workspace, read_steps
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.corrections.verbs import VERBS
-from stepcut.show.app.routes import make_app
-from stepcut.show.app.watching import Watching
-from stepcut.show.app.workspace import Workspace, read_steps
-from stepcut.show.viewer.server import Running
 
 
 @pytest.fixture
@@ -323,9 +323,9 @@ def cells(line: str) -> list[str]:
 
 
 def test_every_call_is_documented(root: Path) -> None:
-    from stepcut.show.app.routes import HomeRoutes
-    from stepcut.show.viewer.routes import viewer_routes
-    from stepcut.show.viewer.state import Viewer
+    from stepcut.app.home import HomeRoutes
+    from stepcut.app.routes import viewer_routes
+    from stepcut.app.state import Viewer
 
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
     routes = [
@@ -351,7 +351,7 @@ def test_every_call_is_documented(root: Path) -> None:
 
 
 def test_the_pages_use_documented_calls_only() -> None:
-    from stepcut.show.viewer.answers import static_files
+    from stepcut.app.answers import static_files
 
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
     documented = {re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"`(/api/[^`]*)`", page)}
@@ -366,14 +366,14 @@ def test_the_pages_use_documented_calls_only() -> None:
 
 def test_every_stage_of_a_job_has_a_text() -> None:
     import stepcut
-    from stepcut.show.viewer.answers import static_files
+    from stepcut.app.answers import static_files
 
     texts = re.search(r"stages: \{(.*?)\}", static_files()["strings.js"].decode(), re.DOTALL)
     assert texts is not None
     folder = Path(stepcut.__file__).parent
     stages = {
         stage
-        for part in ("features", "methods", "procedure", "paper/cnc", "show")
+        for part in ("features", "methods", "procedure", "paper/cnc", "show", "app")
         for file in (folder / part).rglob("*.py")
         for stage in re.findall(r"""Stage\(progress, "(\w+)\"""", file.read_text("utf-8"))
     }
@@ -382,7 +382,7 @@ def test_every_stage_of_a_job_has_a_text() -> None:
 
 
 def test_no_script_imports_itself_through_others() -> None:
-    from stepcut.show.viewer.answers import imports, static_files
+    from stepcut.app.answers import imports, static_files
 
     for script in (name for name in static_files() if name.endswith(".js")):
         direct = re.findall(r'from "\./(\w+\.js)"', static_files()[script].decode())
@@ -390,7 +390,7 @@ def test_no_script_imports_itself_through_others() -> None:
 
 
 def test_every_text_of_the_pages_is_in_one_file() -> None:
-    from stepcut.show.viewer.answers import static_files
+    from stepcut.app.answers import static_files
 
     files = {name: data.decode() for name, data in static_files().items()}
     known = set(re.findall(r"^ +(\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))

@@ -9,8 +9,8 @@ from show_kit import Page as Served
 from show_kit import parts_of
 
 import stepcut as sc
+from stepcut.app.server import RunningViewer
 from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.server import RunningViewer
 
 pytestmark = pytest.mark.browser
 
@@ -624,9 +624,9 @@ def test_thirty_videos_and_a_first_paint(browser, place):
 
 
 def test_a_check_report_is_shown_on_the_timeline(browser, place, kitchen):
+    from stepcut.app.checks import CheckedVideo
     from stepcut.checking.report import Finding, Report, StepSeen
     from stepcut.procedure.corrections.document import Part
-    from stepcut.show.viewer.checks import CheckedVideo
 
     findings = [
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
@@ -654,7 +654,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser, place, kitchen):
 
 
 def test_two_annotators_one_above_the_other(browser, place):
-    from stepcut.show.viewer.state import Beside
+    from stepcut.app.state import Beside
     from stepcut.timeline import Segment, Timeline
 
     bob = Timeline(

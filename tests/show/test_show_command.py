@@ -14,9 +14,9 @@ from errors_kit import raises
 from show_kit import Page
 
 import stepcut as sc
+from stepcut.app.server import RunningViewer
 from stepcut.cli.main import main
 from stepcut.errors import ProcedureError
-from stepcut.show.viewer.server import RunningViewer
 
 
 @pytest.mark.slow
@@ -86,8 +86,8 @@ def test_looking_loads_what_reads_videos_and_no_model(place):
     """Threads that answer requests find PyAV and Pillow already loaded."""
     code = f"""
 import pathlib, sys
-import stepcut.show.viewer.routes
-from stepcut.show.viewer.state import Viewer
+import stepcut.app.routes
+from stepcut.app.state import Viewer
 assert {{'av.video', 'PIL.Image'}} <= set(sys.modules)
 Viewer(pathlib.Path({str(place)!r})).state()
 assert 'torch' not in sys.modules

@@ -13,10 +13,10 @@ import pytest
 from show_kit import Page, ask, wait
 
 import stepcut as sc
+from stepcut.app.checks import CheckedVideo
+from stepcut.app.security import Guard
 from stepcut.errors import OutputError
 from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.checks import CheckedVideo
-from stepcut.show.viewer.security import Guard
 from stepcut.timeline import Segment, Timeline
 
 
@@ -332,8 +332,8 @@ def test_without_reference_videos_none_can_be_excluded(page, many):
 
 
 def test_a_new_video_is_segmented_and_checked(learned, kitchen):
+    from stepcut.app.checks import look
     from stepcut.progress import silent
-    from stepcut.show.viewer.checks import look
 
     video = sorted((kitchen / "videos").iterdir())[0]
     new = look(sc.load(learned), str(video), silent)
@@ -348,8 +348,8 @@ def test_a_new_video_is_segmented_and_checked(learned, kitchen):
 
 @pytest.mark.slow
 def test_a_checked_video_follows_what_is_merged_and_taught(learned, kitchen):
+    from stepcut.app.checks import look
     from stepcut.progress import silent
-    from stepcut.show.viewer.checks import look
 
     new = look(sc.load(learned), str(sorted((kitchen / "videos").iterdir())[0]), silent)
     with Page(learned, [new]) as page:
@@ -412,7 +412,7 @@ def test_learning_from_corrections_and_taking_it_back(learned):
 def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen, tmp_path):
     from show_fixtures import write_procedure
 
-    from stepcut.show.viewer.state import Viewer
+    from stepcut.app.state import Viewer
 
     place = write_procedure(tmp_path / "plain.proc", {"one": None, "two": None})
     video = str(sorted((kitchen / "videos").iterdir())[0])
@@ -423,8 +423,8 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen, tmp_p
 
 
 def test_labels_of_one_name_in_two_folders_are_shown_apart():
-    from stepcut.show.viewer.server import outline_of
-    from stepcut.show.viewer.state import Beside
+    from stepcut.app.server import outline_of
+    from stepcut.app.state import Beside
 
     labels = {f"cam{number}/a": Timeline([Segment(0, number, "pour")], 9) for number in (1, 2)}
     shown = outline_of(labels, {}, "two cameras")
@@ -436,7 +436,7 @@ def test_labels_of_one_name_in_two_folders_are_shown_apart():
 
 
 def test_what_follows_the_last_label_can_be_labelled_too(kitchen, tmp_path):
-    from stepcut.show.viewer.server import outline_of
+    from stepcut.app.server import outline_of
 
     film = str(min((kitchen / "videos").iterdir()))  # about six seconds
     labels = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
@@ -451,7 +451,7 @@ def test_what_follows_the_last_label_can_be_labelled_too(kitchen, tmp_path):
 
 
 def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place):
-    from stepcut.show.viewer.state import Beside, Viewer
+    from stepcut.app.state import Beside, Viewer
 
     segments = [(0, 2, "cut"), (2, 4, "Spread  butter"), (4.5, 5, "drink"), (5, 6, "eat")]
     other = Timeline([Segment(*one) for one in segments])
@@ -528,7 +528,7 @@ def test_a_path_that_is_not_there_does_nothing(page):
 
 
 def test_a_connection_that_asks_for_nothing_is_let_go(place, monkeypatch):
-    monkeypatch.setattr("stepcut.show.viewer.server.PATIENCE", 0.3)
+    monkeypatch.setattr("stepcut.app.server.PATIENCE", 0.3)
     with Page(place) as page:
         port = int(page.host.rsplit(":", 1)[1])
         lines = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(20)]
@@ -540,7 +540,7 @@ def test_a_connection_that_asks_for_nothing_is_let_go(place, monkeypatch):
 
 
 def test_a_body_that_never_comes_is_not_waited_for(page, monkeypatch):
-    monkeypatch.setattr("stepcut.show.viewer.security.PATIENCE", 0.3)
+    monkeypatch.setattr("stepcut.app.security.PATIENCE", 0.3)
     head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
     words = f"{head}Content-Type: application/json\r\nContent-Length: 40\r\n\r\n{{"
     port = int(page.host.rsplit(":", 1)[1])

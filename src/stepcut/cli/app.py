@@ -4,9 +4,9 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from stepcut.show.app.routes import make_app
-from stepcut.show.app.workspace import Workspace
-from stepcut.show.viewer.server import Running
+from stepcut.app.home import make_app
+from stepcut.app.server import Running
+from stepcut.app.workspace import Workspace
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,6 +4,9 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
+from stepcut.app.checks import look
+from stepcut.app.server import RunningViewer, kept, outline_of
+from stepcut.app.state import Beside, Viewer
 from stepcut.cli import say
 from stepcut.cli.common import (
     find_moved,
@@ -16,9 +19,6 @@ from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.loading import load, read_outline
-from stepcut.show.viewer.checks import look
-from stepcut.show.viewer.server import RunningViewer, kept, outline_of
-from stepcut.show.viewer.state import Beside, Viewer
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stepcut.app.checks import Checks, look
+from stepcut.app.choice import without_path
+from stepcut.app.export import write_export
 from stepcut.errors import StepcutError
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
@@ -11,9 +14,6 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
 from stepcut.show.video import make_proxy
-from stepcut.show.viewer.checks import Checks, look
-from stepcut.show.viewer.choice import without_path
-from stepcut.show.viewer.export import write_export
 
 Args = Mapping[str, Any]
 

@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from stepcut.app.answers import HANDLERS, JobRoutes, file_routes, page_routes, read_body
+from stepcut.app.routes import viewer_routes
+from stepcut.app.security import Guard
+from stepcut.app.watching import Watching
+from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, as_items
-from stepcut.show.app.watching import Watching
-from stepcut.show.app.workspace import Workspace
-from stepcut.show.viewer.answers import HANDLERS, JobRoutes, file_routes, page_routes, read_body
-from stepcut.show.viewer.routes import viewer_routes
-from stepcut.show.viewer.security import Guard
 
 MOST_PROBED = 50
 """Maximum number of videos per request."""

@@ -22,14 +22,14 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepcut.annotations import refuse_overlaps
+from stepcut.app.routes import make_app
+from stepcut.app.state import Viewer
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.probe import probe
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import LABELS, write_outline
-from stepcut.show.viewer.routes import make_app
-from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0

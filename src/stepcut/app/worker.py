@@ -8,10 +8,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from stepcut.app.jobs import Job
 from stepcut.errors import in_words
 from stepcut.files.atomic import write_json
 from stepcut.progress import Event
-from stepcut.show.viewer.jobs import Job
 
 EVERY = 0.25
 """Seconds between two progress updates."""
@@ -29,7 +29,7 @@ def run(folder: Path) -> None:
         starts = int(job.state.get("starts", 0)) + 1
         job.write_state("running", pid=os.getpid(), starts=starts, share=0.0, stage="", item="")
         try:
-            from stepcut.show.viewer.tasks import TASKS  # slow imports
+            from stepcut.app.tasks import TASKS  # slow imports
 
             result = TASKS[job.kind](job.request["args"], _Progress(job))
             write_json(folder / "result.json", result)

@@ -3,8 +3,8 @@
 import threading
 from pathlib import Path
 
+from stepcut.app.workspace import Workspace
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.show.app.workspace import Workspace
 
 EVERY = 2.0
 SETTLED = 3.0

@@ -36,7 +36,7 @@ KEPT = 50
 GRACE = 3.0
 """Seconds that a cancelled process has to stop by itself."""
 TICK = 0.1
-_CODE = "from stepcut.show.viewer.worker import main; main(sys.argv[1])"
+_CODE = "from stepcut.app.worker import main; main(sys.argv[1])"
 
 
 class Job:

@@ -14,6 +14,21 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from stepcut.app.answers import (
+    HANDLERS,
+    JobRoutes,
+    Json,
+    attachment,
+    file_routes,
+    page_routes,
+    read_body,
+    text_of,
+)
+from stepcut.app.choice import below, upload
+from stepcut.app.export import check_request, pack, preview
+from stepcut.app.jobs import FINISHED, Job
+from stepcut.app.security import Guard
+from stepcut.app.state import Viewer
 from stepcut.errors import OptionError, VideoError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.evaluation.groups import compare_groups
@@ -24,21 +39,6 @@ from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
 from stepcut.show.video import KINDS, proxy_of
-from stepcut.show.viewer.answers import (
-    HANDLERS,
-    JobRoutes,
-    Json,
-    attachment,
-    file_routes,
-    page_routes,
-    read_body,
-    text_of,
-)
-from stepcut.show.viewer.choice import below, upload
-from stepcut.show.viewer.export import check_request, pack, preview
-from stepcut.show.viewer.jobs import FINISHED, Job
-from stepcut.show.viewer.security import Guard
-from stepcut.show.viewer.state import Viewer
 
 A_WHILE = {"cache-control": "private, max-age=3600"}
 NEXT = 3

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from stepcut.app.jobs import Job, Jobs
 from stepcut.errors import OptionError, OutputError, StepcutError
-from stepcut.show.viewer.jobs import Job, Jobs
 
 TYPES = {
     ".html": "text/html",
@@ -33,7 +33,7 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 @cache
 def static_files() -> dict[str, bytes]:
     """Static files of all pages, in memory."""
-    files = (resources.files("stepcut.show.viewer") / "static").iterdir()
+    files = (resources.files("stepcut.app") / "static").iterdir()
     return {file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES}
 
 

@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from stepcut.app.choice import below, without_path
+from stepcut.app.jobs import Job, Jobs
+from stepcut.app.state import Viewer
 from stepcut.errors import OptionError, StepcutError, as_items
 from stepcut.features.find import natural
 from stepcut.features.video.probe import probe
@@ -17,9 +20,6 @@ from stepcut.procedure.folder import check_output, is_procedure
 from stepcut.procedure.labels import read_labels
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.naming import read_recipe
-from stepcut.show.viewer.choice import below, without_path
-from stepcut.show.viewer.jobs import Job, Jobs
-from stepcut.show.viewer.state import Viewer
 
 DEEPEST = 3
 """Depth of the search for procedures."""

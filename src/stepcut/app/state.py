@@ -9,6 +9,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from stepcut.app.checks import CheckedVideo, Checks, judged
+from stepcut.app.jobs import Jobs
+from stepcut.app.signals import changed_features, curves_of, read_features
 from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
 from stepcut.errors import ProcedureError, StepcutError
@@ -21,9 +24,6 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back
 from stepcut.show.video import is_playable, picture_at
-from stepcut.show.viewer.checks import CheckedVideo, Checks, judged
-from stepcut.show.viewer.jobs import Jobs
-from stepcut.show.viewer.signals import changed_features, curves_of, read_features
 from stepcut.timeline import Segment, Timeline
 
 

@@ -1,0 +1,77 @@
+"""The app and the viewer: web pages that learn, show, annotate, check, compare and export.
+
+server.py      start and stop; security.py access control; routes.py and home.py the calls
+workspace.py   the folder of the app; state.py one procedure; checks.py checked videos
+jobs.py        slow work in separate processes; worker.py such a process; tasks.py its work
+static/        the pages: plain modules without a build; strings.js has every text
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepcut.app.server import RunningViewer
+    from stepcut.procedure.procedure import Procedure
+
+__all__ = ["view"]
+
+
+def view(
+    procedure: Procedure | str | os.PathLike[str],
+    port: int = 0,
+    browser: bool = True,
+    block: bool | None = None,
+) -> RunningViewer:
+    """Show a procedure in the browser, and correct it there: `stepcut.view("sandwich.proc")`.
+
+    Edits are saved in the procedure's folder. A procedure without a folder is saved to the cache
+    first, and finds its edits there the next time.
+
+    Parameters
+    ----------
+    procedure
+        A procedure, or the path of one.
+    port
+        Port of the server; 0 takes a free one.
+    browser
+        Whether to open the browser.
+    block
+        Whether to wait until Ctrl+C; by default yes, except in notebooks.
+
+    Returns
+    -------
+    RunningViewer
+        The server, with an `address` and a `close()` method.
+
+    Raises
+    ------
+    OptionError
+        If the port cannot be used.
+
+    Examples
+    --------
+    >>> viewer = sc.view(proc, browser=False, block=False)
+    >>> viewer.address.startswith("http://127.0.0.1:")
+    True
+    >>> viewer.close()
+    """
+    from stepcut.app.server import RunningViewer, kept
+    from stepcut.app.state import Viewer
+
+    folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
+    running = RunningViewer(Viewer(folder), port)
+    if block is None:
+        block = "ipykernel" not in sys.modules
+    if browser:
+        running.open_browser()
+    if not block:
+        return running.start()
+    log = logging.getLogger("stepcut")
+    log.warning("viewer: %s (stop with Ctrl+C); edits are saved in %s", running.address, folder)
+    running.run()
+    return running
