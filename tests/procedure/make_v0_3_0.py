@@ -134,8 +134,9 @@ def main():
         taught = sc.load(place).teach(source=rows)
         taught.save(place)
         keep(name, taught)
-    from stepcut.procedure.loading import read_outline
     from stepcut.show.viewer.server import kept, outline_of
+
+    from stepcut.procedure.loading import read_outline
 
     place = kept(outline_of(sc.load(work / "taught.proc").timelines, {}, "labels"))
     Edits(place).do({"do": "mark", "video": "v0", "start": 1.0, "end": 2.0, "step": 1})
