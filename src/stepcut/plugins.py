@@ -37,6 +37,7 @@ WING: dict[str, dict[str, str]] = {
         "captaincook4d": "stepcut.paper.datasets:CAPTAINCOOK4D",
         "toy": "stepcut.paper.datasets:TOY",
         "folder": "stepcut.paper.datasets:FOLDER",
+        "segmentation": "stepcut.paper.datasets:SEGMENTATION",
     },
     "backbone": {"frames": "stepcut.paper.cnc.tune:Frames"},
     "command": {

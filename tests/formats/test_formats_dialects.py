@@ -12,7 +12,7 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import AnnotationError
-from stepcut.evaluation.sources import read_truth
+from stepcut.evaluation.clock import read_truth
 from stepcut.formats import FORMATS, read, read_folder, write
 from stepcut.formats.reading import read_all
 from stepcut.procedure.labels import read_labels

@@ -9,27 +9,22 @@ from typing import Any
 from stepcut.cli.common import label_options, open_engine
 from stepcut.errors import OptionError
 from stepcut.evaluation import evaluate
-from stepcut.files.addresses import as_path
-from stepcut.formats import read_folder
-from stepcut.procedure.folder import is_procedure
 
 
 def run(args: argparse.Namespace) -> int:
-    rows = named_rows(args.found)
-    found: Any = {name: [_open(one, args) for one in each] for name, each in rows.items()}
-    found = found or [_open(one, args) for one in args.found]
-    found = found[0] if len(args.found) == 1 and not rows else found
-    settings = (args.protocol, args.seeds, args.background, args.clock, args.seed)
+    found: Any = named_rows(args.found) or args.found
     with open_engine(args) as engine:
         table = evaluate(
-            found,
-            _open(args.truth, args),
-            *settings,
+            found[0] if len(args.found) == 1 and isinstance(found, list) else found,
+            args.truth,
+            *(args.protocol, args.seeds, args.background, args.clock, args.seed),
             engine=engine,
             ignore_lengths=args.ignore_lengths,
+            per_activity=args.per_activity,
+            reading=label_options(args),
         )
-    parts = [name for name in ("per_step", "per_video", "confusion") if getattr(args, name)]
-    more = {name: getattr(table, name)() for name in parts}
+    parts = ("per_activity", "per_step", "per_video", "confusion")
+    more = {name: getattr(table, name)() for name in parts if getattr(args, name)}
     if args.output:
         table.save(args.output)
     if args.format == "json":  # one document, with the breakdowns inside
@@ -42,14 +37,6 @@ def run(args: argparse.Namespace) -> int:
         text.append(table.matching)
     print("\n\n".join(text))
     return 0
-
-
-def _open(place: str, args: argparse.Namespace) -> Any:
-    """Read label files if options describe them; leave everything else to `evaluate`."""
-    how = label_options(args)
-    if not how or is_procedure(as_path(place)) or (":" in place and not Path(place).exists()):
-        return place
-    return read_folder(place, confirmed=place == args.truth, **how)
 
 
 def named_rows(words: list[str]) -> dict[str, list[str]]:

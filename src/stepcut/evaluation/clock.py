@@ -1,23 +1,147 @@
-"""Sample predicted and annotated timelines at the same times, and report what does not fit."""
+"""What is compared: open predictions and annotations, and sample both at the same times."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import check_number
-from stepcut.errors import AnnotationError
+from stepcut.errors import AnnotationError, OptionError, as_items
+from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.find import natural
-from stepcut.files.names import match_videos, plain
+from stepcut.features.spec import VECTORS
+from stepcut.files.addresses import as_path
+from stepcut.files.names import match_videos, plain, short_names
+from stepcut.formats import read_folder
 from stepcut.order.orders import grouped
+from stepcut.plugins import find
+from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.lengths import check_labels
+from stepcut.procedure.loading import read_outline
+from stepcut.procedure.procedure import Procedure
+from stepcut.rate import as_rate
 from stepcut.timeline import Timeline, is_unnamed
 
 CLOCK = 2.0
 """Samples per second at which timelines are compared. 2 reproduces the published scores of
 `random`, which fall with more samples."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+Edges = Iterable[tuple[str, str]] | None
+Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
+Truth = Any | Mapping[str, Timeline] | str | os.PathLike[str]
+
+
+class Known(NamedTuple):
+    """The annotations to compare with."""
+
+    timelines: Mapping[str, Timeline]
+    origin: str
+    """Where they come from, in a word."""
+    graphs: Mapping[str, Edges] = {}
+    """The graph of the task of each video, if its data set has one."""
+    activities: Mapping[str, str] = {}
+    """The task of each video, if the data set has tasks."""
+
+
+class Opened(NamedTuple):
+    """The result of one run of a method."""
+
+    timelines: Mapping[str, Timeline]
+    steps: Sequence[str]
+    """Names of all steps, including unused ones."""
+    seed: str
+    labelled: set[str]
+    """Videos annotated by a person."""
+    rate: Fraction | None = None
+    """Rows per second of feature files, if the user set it."""
+
+
+def open_rows(source: Any, reading: Mapping[str, Any] = NOTHING) -> dict[str, list[Opened]]:
+    """Open the rows to score by name, each with a run per seed; `reading` is for label files."""
+    timelines = isinstance(source, Mapping) and all(
+        isinstance(one, Timeline) for one in source.values()
+    )
+    rows = source if isinstance(source, Mapping) and not timelines else {"ours": source}
+    if taken := [name for name in rows if name in NO_VIDEO]:
+        raise OptionError(
+            f"row {taken[0]!r} has the name of a baseline. Rename it.",
+            setting="row",
+            value=taken[0],
+        )
+    return {name: _open_row(one, reading) for name, one in rows.items()}
+
+
+def _open_row(source: Any, reading: Mapping[str, Any]) -> list[Opened]:
+    """Open one result, or several runs with different seeds."""
+    alone = isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "timelines")
+    runs = source if isinstance(source, Iterable) and not alone else [source]
+    opened = [_open(one, reading) for one in runs]
+    if not opened:
+        raise OptionError("nothing to evaluate. Pass a procedure, its path, or timelines.")
+    return opened
+
+
+def _open(found: Any, reading: Mapping[str, Any]) -> Opened:
+    if isinstance(found, str | os.PathLike):
+        place = as_path(found)
+        # Timelines need no model.
+        found = read_outline(place) if is_procedure(place) else read_folder(found, **reading)
+    if isinstance(found, Mapping):
+        return Opened(found, (), "unknown", set())
+    if not hasattr(found, "config"):
+        raise OptionError(
+            f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video.",
+            setting="proc_or_timelines",
+            value=found,
+        )
+    seed = str(found.config.get("seed", "unknown"))
+    labelled = set(found.annotations.annotated)
+    vectors = found.config.get("backbone", {}).get("name") == VECTORS
+    rate = as_rate(found.config["rate"], "rate") if vectors else None
+    return Opened(found.timelines, found.steps, seed, labelled, rate)
+
+
+def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
+    """Read annotations; `reading` are the options of `read_folder` for folders of label files."""
+    if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
+        kind, _, root = truth.partition(":")
+        data_set: Any = find("dataset", kind, setting="data set")
+        chosen = {name: value for name, value in reading.items() if name in data_set.options}
+        videos = [
+            (task, name, timeline)
+            for task in data_set.load(root, **chosen)
+            for name, timeline in task.timelines.items()
+        ]
+        # Two tasks may have videos of one name.
+        names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
+        tasks = dict(zip(names, (task for task, _, _ in videos), strict=True))
+        return Known(
+            dict(zip(names, (timeline for _, _, timeline in videos), strict=True)),
+            kind,
+            {name: task.graph for name, task in tasks.items()},
+            {name: task.name for name, task in tasks.items()},
+        )
+    if isinstance(truth, str | os.PathLike):
+        read = read_folder(truth, confirmed=True, **reading)
+        return Known(read, Path(truth).name or str(truth))
+    if not isinstance(truth, Mapping):
+        if not hasattr(truth, "timelines"):
+            raise OptionError(
+                f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task.",
+                setting="truth",
+                value=truth,
+            )
+        graphs = dict.fromkeys(truth.timelines, getattr(truth, "graph", None))
+        return Known(truth.timelines, str(getattr(truth, "name", "unnamed")), graphs)
+    as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
+    return Known(truth, "unnamed")
 
 
 @dataclass

@@ -7,14 +7,27 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import SEEDS, check_number
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
+from stepcut.evaluation.clock import (
+    CLOCK,
+    NOTHING,
+    Edges,
+    Found,
+    Known,
+    Opened,
+    Pair,
+    Truth,
+    open_rows,
+    put_on_one_clock,
+    read_truth,
+    share_videos,
+)
 from stepcut.evaluation.compare import (
     NO_VIDEO,
     above_uniform,
@@ -25,7 +38,6 @@ from stepcut.evaluation.compare import (
 )
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
-from stepcut.evaluation.sources import Edges, Found, Opened, Truth, open_rows, read_truth
 from stepcut.files.names import match_videos
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
@@ -35,19 +47,28 @@ if TYPE_CHECKING:
     from stepcut.parallel.engine import Engine
 
 Array = NDArray[np.int64]
+POOLED = {"MoF": False, "MoF all": True}
+"""Figures that are shares of all frames of all activities, and whether background counts."""
 
 
 @dataclass(repr=False)
 class Evaluation(Table):
     """A table of figures in percent (tau -1 to 1, lengths 0 to 1), with the scores of each row.
 
-    The column `used` counts the clusters with frames.
+    The column `used` counts the clusters with frames. Scored per activity, the scores and
+    breakdowns are those of each evaluation in `activities`.
 
     Examples
     --------
     >>> table = sc.evaluate(proc, {"video1": labels})
     >>> table.column("row")
     ['ours', 'random', 'uniform', 'one-cluster']
+    >>> table.per_step().column("step")
+    ['cut bread', 'spread butter', 'add jam']
+    >>> table.per_video().column("video")
+    ['video1']
+    >>> table.confusion().columns[0]
+    'true step'
     """
 
     scores: dict[str, list[Score]] = field(default_factory=dict)
@@ -55,52 +76,57 @@ class Evaluation(Table):
     videos: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
     """Names of the predicted steps, by their numbers; under `named` the true steps come first."""
+    activities: dict[str, Evaluation] = field(default_factory=dict)
+    """Activity -> its evaluation, if each is scored on its own."""
 
     @property
     def score(self) -> Score:
         """The score of the first row and its first seed."""
+        if self.activities:
+            names = ", ".join(self.activities)
+            raise OptionError(
+                f"each activity has its own score; use .activities[NAME] ({names}).",
+                setting="per_activity",
+                value=True,
+            )
         return next(iter(self.scores.values()))[0]
 
     @property
     def matching(self) -> str:
         """Which predicted step matches which true step."""
+        if self.activities:
+            return "\n\n".join(
+                f"{name}:\n{each.matching}" for name, each in self.activities.items()
+            )
         if self.score.protocol == "named":
             return "steps are compared by name, without matching"
         return self.score.explain(self.clusters)
 
     def json(self) -> str:
-        """Return the table and the matching as JSON.
-
-        Returns
-        -------
-        str
-            JSON text.
-
-        Examples
-        --------
-        >>> sc.evaluate(proc, {"video1": labels}).json()[0]
-        '{'
-        """
+        """Return the table and the matching as JSON."""
         record = json.loads(super().json())
-        if self.score.has_one_matching and self.score.protocol != "named":
+        if self.activities:
+            record["activities"] = {
+                name: json.loads(each.json()) for name, each in self.activities.items()
+            }
+        elif self.score.has_one_matching and self.score.protocol != "named":
             record["matching"] = {
                 self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()
             }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
+    def per_activity(self) -> Table:
+        """Return the figures of every activity, one row for each activity and row."""
+        rows = [
+            [name, *row] for name, each in (self.activities or {"all": self}).items()
+            for row in each.rows
+        ]  # fmt: skip
+        return Table(["activity", *self.columns], rows, f"{self.caption}; per activity")
+
     def per_step(self) -> Table:
-        """Return the scores of every true step.
-
-        Returns
-        -------
-        Table
-            One row per step.
-
-        Examples
-        --------
-        >>> sc.evaluate(proc, {"video1": labels}).per_step().column("step")
-        ['cut bread', 'spread butter', 'add jam']
-        """
+        """Return the scores of every true step, one row per step."""
+        if self.activities:
+            return self._stack("per step", {n: e.per_step() for n, e in self.activities.items()})
         rows: list[list[Cell]] = []
         uniform = {s.name: s.f1 for s in self.scores["uniform"][0].per_step}
         for s in self.score.per_step:
@@ -111,18 +137,9 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per step")
 
     def per_video(self) -> Table:
-        """Return the scores of every video.
-
-        Returns
-        -------
-        Table
-            One row per video.
-
-        Examples
-        --------
-        >>> sc.evaluate(proc, {"video1": labels}).per_video().column("video")
-        ['video1']
-        """
+        """Return the scores of every video, one row per video."""
+        if self.activities:
+            return self._stack("per video", {n: e.per_video() for n, e in self.activities.items()})
         uniform = self.scores["uniform"][0].per_video
         rows: list[list[Cell]] = [
             [name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau, blind.f1]
@@ -132,18 +149,7 @@ class Evaluation(Table):
         return Table(columns, rows, f"{self.caption}; per video")
 
     def confusion(self) -> Table:
-        """Return the samples by true and predicted step, of the first row and its first seed.
-
-        Returns
-        -------
-        Table
-            One row per true step.
-
-        Examples
-        --------
-        >>> sc.evaluate(proc, {"video1": labels}).confusion().columns[0]
-        'true step'
-        """
+        """Return the samples by true and predicted step, of the first row and its first seed."""
         counts = self.score.confusion
         shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [
@@ -153,8 +159,25 @@ class Evaluation(Table):
         found = [self._cluster(k - 1) for k in shown]
         return Table(["true step", *found], rows, f"{self.caption}; confusion, in samples")
 
+    def _stack(self, what: str, tables: Mapping[str, Table]) -> Table:
+        columns = next(iter(tables.values())).columns
+        rows = [[name, *row] for name, table in tables.items() for row in table.rows]
+        return Table(["activity", *columns], rows, f"{self.caption}; {what}")
+
     def _cluster(self, number: int) -> str:
         return "no step" if number < 0 else self.clusters[number]
+
+
+class _Rules(NamedTuple):
+    """How everything is scored."""
+
+    protocol: Protocol
+    background: str
+    clock: float
+    random: range
+    graph: Iterable[tuple[str, str]] | None
+    engine: Engine | None
+    ignore_lengths: bool
 
 
 def evaluate(
@@ -168,6 +191,8 @@ def evaluate(
     graph: Iterable[tuple[str, str]] | None = None,
     engine: Engine | None = None,
     ignore_lengths: bool = False,
+    per_activity: bool = False,
+    reading: Mapping[str, Any] = NOTHING,
 ) -> Evaluation:
     """Score a procedure, or timelines of any other program, against annotations.
 
@@ -197,6 +222,11 @@ def evaluate(
         Scores in its workers; by default this process does.
     ignore_lengths
         Warn, instead of raising an error, if annotations and videos differ in length by over 10 %.
+    per_activity
+        Match and score each task of a data set on its own. Figures are means over the activities;
+        MoF is the share of all frames.
+    reading
+        Options of `read_folder` for folders of label files; `rate` also goes to a data set.
 
     Returns
     -------
@@ -219,19 +249,59 @@ def evaluate(
     """
     check_number("seeds", seeds, 1, 10_000, whole=True)
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
-    chosen, random = find_protocol(protocol), range(seed, seed + seeds)
-    true, origin, graphs = read_truth(truth)
-    opened = open_rows(proc_or_timelines)
-    shared, true_shared, warnings = share_videos(
-        [one.timelines for row in opened.values() for one in row], true
+    random = range(seed, seed + seeds)
+    rules = _Rules(
+        find_protocol(protocol), background, clock, random, graph, engine, ignore_lengths
+    )
+    known = read_truth(truth, reading)
+    opened = open_rows(proc_or_timelines, reading)
+    shared, true, notes = share_videos(
+        [one.timelines for row in opened.values() for one in row], known.timelines
     )
     timelines = iter(shared)
+    rows = {
+        name: [one._replace(timelines=next(timelines)) for one in row]
+        for name, row in opened.items()
+    }
+    if not per_activity:
+        return _evaluate(rows, known, true, rules, notes)
+    members: dict[str, dict[str, Timeline]] = {}
+    for name, timeline in true.items():
+        members.setdefault(known.activities.get(name, known.origin), {})[name] = timeline
+    parts = {
+        activity: _evaluate(
+            {name: [_only(one, some) for one in row] for name, row in rows.items()},
+            known,
+            some,
+            rules,
+            [],
+        )
+        for activity, some in members.items()
+    }
+    return _average(parts, notes)
+
+
+def _only(opened: Opened, true: Mapping[str, Timeline]) -> Opened:
+    """Return the predictions of the videos in `true`."""
+    ours = match_videos(true, opened.timelines).values()
+    return opened._replace(timelines={name: opened.timelines[name] for name in ours})
+
+
+def _evaluate(
+    opened: Mapping[str, Sequence[Opened]],
+    known: Known,
+    true: Mapping[str, Timeline],
+    rules: _Rules,
+    notes: Sequence[str],
+) -> Evaluation:
+    """Score rows of predictions for the videos in `true`, with one table."""
     found: dict[str, list[Pair]] = {}
+    warnings = list(notes)
     for name, row in opened.items():
-        drop = background == "drop"
+        drop = rules.background == "drop"
         found[name] = [
             put_on_one_clock(
-                next(timelines), true_shared, clock, one.steps, drop, one.rate, ignore_lengths
+                one.timelines, true, rules.clock, one.steps, drop, one.rate, rules.ignore_lengths
             )
             for one in row
         ]
@@ -242,20 +312,22 @@ def evaluate(
         raise AnnotationError(
             "the predictions contain no step, so there is nothing to score. Check the timelines."
         )
-    jobs = _make_jobs(found, chosen, background, clock, random)
-    scores = _score_all(jobs, engine)
-    edges = _find_edges(graph, [graphs.get(name) for name in true_shared])
+    scores = _score_all(_make_jobs(found, rules), rules.engine)
+    edges = _find_edges(rules.graph, [known.graphs.get(name) for name in true])
     rows: list[list[Cell]] = []
     for name, each in scores.items():
         figures = [_figures(one, edges) for one in each]
         rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
+    dropped = " without true background" if rules.background == "drop" else ""
     caption = (
-        f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, "
-        f"K = {count}, {len(pair.videos)} videos, data {origin} {fingerprint(true)}, "
+        f"protocol {rules.protocol.name}{dropped}, "
+        f"K = {count}, {len(pair.videos)} videos, data {known.origin} "
+        f"{fingerprint(known.timelines)}, "
         f"seeds {' '.join(one.seed for one in opened[first])} "
-        f"(random: {random[0]} to {random[-1]}), sampled at {clock:g} Hz, stepcut {__version__}"
+        f"(random: {rules.random[0]} to {rules.random[-1]}), sampled at {rules.clock:g} Hz, "
+        f"stepcut {__version__}"
     )
-    named = chosen.name == "named"
+    named = rules.protocol.name == "named"
     return Evaluation(
         ["row", *figures[0]],
         rows,
@@ -267,6 +339,51 @@ def evaluate(
     )
 
 
+def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
+    """Join the evaluations of activities: means over them, and MoF over all frames."""
+    first = next(iter(parts.values()))
+    # A graph may be known for some of the activities only.
+    columns = [
+        name for name in first.columns if all(name in each.columns for each in parts.values())
+    ]
+    rows: list[list[Cell]] = []
+    for name in first.scores:
+        runs = zip(*(each.scores[name] for each in parts.values()), strict=True)
+        figures = [_pool(run) for run in runs]
+        kept = [figure for figure in columns[1:] if figure in figures[0]]
+        rows.append([name, *(spread([own[figure] for own in figures]) for figure in kept)])
+    uniform = dict(zip(kept, rows[[row[0] for row in rows].index("uniform")][1:], strict=True))[
+        "F1"
+    ]
+    explained = []
+    for name, f1 in ((str(row[0]), row[1]) for row in rows if row[0] not in NO_VIDEO):
+        mine = f1 if isinstance(f1, Spread) else Spread(float(f1), 0.0)  # type: ignore[arg-type]
+        explained.append(f"F1 of {name} is {above_uniform(mine, float(uniform))}.")  # type: ignore[arg-type]
+    explained.append(f"Means over {len(parts)} activities; MoF is the share of all their frames.")
+    each = [f"{name}: {note}" for name, part in parts.items() for note in part.notes]
+    caption = f"{len(parts)} activities, each: {first.caption}"
+    return Evaluation(["row", *kept], rows, caption, [*explained, *notes, *each], activities=parts)
+
+
+def _pool(scores: Sequence[Score]) -> dict[str, float]:
+    """Average the figures of activities; those in `POOLED` weigh their frames."""
+    figures = [one.figures for one in scores]
+    pooled = {}
+    for name in figures[0]:
+        values = np.array([own[name] for own in figures])
+        known = ~np.isnan(values)
+        weights = [
+            one.confusion[0 if POOLED.get(name) else 1 :].sum() if name in POOLED else 1.0
+            for one in scores
+        ]
+        pooled[name] = (
+            float(np.average(values[known], weights=np.array(weights)[known]))
+            if known.any()
+            else math.nan
+        )
+    return pooled
+
+
 def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]] | None:
     """Return `graph`, or the graph that all videos share."""
     if graph is None and all(one == of_videos[0] for one in of_videos):
@@ -275,13 +392,10 @@ def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]
 
 
 def _make_jobs(
-    found: Mapping[str, Sequence[Pair]],
-    protocol: Protocol,
-    background: str,
-    clock: float,
-    random: Sequence[int],
+    found: Mapping[str, Sequence[Pair]], rules: _Rules
 ) -> dict[str, list[tuple[Any, ...]]]:
     """Return the arguments of `score` for each row and seed, and for the baselines."""
+    protocol, background, clock = rules.protocol, rules.background, rules.clock
     named = protocol.name == "named"
     # Baselines have no step names, so under `named` they use the matching of `strict`.
     blindly = find_protocol("strict") if named else protocol
@@ -307,7 +421,7 @@ def _make_jobs(
                 clock,
                 count,
             )
-            for number in (random if name == "random" else random[:1])
+            for number in (rules.random if name == "random" else rules.random[:1])
         ]
     return jobs
 

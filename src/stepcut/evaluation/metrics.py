@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
+from scipy.special import bdtrc
 
 from stepcut.timeline import runs
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 Lengths = Sequence[float] | NDArray[np.floating[Any]]
+
+
+SAMPLES = 15
+"""Frames that CTE and ASOT sample from each segment."""
 
 
 class Rates(NamedTuple):
@@ -127,6 +132,31 @@ def segment_hits(
         best[near][better], place[near][better] = iou[better], number
     hits = [len(np.unique(place[(best >= overlap) & (place >= 0)])) for overlap in overlaps]
     return hits, len(found), len(actual)
+
+
+def segment_shares(pred: Labels, true: Labels) -> NDArray[np.float64]:
+    """Return the share of right frames in every segment of `true`, including background."""
+    right, bounds = np.asarray(pred) == np.asarray(true), runs(true)[:, 1:]
+    return np.array([right[first:end].mean() for first, end in bounds.tolist()])
+
+
+def sampled_f1(shares: NDArray[np.float64], predicted: int) -> float:
+    """Return the F1 of CTE (Kukleva et al., CVPR 2019), without its sampling error.
+
+    CTE samples 15 frames of each of n true segments and adds up the shares s of right ones. With m
+    `predicted` segments, K per video, F1 = 2 sum(s) / (n + m): linear, so the mean over samples is
+    that of the `shares` of all frames. It exceeds 1 if videos have more than K right segments.
+    """
+    return float(2 * shares.sum() / (len(shares) + predicted))
+
+
+def majority_f1(shares: NDArray[np.float64], predicted: int) -> float:
+    """Return the F1 of ASOT (Xu and Gould, CVPR 2024), without its sampling error.
+
+    As `sampled_f1`, but a segment counts if most of 15 sampled frames are right: its probability is
+    that of at least 8 successes.
+    """
+    return sampled_f1(bdtrc(SAMPLES // 2, SAMPLES, shares), predicted)
 
 
 def length_distance(pred: Lengths, true: Lengths) -> float:

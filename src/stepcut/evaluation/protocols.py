@@ -6,16 +6,17 @@ frames without a predicted step (-1). A matching is a dict from column to row.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from stepcut.errors import OptionError
 from stepcut.evaluation.metrics import Rates as Rates  # imported by custom protocols
 from stepcut.evaluation.metrics import harmonic, mean_rates, rates
+from stepcut.matching import best_pairs
 from stepcut.plugins import find
 
 Counts = NDArray[np.int64]
@@ -43,9 +44,13 @@ class Protocol:
     rate
         `rate(counts, matching)` returns the `Rates`.
     per_video
-        Match every video separately.
+        Match every video separately, and average their `Rates`.
     background_is_a_class
         Score background like a step.
+    average
+        `average(list of Rates)` returns those of all videos, if each is matched separately.
+    segmentation
+        Add the figures of action segmentation to tables: MoF over all frames, and sampled F1.
 
     Examples
     --------
@@ -60,6 +65,8 @@ class Protocol:
     rate: Callable[[Counts, Matching], Rates]
     per_video: bool = False
     background_is_a_class: bool = False
+    average: Callable[[list[Rates]], Rates] = mean_rates
+    segmentation: bool = False
 
 
 def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
@@ -129,8 +136,7 @@ def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) ->
         rows = rows[np.argsort(row_ranks[rows])]
     columns = columns[np.argsort(column_ranks[columns])]
     exact = np.round(gain[np.ix_(rows, columns)] * 2**30)  # integers make equal sums exactly equal
-    i, j = linear_sum_assignment(exact, maximize=True)
-    return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
+    return {int(columns[b]): int(rows[a]) for a, b in best_pairs(exact, least=-1)}
 
 
 def _ranks(counts: Counts) -> tuple[Places, Places]:
@@ -173,6 +179,11 @@ def match_overlap(counts: Counts, rows: Places) -> Matching:
     }
 
 
+def match_classes(counts: Counts, rows: Places) -> Matching:
+    """Match classes, including background, to clusters so that most frames agree."""
+    return _useful(match_overlap(counts, rows[counts[rows].any(axis=1)]), counts)
+
+
 def match_steps(counts: Counts, rows: Places) -> Matching:
     """Match steps to clusters so that most frames agree, ignoring background."""
     steps = counts.copy()
@@ -202,6 +213,13 @@ def rate_paper(counts: Counts, matching: Matching) -> Rates:
     occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
     figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
     return harmonic(mean_rates(figures))
+
+
+def rate_classes(counts: Counts, matching: Matching) -> Rates:
+    """Average over all classes that occur, including background; without a cluster they score 0."""
+    figures = each_step(counts, matching)
+    occurring = np.flatnonzero(counts.sum(axis=1)).tolist()
+    return mean_rates([figures.get(step, Rates(0.0, 0.0, 0.0, 0.0)) for step in occurring])
 
 
 def rate_framewise(counts: Counts, matching: Matching) -> Rates:
@@ -252,16 +270,24 @@ def _clusters(counts: Counts) -> Places:
     return np.flatnonzero(counts[:, NO_STEP + 1 :].sum(axis=0)) + NO_STEP + 1
 
 
+def _harmonic_of_means(figures: list[Rates]) -> Rates:
+    return harmonic(mean_rates(figures))
+
+
+_Classes = partial(Protocol, match=match_overlap, background_is_a_class=True)
+_Segmentation = partial(
+    Protocol, match=match_classes, rate=rate_classes, background_is_a_class=True, segmentation=True
+)
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
         Protocol("strict", match_f1, rate_strict),
-        Protocol("paper", match_overlap, rate_paper, background_is_a_class=True),
-        Protocol(
-            "paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True
-        ),
-        Protocol("framewise", match_overlap, rate_framewise, background_is_a_class=True),
+        _Classes("paper", rate=rate_paper),
+        _Classes("paper-per-video", rate=rate_paper, per_video=True, average=_harmonic_of_means),
+        _Classes("framewise", rate=rate_framewise),
         Protocol("framewise-steps", match_steps, rate_framewise_steps),
+        _Segmentation("segmentation"),
+        _Segmentation("segmentation-per-video", per_video=True),
         Protocol("named", match_names, rate_strict),
     )
 }

@@ -1,7 +1,7 @@
 """score(): agreement of predicted labels with annotations under a named protocol."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -94,7 +94,7 @@ class Score:
         groups = self._counts if protocol.per_video else [self.confusion]
         self._matched = [(counts, find_matching(protocol, counts, rows)) for counts in groups]
         each = [find_rates(protocol, counts, matching) for counts, matching in self._matched]
-        figures = metrics.harmonic(metrics.mean_rates(each)) if protocol.per_video else each[0]
+        figures = protocol.average(each) if protocol.per_video else each[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
     def __repr__(self) -> str:
@@ -127,47 +127,28 @@ class Score:
         return self.matchings[0]
 
     def mapped(self, video: int) -> NDArray[np.int64]:
-        """Return the prediction of one video in numbers of true steps.
+        """Return the prediction of one video, by its place, in numbers of true steps.
 
-        Parameters
-        ----------
-        video
-            Place of the video.
-
-        Returns
-        -------
-        ndarray
-            (T,). A cluster `k` without a step becomes `-2 - k`.
-
-        Examples
-        --------
-        >>> score([[0, 0, 1]], [[2, 2, 1]]).mapped(0).tolist()
-        [2, 2, 1]
+        A cluster `k` without a step becomes `-2 - k`.
         """
-        translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
-        translate[NO_STEP] = BACKGROUND_ROW
-        for cluster, step in self._matching(video).items():
-            translate[cluster] = step
-        return translate[self._pred[video] + 1]
+        return self._mapped[video]
+
+    @cached_property
+    def _mapped(self) -> list[NDArray[np.int64]]:
+        found = []
+        for video, labels in enumerate(self._pred):
+            translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
+            translate[NO_STEP] = BACKGROUND_ROW
+            for cluster, step in self._matching(video).items():
+                translate[cluster] = step
+            found.append(translate[labels + 1])
+        return found
 
     def explain(self, clusters: Sequence[str] | None = None) -> str:
         """Describe the matching, one line per cluster.
 
-        Parameters
-        ----------
-        clusters
-            Names to print instead of "cluster 3". A name that equals that of its step is printed once.
-
-        Returns
-        -------
-        str
-            Lines such as "cluster 3 = add jam, 62 % of its frames".
-
-        Examples
-        --------
-        >>> print(score([[0, 0, 1]], [[2, 2, 1]]).explain())
-        cluster 0 = step 2, 100 % of its frames
-        cluster 1 = step 1, 100 % of its frames
+        `clusters` are names to print instead of "cluster 3". A name that equals that of its step is
+        printed once.
         """
         if not self.has_one_matching:
             return "every video has its own matching; see .matchings"
@@ -188,23 +169,7 @@ class Score:
         return "\n".join(lines)
 
     def name(self, step: int) -> str:
-        """Return the name of a true step.
-
-        Parameters
-        ----------
-        step
-            Its number; 0 is background.
-
-        Returns
-        -------
-        str
-            The name, or `step N`.
-
-        Examples
-        --------
-        >>> score([[0, 1]], [[1, 2]], names=["pour", "stir"]).name(2)
-        'stir'
-        """
+        """Return the name of a true step by its number, or `step N`; 0 is background."""
         if step == BACKGROUND_ROW:
             return "background"
         return self._names[step - 1] if self._names is not None else f"step {step}"
@@ -212,8 +177,33 @@ class Score:
     @cached_property
     def mof(self) -> float:
         """Share of the frames of true steps that are right after the matching."""
-        mapped = np.concatenate([self.mapped(i) for i in range(len(self._pred))])
-        return 100 * metrics.mof(mapped, np.concatenate(self._true))
+        return 100 * metrics.mof(np.concatenate(self._mapped), np.concatenate(self._true))
+
+    @cached_property
+    def mof_all(self) -> float:
+        """Share of all frames, including background, that are right after the matching."""
+        return 100 * float(np.mean(np.concatenate(self._mapped) == np.concatenate(self._true)))
+
+    @property
+    def f1_sampled(self) -> float:
+        """F1 of sampled frames, as CTE defines it (`metrics.sampled_f1`), with K predicted segments
+        per video."""
+        return self._f1_of_shares(metrics.sampled_f1, lambda _: self.clusters)
+
+    @property
+    def f1_majority(self) -> float:
+        """F1 of segments with a majority of right frames, as ASOT defines it
+        (`metrics.majority_f1`), with as many predicted segments per video as true classes."""
+        return self._f1_of_shares(metrics.majority_f1, lambda true: len(np.unique(true)))
+
+    def _f1_of_shares(self, f1: Callable[..., float], most: Callable[..., int]) -> float:
+        pairs = zip(self._mapped, self._true, strict=True)
+        shares = [metrics.segment_shares(found, actual) for found, actual in pairs]
+        if self._protocol.per_video:
+            each = zip(shares, self._true, strict=True)
+            return 100 * float(np.mean([f1(one, most(actual)) for one, actual in each]))
+        predicted = len(shares) * most(np.concatenate(self._true))
+        return 100 * f1(np.concatenate(shares), predicted)
 
     @property
     def edit(self) -> float:
@@ -225,8 +215,8 @@ class Score:
         """Segment F1 at an IoU of 10, 25 and 50 percent, over all segments."""
         overlaps = (10, 25, 50)
         each = [
-            metrics.segment_hits(self.mapped(i), t, [o / 100 for o in overlaps])
-            for i, t in enumerate(self._true)
+            metrics.segment_hits(found, true, [o / 100 for o in overlaps])
+            for found, true in zip(self._mapped, self._true, strict=True)
         ]
         both = sum(found + actual for _, found, actual in each)
         return {
@@ -256,8 +246,9 @@ class Score:
         scores = []
         for step in self._occurring:
             if step != BACKGROUND_ROW or self._protocol.background_is_a_class:
+                without = metrics.Rates(0.0, 0.0, 0.0, 0.0) if self._protocol.segmentation else None
                 each = [
-                    each_step(counts, match).get(step)
+                    each_step(counts, match).get(step, without)
                     for counts, match in self._matched
                     if counts[step].any()
                 ]
@@ -291,12 +282,18 @@ class Score:
     @property
     def figures(self) -> dict[str, float]:
         """All figures by their names in tables."""
+        more = {
+            "MoF all": self.mof_all,
+            "F1 sampled": self.f1_sampled,
+            "F1 majority": self.f1_majority,
+        }
         return {
             "F1": self.f1,
             "IoU": self.iou,
             "precision": self.precision,
             "recall": self.recall,
             "MoF": self.mof,
+            **(more if self._protocol.segmentation else {}),
             "edit": self.edit,
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
             "tau": self.tau,

@@ -73,6 +73,9 @@ def read_numbered_names(path: Path) -> list[tuple[int, str]]:
 
 
 def find_mapping(path: Path) -> Path | None:
-    """Find the `mapping.txt` beside a file of frames, or one folder up."""
-    places = (path.parent / "mapping.txt", path.parent.parent / "mapping.txt")
+    """Find the `mapping.txt` beside a file of frames or one folder up, or in `mapping/` there."""
+    folders = (path.parent, path.parent.parent)
+    places = (
+        folder / name for name in ("mapping.txt", "mapping/mapping.txt") for folder in folders
+    )
     return next((place for place in places if place.is_file()), None)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import OptionError, as_items, check_kind
-from stepcut.evaluation.clock import match_names, merge_names
+from stepcut.evaluation.clock import match_names, merge_names, read_truth
 from stepcut.evaluation.evaluate import Evaluation, evaluate
-from stepcut.evaluation.sources import read_truth
 from stepcut.files.figures import FIXED, METADATA, drawn_with, save_figure
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline

@@ -30,7 +30,7 @@ def test_every_data_set_is_described(name):
     for text in (data_set.title, data_set.about, data_set.licence, data_set.obtain, data_set.rate):
         assert text
     assert data_set.tree.startswith("ROOT/")
-    assert (data_set.citation == "") == (name in ("toy", "folder"))
+    assert (data_set.citation == "") == (name in ("toy", "folder", "segmentation"))
     assert all(entry.startswith("@inproceedings{") for entry in [data_set.citation] if entry)
     assert name in repr(data_set)
 

@@ -379,9 +379,11 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
     (bare / "annotations").mkdir(parents=True)
     for file in (data / "tea" / "annotations").iterdir():
         (bare / "annotations" / file.name).write_bytes(file.read_bytes())
-    results = run_experiment("main", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1)
+    alone: dict[str, Any] = {"seeds": 1, "folder": tmp_path, "jobs": 1}
+    with raises(DataError, "neither features nor videos", setting="rows"):
+        run_experiment("main", tmp_path / "bare", **alone)
+    results = run_experiment("main", tmp_path / "bare", rows=["uniform"], **alone)
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
-    assert "neither features nor videos" in results.record["notes"][0]
     assert "features none, encoder none, segmenters none, device CPU" in results.table().caption
     for other in (tmp_path / "bare", "toy"):
         with raises(OptionError, "procel and crosstask"):

@@ -17,6 +17,7 @@ PROCEL = DATASETS["procel"]
 CAPTAINCOOK4D = DATASETS["captaincook4d"]
 TOY = DATASETS["toy"]
 FOLDER = DATASETS["folder"]
+SEGMENTATION = DATASETS["segmentation"]
 
 
 def find_dataset(name: str) -> DataSet:

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, as_items, choose
+from stepcut.features.features import Features
 from stepcut.features.files import load_features
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.lengths import read_durations, video_duration
+from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Segment, Timeline
 
 log = logging.getLogger("stepcut")
@@ -50,11 +52,24 @@ class TaskVideo:
     errors: tuple[tuple[str, str], ...] = ()
     """(step, kind of mistake), if the data set labels mistakes; "missing step" for an omitted step.
     """
+    frames_last: bool = False
+    """Whether the feature files are arrays (d, T), as published for action segmentation."""
+
+    def open_features(self, backbone: str, rate: Rate | None = None) -> Features:
+        """Open the features of a `backbone`, (T, d); `rate` counts if the file has none."""
+        path, rate = choose("backbone", backbone, self.features).absolute(), rate or self.rate or 1
+        if path.suffix == ".txt":
+            rows = np.loadtxt(path, dtype=np.float32, ndmin=2)
+            return Features(rows, as_rate(rate), len(rows) / float(rate), self.name, str(path))
+        (found,) = load_features([path], rate)
+        if self.frames_last:
+            length = found.rows.shape[1] / float(found.rate)
+            found = replace(found, rows=found.rows.T, duration=length)
+        return replace(found, path=str(path))
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
         """Read the features of a `backbone`, (T, d) or maps (T, C, h, w)."""
-        (found,) = load_features([choose("backbone", backbone, self.features)], 1)
-        return np.array(found.rows, dtype=np.float32)
+        return np.array(self.open_features(backbone).rows, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -310,6 +325,7 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
     for pattern in (
         "features/*/[!.]*.npy",
         "features/*/[!.]*.safetensors",
+        "features/[!.]*.npy",
         "features/[!.]*.safetensors",
     ):
         for path in sorted(root.glob(pattern)):

@@ -1,15 +1,25 @@
-"""A folder of videos with or without label files, and the toy kitchen."""
+"""Data sets that are plain folders: your own, that of action segmentation, the toy kitchen."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
-from stepcut.formats import label_files
+from stepcut.formats import label_files, mstcn
 from stepcut.formats.common import Options, frame_rate
 from stepcut.formats.reading import read_all
-from stepcut.formats.text import read_json, refusals
-from stepcut.paper.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
+from stepcut.formats.text import read_json, read_text, refusals
+from stepcut.paper.datasets.dataset import (
+    Loaded,
+    Shelf,
+    Task,
+    TaskVideo,
+    find_videos,
+    first_of,
+)
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
@@ -67,6 +77,69 @@ def read_task(
             length = timeline.duration
             videos.append(shelf.video([name], timeline.segments, steps, length=length))
     return Task(folder.name, videos, steps)
+
+
+def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
+    """Add the activities of `groundTruth/`, `features/` and `mapping.txt`; `rate` is that of frames.
+
+    This is the layout of Breakfast, 50Salads, YTI and Desktop Assembly. An activity is a folder of
+    `features/`, or part of the name of a video, or else the data set is one.
+    """
+    folder = place / "groundTruth"
+    if not folder.is_dir():
+        loaded.missing.append(f"{folder}/: absent. It has a file per video, with a step per frame.")
+        return
+    shelf = Shelf(place, {})
+    shelf.features = {
+        path.name[: -len(path.suffix)]: {"features": path}
+        for path in sorted((place / "features").rglob("[!.]*"))
+        if path.suffix in (".npy", ".npz", ".safetensors", ".txt")
+    }
+    options = Options(frame_rate(rate))
+    frames_per_second = options.frame_rate(str(folder))
+    if mstcn.find_mapping(folder / "any") is None:
+        loaded.missing.append(
+            f"{place / 'mapping.txt'}: absent; steps have the order of the labels."
+        )
+    tasks: dict[str, list[TaskVideo]] = {}
+    for path in sorted(folder.glob("[!.]*")):
+        name = path.name.removesuffix(".txt")
+        if not path.is_file() or name in ("mapping", "readme") or name.endswith("_idt"):
+            continue
+        try:
+            (timeline,) = mstcn.read(read_text(path), path, options)
+        except AnnotationError as error:
+            loaded.problems.append(str(error))
+            continue
+        video = shelf.video(
+            [name], timeline.segments, timeline.steps, frames_per_second, timeline.duration
+        )
+        file = video.features.get("features")
+        if file is not None and file.suffix == ".npy":
+            video = replace(
+                video, frames_last=_frames_last(file, round(timeline.end * frames_per_second))
+            )
+        tasks.setdefault(_activity(name, file, place), []).append(video)
+    for activity, videos in tasks.items():
+        steps = {step for video in videos if video.timeline for step in video.timeline.sequence()}
+        known = videos[0].timeline.steps if videos[0].timeline else ()
+        order = tuple(step for step in known if step in steps) or tuple(sorted(steps))
+        loaded.tasks.append(Task(activity, videos, order))
+    shelf.match(loaded, place="features")
+
+
+def _frames_last(file: Path, frames: int) -> bool:
+    """Whether an array of as many rows or columns as `frames` is (d, T)."""
+    rows, columns = np.load(file, "r").shape
+    return bool(abs(columns - frames) < abs(rows - frames))
+
+
+def _activity(name: str, file: Path | None, place: Path) -> str:
+    """Name of the activity of a video; names end in it in Breakfast, and begin with it in YTI."""
+    if file is not None and file.parent.name != "features":
+        return file.parent.name
+    match = re.fullmatch(r"P\d+_.+_P\d+_(\w+)|(\w+)_\d{4}", name)
+    return place.resolve().name if match is None else match[1] or match[2]
 
 
 def read_kitchen(place: Path, loaded: Loaded) -> None:

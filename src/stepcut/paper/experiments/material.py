@@ -20,7 +20,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.paper.datasets import Task, TaskVideo, all_datasets, load
 from stepcut.paper.datasets.egoprocel import TASKS, VIEWS
 from stepcut.progress import Hook
-from stepcut.rate import Rate, as_rate
+from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 from stepcut.toy import make_kitchen
 from stepcut.toy.script import DEFAULTS
@@ -74,9 +74,21 @@ class Material:
         return len({segment.step for timeline in self.truth.values() for segment in timeline})
 
     def read(self) -> dict[str, Rows]:
-        return {
-            name: load_features([path], self.rate)[0].rows for name, path in self.features.items()
+        existing = {
+            path.absolute(): (video, kind)
+            for video in self.task
+            for kind, path in video.features.items()
         }
+        rows = {}
+        for name, path in self.features.items():
+            video, kind = existing.get(path, (None, ""))
+            (one,) = (
+                load_features([path], self.rate)
+                if video is None
+                else [video.open_features(kind, self.rate)]
+            )
+            rows[name] = one.rows
+        return rows
 
 
 def make_material(
@@ -126,7 +138,7 @@ def _read_existing(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -
         if kind not in video.features:
             continue
         file = video.features[kind].absolute()
-        (one,) = load_features([file], as_rate(fps) if fps is not None else video.rate or 1)
+        one = video.open_features(kind, fps)
         length, expected = len(one.rows) / float(one.rate), video.duration
         if expected is not None and abs(length - expected) > max(SLACK, 0.05 * expected):
             raise DataError(
@@ -136,7 +148,7 @@ def _read_existing(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -
             )
         if one.spec is None and video.rate is None and fps is None:
             notes = ["the rate of the features is unknown; 1 row per second is assumed."]
-        found[name] = replace(one, path=str(file)), length
+        found[name] = one, length
     return found, notes
 
 
@@ -177,11 +189,13 @@ def find_tasks(
     toy: Mapping[str, Any],
     progress: Hook,
     datasets: Sequence[str] = (),
+    fps: Rate | None = None,
 ) -> tuple[str, list[tuple[str, Task]]]:
     """Return the name of the data set, and its tasks, each with its camera or data set.
 
     `roots` are "toy", folders of one data set, or NAME:DIR. With `views`, load every camera. The
     toy kitchen is rendered into `folder`. `datasets` are those that a table compares.
+    `fps` is the rate of labels per frame, in the layout of action segmentation.
     """
     if datasets:
         name, seen = _compare(roots, datasets)
@@ -193,7 +207,7 @@ def find_tasks(
             make_kitchen(folder / f"toy-{camera}", view=camera, progress=progress, **toy)
             seen[view] = load("toy", folder / f"toy-{camera}")
     else:
-        name, seen = _load(roots, views)
+        name, seen = _load(roots, views, fps)
     chosen = []
     for view, found in seen.items():
         names = {task.name: task for task in found}
@@ -226,7 +240,7 @@ def _compare(
 
 
 def _load(
-    roots: Sequence[str | os.PathLike[str]], views: bool
+    roots: Sequence[str | os.PathLike[str]], views: bool, fps: Rate | None
 ) -> tuple[str, dict[str, list[Task]]]:
     """Load one data set from folders `roots`, once per camera if `views`."""
     kinds = [_which(str(root)) for root in roots]
@@ -238,7 +252,8 @@ def _load(
             value=roots,
         )
     if not views:
-        return name, {"": [task for _, place in kinds for task in load(name, place)]}
+        options = {"rate": fps} if name == "segmentation" else {}
+        return name, {"": [task for _, place in kinds for task in load(name, place, **options)]}
     if name != "egoprocel":
         raise OptionError(
             f"views: {name!r} has only one camera. Use egoprocel (CMU-MMAC), or --data toy.",

@@ -163,7 +163,7 @@ def run_experiment(
     there = (engine, jobs) if on_cluster else (None, None)
     with open_engine(*there, address) as cluster:
         data_name, found = find_tasks(
-            roots, tasks, experiment.views, place, toy or {}, progress, experiment.datasets
+            roots, tasks, experiment.views, place, toy or {}, progress, experiment.datasets, fps
         )
         # Cameras share features; data sets do not.
         groups = {view if experiment.datasets else "" for view, _ in found}
@@ -182,11 +182,15 @@ def run_experiment(
         notes = []
         if preset:
             notes.append(f"As {preset}, except for: {'; '.join(PRESETS[preset])}.")
-        if None in kinds.values():
-            chosen = {row: place for row, place in chosen.items() if row in NO_VIDEO}
-            notes.append(
-                "There are neither features nor videos, so only the rows that ignore the video are "
-                "filled."
+        seeing = [row for row in chosen if row not in NO_VIDEO]
+        if None in kinds.values() and seeing:
+            raise DataError(
+                f"{data}: there are neither features nor videos, which {len(seeing)} rows need "
+                f"({', '.join(seeing[:3])} ...). Add features/<name>.npy or videos, or ask for the "
+                f"other rows: --rows {' '.join(NO_VIDEO)}",
+                setting="rows",
+                value=seeing,
+                allowed=NO_VIDEO,
             )
         encoded = any(" + " in row for row in chosen)
         trained_on, where = "CPU", None if device == "auto" else device

@@ -1,0 +1,159 @@
+"""The layout of Breakfast, 50Salads, YTI and Desktop Assembly: read, evaluated, and experimented on."""
+
+import json
+
+import datasets_trees as trees
+import numpy as np
+import pytest
+from errors_kit import raises
+
+from stepcut.cli.main import main
+from stepcut.errors import AnnotationError, DataError
+from stepcut.evaluation import evaluate
+from stepcut.formats import write_folder
+from stepcut.paper.datasets import find_dataset, load
+from stepcut.paper.experiments import run_experiment
+
+RATE = 15
+STEPS = ("SIL", "take_cup", "pour_milk", "stir")
+
+
+def labels(seed):
+    """One step per frame, of a video of three steps with background around them."""
+    lengths = np.random.default_rng(seed).integers(60, 150, 5)
+    return np.repeat([0, 1, 2, 3, 0], lengths)
+
+
+def dataset(root, names, suffix="", mapping="mapping.txt", activities=False, text=False):
+    """Labels per frame and features (d, T), or (T, d) as text."""
+    trees.put(root / mapping, "".join(f"{n} {step}\n" for n, step in enumerate(STEPS)))
+    for seed, (name, activity) in enumerate(names.items()):
+        frames = labels(seed)
+        trees.put(
+            root / "groundTruth" / f"{name}{suffix}", "".join(f"{STEPS[n]}\n" for n in frames)
+        )
+        rows = np.eye(4, 6)[frames] + 0.05 * np.random.default_rng(seed).normal(
+            size=(len(frames), 6)
+        )
+        folder = root / "features" / (activity if activities else "")
+        folder.mkdir(parents=True, exist_ok=True)
+        if text:
+            np.savetxt(folder / f"{name}.txt", rows)
+        else:
+            np.save(folder / f"{name}.npy", rows.T.astype(np.float32))
+    return root
+
+
+BREAKFAST = {f"P0{n}_cam01_P0{n}_{what}": what for what in ("coffee", "milk") for n in (3, 4, 5)}
+SALADS = {"rgb-01-1": "", "rgb-02-1": "", "rgb-03-2": ""}
+YTI = {f"{what}_000{n}": what for what in ("changing_tire", "cpr") for n in (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("names", "how", "activities"),
+    [
+        (BREAKFAST, {"suffix": ".txt"}, {"coffee": 3, "milk": 3}),  # MS-TCN's
+        (BREAKFAST, {"activities": True, "text": True, "mapping": "mapping/mapping.txt"},
+         {"coffee": 3, "milk": 3}),  # CTE's
+        (SALADS, {"mapping": "groundTruth/mapping/mapping.txt"}, {"data": 3}),
+        (YTI, {}, {"changing_tire": 2, "cpr": 2}),
+    ],
+)  # fmt: skip
+def test_every_released_layout(names, how, activities, tmp_path):
+    tasks = load("segmentation", dataset(tmp_path / "data", names, **how), rate=RATE)
+    assert {task.name: len(task) for task in tasks} == activities
+    seeds = {name: seed for seed, name in enumerate(names)}
+    for task in tasks:
+        assert task.steps == STEPS[1:]
+        for video in task:
+            frames = labels(seeds[video.name])
+            assert video.read_features("features").shape == (len(frames), 6)
+            times = (np.arange(len(frames)) + 0.5) / RATE
+            assert video.timeline.labels(times, list(task.steps)).tolist() == (frames - 1).tolist()
+
+
+def test_what_is_missing_or_wrong_is_reported(tmp_path):
+    root = dataset(tmp_path / "data", SALADS)
+    with raises(AnnotationError, setting="rate"):
+        load("segmentation", root)
+    with raises(DataError, "segmentation"):
+        load("segmentation", tmp_path, rate=RATE)
+    (root / "features" / "rgb-01-1.npy").unlink()
+    np.save(root / "features" / "alone.npy", np.zeros((6, 9)))
+    trees.put(root / "groundTruth" / "rgb-09-1", "SIL\nfly\n")
+    trees.put(root / "groundTruth" / "rgb-01-1_idt", "0\n")  # beside those of YTI
+    (root / "mapping.txt").rename(root / "mapping.md")
+    found = find_dataset("segmentation").examine(root, rate=RATE)
+    missing, problems = "\n".join(found.missing), "\n".join(found.problems)
+    assert "mapping.txt: absent" in missing
+    assert "rgb-01-1.*" in missing
+    assert "alone.npy: a video without an annotation" in problems
+    (root / "mapping.md").rename(root / "mapping.txt")
+    problems = "\n".join(find_dataset("segmentation").examine(root, rate=RATE).problems)
+    assert "rgb-09-1, line 2" in problems
+
+
+def test_evaluated_per_activity_and_over_all(tmp_path, capsys):
+    root = dataset(tmp_path / "data", BREAKFAST, suffix=".txt")
+    tasks = load("segmentation", root, rate=RATE)
+    renamed = {
+        name: timeline.rename({"take_cup": "b", "pour_milk": "a", "stir": "c"})
+        if task.name == "milk"
+        else timeline
+        for task in tasks
+        for name, timeline in task.timelines.items()
+    }
+    write_folder(tmp_path / "pred", renamed, "json")
+    words = ["evaluate", str(tmp_path / "pred"), "--truth", f"segmentation:{root}"]
+    words += ["--rate", str(RATE), "--clock", str(RATE), "--protocol", "segmentation"]
+    assert main([*words, "--per-activity", "--per-step", "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["rows"][0]["MoF all"] == record["rows"][0]["IoU"] == 100
+    assert [row["activity"] for row in record["per_activity"]["rows"]] == ["coffee"] * 4 + [
+        "milk"
+    ] * 4
+    assert {row["activity"] for row in record["per_step"]["rows"]} == {"coffee", "milk"}
+    assert "Means over 2 activities" in " ".join(record["notes"])
+    assert (
+        main([*words, "--format", "json"]) == 0
+    )  # one matching: a step has two names, of which one counts
+    assert json.loads(capsys.readouterr().out)["rows"][0]["MoF all"] < 90
+
+
+def test_frames_of_all_activities_count_alike(tmp_path):
+    """As CTE: MoF is that of the frames of all activities, other figures are means over them."""
+    root = dataset(tmp_path / "data", BREAKFAST, suffix=".txt")
+    true = {
+        name: t
+        for task in load("segmentation", root, rate=RATE)
+        for name, t in task.timelines.items()
+    }
+    half = {name: t.crop(0, t.end / 2) for name, t in true.items()}
+    table = evaluate(
+        half, f"segmentation:{root}", "segmentation", clock=RATE, per_activity=True,
+        reading={"rate": RATE}, ignore_lengths=True,
+    )  # fmt: skip
+    each = [part.score for part in table.activities.values()]
+    frames = [one.confusion.sum() for one in each]
+    right = sum(one.mof_all * count for one, count in zip(each, frames, strict=True))
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert row["MoF all"] == pytest.approx(right / sum(frames))
+    assert row["F1"] == pytest.approx(np.mean([one.f1 for one in each]))
+    assert frames[0] != frames[1]
+
+
+def test_an_experiment_reads_arrays_of_d_by_t(tmp_path):
+    root = dataset(tmp_path / "data", SALADS)
+    results = run_experiment(
+        "main", f"segmentation:{root}", rows=["kmeans"], steps=4, seeds=1, fps=RATE,
+        folder=tmp_path / "cells", jobs=1,
+    )  # fmt: skip
+    assert results.mean("kmeans", protocol="segmentation").mean > 95
+
+
+def test_features_directly_in_their_folder_are_read(tmp_path):
+    (tmp_path / "tea" / "features").mkdir(parents=True)
+    np.save(tmp_path / "tea" / "features" / "a.npy", np.ones((10, 4), np.float16))
+    trees.put(tmp_path / "tea" / "annotations" / "a.csv", "start,end,step\n0,4,pour\n")
+    (task,) = load("folder", tmp_path / "tea")
+    assert task.videos[0].read_features("features").shape == (10, 4)
