@@ -24,10 +24,21 @@ GUARDED = re.compile("'+(?=[-=+@\t\r])")
 
 
 class Spread(NamedTuple):
-    """Mean and standard deviation: one cell in text and LaTeX, two columns in CSV and JSON."""
+    """Mean and sample standard deviation: one cell in text and LaTeX, two in CSV and JSON."""
 
     mean: float
     sd: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return the spread of some values; that of a single value is 0.
+
+        >>> Spread.of([1.0, 3.0])
+        Spread(mean=2.0, sd=1.4142135623730951)
+        """
+        mean = math.fsum(values) / len(values)
+        squares = math.fsum((value - mean) ** 2 for value in values)
+        return cls(mean, math.sqrt(squares / max(1, len(values) - 1)))
 
 
 Cell = str | int | float | Spread | None

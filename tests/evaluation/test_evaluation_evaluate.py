@@ -475,7 +475,9 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(folders, capsys):
     assert table.rows[0][1] == pytest.approx(100, abs=1)
     assert table.rows[1][1] == 0
     # 2 of the 2^4 exchanges.
-    assert any("good is +" in note and "p = 0.125" in note for note in table.notes)
+    (note,) = [note for note in table.notes if note.startswith("good against nothing: +")]
+    assert "on the mean of 4 videos" in note
+    assert "p = 0.125" in note
     words = ["evaluate", f"a={found}", f"b={found}", "--truth", true]
     assert main([*words, "--confusion", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -486,9 +488,32 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(folders, capsys):
 
 def test_a_difference_over_many_videos_is_never_beyond_all_chance():
     one, other = ({f"v{n}": 50.0 + n + better for n in range(30)} for better in (10, 0))
-    assert "better on 30 of them (sign-flip test over videos: p = 5e-05)" in compare_videos(
-        "ab", [one, other]
-    )
+    found = compare_videos(one, other)
+    assert (found.p, found.better, found.low, found.high) == (5e-05, 30, 10.0, 10.0)
+
+
+def test_all_seeds_and_all_rows_are_compared():
+    """With one seed each, which of two seeds comes first would decide; with all it does not."""
+    good = renamed(truth())
+    steps = good["v0"].steps
+    poor = {name: Timeline(duration=t.duration, steps=steps) for name, t in truth().items()}
+    rows = {"mixed": [good, poor], "other": [poor, good], "good": [good, good]}
+    notes = [
+        note for note in evaluate(rows, truth()).notes if note.startswith(("mixed against", "p of"))
+    ]
+    assert notes[0].startswith("mixed against other: +0.0 F1")
+    assert "p = 1)" in notes[0]
+    assert notes[1].startswith("mixed against good: -")
+    assert notes[2] == "p of mixed against each row, adjusted for 2 tests: other 1, good 0.25."
+
+
+def test_the_interval_covers_the_mean_of_most_samples():
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(40):
+        gaps = rng.normal(1.0, 4.0, size=25)
+        found = compare_videos(dict(enumerate(gaps)), dict.fromkeys(range(25), 0.0))
+        inside += found.low <= 1.0 <= found.high
+    assert inside >= 34  # 95 % of 40 are 38
 
 
 def test_the_order_of_the_videos_changes_nothing():
@@ -513,7 +538,7 @@ def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals():
     placed = {f"films/{name.upper()}.mp4": timeline for name, timeline in renamed(truth()).items()}
     table = evaluate({"placed": placed, "plain": renamed(truth())}, truth())
     assert any(
-        "placed is +0.0 F1 from plain on the mean of 4 videos" in note for note in table.notes
+        "placed against plain: +0.0 F1 on the mean of 4 videos" in note for note in table.notes
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,25 +47,54 @@ def above_uniform(mine: Spread, uniform: float) -> str:
     return f"{place} the uniform baseline ({mine.mean:.1f} against {uniform:.1f})"
 
 
-def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
-    """Test whether two rows differ: a sign-flip test of the mean difference in F1 per video.
+class Difference(NamedTuple):
+    """The mean difference in F1 between two rows over the same videos."""
 
-    `names` are the rows, `figures` their F1 by video. p is the share of all ways to exchange the
-    rows, video by video, whose mean difference is at least as large.
-    """
-    shared = [video for video in figures[0] if video in figures[1]]
-    gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
-    count = len(gaps)
+    mean: float
+    low: float
+    high: float
+    """95 % interval of the mean over videos (bootstrap)."""
+    p: float
+    """Sign-flip test: the share of all ways to exchange the rows, video by video, whose mean
+    difference is at least as large."""
+    better: int
+    videos: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:+.1f} F1 on the mean of {self.videos} videos (95 % interval {self.low:+.1f} "
+            f"to {self.high:+.1f}), better on {self.better} of them (sign-flip test over videos: "
+            f"p = {self.p:.3g})"
+        )
+
+
+def compare_videos(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Difference:
+    """Compare two rows by their F1 of each video; give the mean over all seeds of a row."""
+    gaps = np.array([ours[video] - theirs[video] for video in ours if video in theirs])
+    count, rng = len(gaps), np.random.default_rng(0)
+    drawn = gaps[rng.integers(count, size=(10_000, count))].mean(axis=1)
+    low, high = np.percentile(drawn, (2.5, 97.5))
     if count <= 14:
         signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
     else:
-        signs = np.random.default_rng(0).choice([-1, 1], size=(20_000, count))
+        signs = rng.choice([-1, 1], size=(20_000, count))
         signs[0] = 1  # the observed order is one of the ways, so p is never 0
     p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
-    return (
-        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, "
-        f"better on {int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
-    )
+    better = int((gaps > 0).sum())
+    return Difference(float(gaps.mean()), float(low), float(high), p, better, count)
+
+
+def adjust(ps: Sequence[float]) -> list[float]:
+    """Adjust the p of several tests by the method of Holm.
+
+    >>> adjust([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, most = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
+        most = max(most, min(1.0, (len(ps) - rank) * ps[place]))
+        adjusted[place] = most
+    return adjusted
 
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:

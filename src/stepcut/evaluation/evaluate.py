@@ -31,6 +31,7 @@ from stepcut.evaluation.clock import (
 from stepcut.evaluation.compare import (
     NO_VIDEO,
     above_uniform,
+    adjust,
     baseline,
     compare_videos,
     graph_f1,
@@ -324,8 +325,8 @@ def _evaluate(
         f"K = {count}, {len(pair.videos)} videos, data {known.origin} "
         f"{fingerprint(known.timelines)}, "
         f"seeds {' '.join(one.seed for one in opened[first])} "
-        f"(random: {rules.random[0]} to {rules.random[-1]}), sampled at {rules.clock:g} Hz, "
-        f"stepcut {__version__}"
+        f"(random: {rules.random[0]} to {rules.random[-1]}), ± sample deviation over seeds, "
+        f"sampled at {rules.clock:g} Hz, stepcut {__version__}"
     )
     named = rules.protocol.name == "named"
     return Evaluation(
@@ -457,25 +458,11 @@ def _explain(
     """Explain the table: the distance to the uniform baseline and the test of two rows."""
     notes = []
     for name in found:
-        f1 = [one.f1 for one in scores[name]]
-        mine = Spread(float(np.mean(f1)), float(np.std(f1)))
+        mine = Spread.of([one.f1 for one in scores[name]])
         place = above_uniform(mine, scores["uniform"][0].f1)
         notes.append(f"{'F1' if name == 'ours' else f'F1 of {name}'} is {place}.")
         notes += few_clusters(name, scores[name])
-    if len(found) > 1:
-        first, second = list(found)[:2]
-        ours, theirs = (
-            dict(
-                zip(
-                    found[name][0].videos,
-                    (each.f1 for each in scores[name][0].per_video),
-                    strict=True,
-                )
-            )
-            for name in (first, second)
-        )
-        same = {ours: theirs[video] for video, ours in match_videos(theirs, ours).items()}
-        notes.append(compare_videos([first, second], [ours, same]))
+    notes += _compare_rows({name: _by_video(found[name], scores[name]) for name in found})
     if named:
         notes.append("Baselines have no step names; they are matched in the best way.")
     counts = {name: len(row[0].clusters) for name, row in found.items()}
@@ -483,6 +470,27 @@ def _explain(
         listed = ", ".join(f"{name} {number}" for name, number in counts.items())
         first = next(iter(found))
         notes.append(f"K differs between rows ({listed}); the baselines have that of {first}.")
+    return notes
+
+
+def _by_video(pairs: Sequence[Pair], scores: Sequence[Score]) -> dict[str, float]:
+    """F1 of each video, the mean over all seeds of a row."""
+    seeds = np.array([[video.f1 for video in one.per_video] for one in scores])
+    return dict(zip(pairs[0].videos, seeds.mean(axis=0).tolist(), strict=True))
+
+
+def _compare_rows(f1: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Compare the first row with each of the others, video by video."""
+    first, *others = f1
+    gaps = []
+    for other in others:
+        same = match_videos(f1[other], f1[first])
+        gaps.append(compare_videos(f1[first], {ours: f1[other][its] for its, ours in same.items()}))
+    notes = [f"{first} against {other}: {gap}." for other, gap in zip(others, gaps, strict=True)]
+    if len(gaps) > 1:
+        listed = zip(others, adjust([gap.p for gap in gaps]), strict=True)
+        words = ", ".join(f"{other} {p:.3g}" for other, p in listed)
+        notes.append(f"p of {first} against each row, adjusted for {len(gaps)} tests: {words}.")
     return notes
 
 
@@ -520,8 +528,8 @@ def fingerprint(timelines: Mapping[str, Timeline]) -> str:
 
 
 def spread(values: Sequence[float]) -> Cell:
-    """Return the only value, or the mean and standard deviation of several."""
+    """Return the only value, or the mean and sample deviation of several."""
     numbers = [value for value in values if not math.isnan(value)]
     if len(values) == 1 or not numbers:
         return float(values[0])
-    return Spread(float(np.mean(numbers)), float(np.std(numbers)))
+    return Spread.of(numbers)
