@@ -13,7 +13,7 @@ from stepcut.methods import METHODS
 from stepcut.methods.method import Method
 
 LEARNED = ["procut", "kmeans", "subset", "asot"]
-SEGMENTERS = [*LEARNED, "random", "uniform", "one-cluster"]
+SEGMENTERS = [*LEARNED, "random", "uniform", "one-cluster", "tw-finch", "spectral"]
 every = pytest.mark.parametrize("name", SEGMENTERS)
 
 

@@ -32,6 +32,8 @@ METHODS: Mapping[str, Any] = Lazy(
         "stepcut": "stepcut.methods.stepcut.method:StepCut",
         "kmeans": "stepcut.methods.baselines.kmeans:KMeans",
         "asot": "stepcut.methods.baselines.asot:Asot",
+        "tw-finch": "stepcut.methods.baselines.per_video:TwFinch",
+        "spectral": "stepcut.methods.baselines.per_video:Spectral",
         "random": "stepcut.methods.baselines.trivial:Random",
         "uniform": "stepcut.methods.baselines.trivial:Uniform",
         "one-cluster": "stepcut.methods.baselines.trivial:OneCluster",

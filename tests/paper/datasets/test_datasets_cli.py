@@ -93,7 +93,7 @@ def test_tables_are_written_by_suffix(capsys, tmp_path):
     assert (code, text.read_text(encoding="utf-8-sig")) == (0, out)
     code, _, err = run(capsys, "check", "egoprocel", "--root", root, "-o", str(tmp_path / "c.csv"))
     assert code == 2
-    assert "use -o with list or stats" in err
+    assert "use -o with list, stats or leaderboard" in err
 
 
 def test_stats_of_the_published_tree(capsys, tmp_path):

@@ -10,10 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from stepcut.cli.main import main
 from stepcut.paper.datasets import DataSet, Task, TaskVideo
 from stepcut.paper.datasets.dataset import TaskInfo
-from stepcut.paper.datasets.statistics import COLUMNS, count, covered, plot_statistics, statistics
+from stepcut.paper.datasets.statistics import (
+    COLUMNS,
+    count,
+    covered,
+    leaderboard,
+    plot_statistics,
+    statistics,
+)
+from stepcut.paper.experiments.results import read_published
 from stepcut.timeline import Segment, Timeline
+
+ROOT = Path(__file__).parents[3]
 
 
 def make_task(seed: int, name: str = "tea") -> Task:
@@ -159,3 +170,33 @@ def test_means_over_tasks_and_over_videos_are_both_named() -> None:
     for name, steps, seconds in (("mean over tasks", 3.0, 30.0), ("mean over videos", 2.5, 20.0)):
         assert shown[name][2] == pytest.approx(steps)
         assert shown[name][8] == pytest.approx(seconds / 60)
+
+
+def test_the_leaderboard_has_only_figures_that_are_found_at_their_source():
+    table = leaderboard()
+    parts = table.columns[5:11]
+    reported = (ROOT / "benchmarks" / "reports" / "protocols.md").read_text(encoding="utf-8")
+    names = {"uniform": "uniform", "random": "random", "one cluster": "one-cluster"}
+    for row in table.rows:
+        cells = dict(zip(table.columns, row, strict=True))
+        assert cells["matching"] in ("all videos", "per video")
+        assert all(cells[name] for name in ("K", "features", "source", "mean"))
+        system, _, blind = str(cells["system"]).partition(" (ignores")
+        if blind:
+            protocol = "paper" if cells["matching"] == "all videos" else "paper-per-video"
+            figures = [str(cells[name]).replace("/", " / ") for name in (*parts, "mean")]
+            assert f"| {names[system]}, `{protocol}` | {' | '.join(figures)} |" in reported
+    (ours,) = [row for row in table.rows if row[0] == "CnC"]
+    known = {
+        each["column"]: f"{each['F1']}/{each['IoU']}"
+        for each in read_published()
+        if (each["table"], each["row"]) == ("main", "tc3i + procut")
+    }
+    assert ours[5:11] == [known[part] for part in parts]
+
+
+def test_the_leaderboard_is_that_of_one_data_set(capsys):
+    assert main(["data", "leaderboard", "egoprocel", "--format", "csv"]) == 0
+    assert "HiERO" in capsys.readouterr().out
+    assert main(["data", "leaderboard", "procel"]) == 2
+    assert "egoprocel" in capsys.readouterr().err

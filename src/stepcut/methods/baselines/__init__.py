@@ -1,1 +1,1 @@
-"""Baselines of every table: random, uniform, one cluster, k-means, ASOT."""
+"""Baselines and peers: random, uniform, one cluster, k-means, ASOT, TW-FINCH, spectral clustering."""

@@ -1,4 +1,4 @@
-"""`stepcut data`: list, describe, check, count and cite data sets; convert published features."""
+"""`stepcut data`: list, describe, check, count and cite data sets; published features and results."""
 
 import argparse
 from pathlib import Path
@@ -9,14 +9,15 @@ from stepcut.errors import DataError, OptionError
 from stepcut.paper.datasets import DATASETS, DataSet, all_datasets, find_dataset
 from stepcut.paper.datasets.dataset import Loaded
 from stepcut.paper.datasets.hiero import convert
-from stepcut.paper.datasets.statistics import plot_statistics, statistics
+from stepcut.paper.datasets.statistics import leaderboard, plot_statistics, statistics
 from stepcut.tables import Cell, Table
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.output and args.action not in ("list", "stats"):
+    if args.output and args.action not in ("list", "stats", "leaderboard"):
         raise OptionError(
-            f"-o {args.output}: data {args.action} has no table; use -o with list or stats.",
+            f"-o {args.output}: data {args.action} has no table; use -o with list, stats or "
+            "leaderboard.",
             setting="output",
             value=args.output,
         )
@@ -35,6 +36,17 @@ def run(args: argparse.Namespace) -> int:
     data_set = find_dataset(args.name)
     if args.action == "info":
         print(_info(data_set))
+        return 0
+    if args.action == "leaderboard":
+        if data_set.name != "egoprocel":
+            raise OptionError(
+                f"data leaderboard {args.name}: only egoprocel has one. Run: stepcut data "
+                "leaderboard egoprocel",
+                setting="name",
+                value=args.name,
+                allowed=["egoprocel"],
+            )
+        show_table(leaderboard(), args.format, args.output)
         return 0
     if args.action == "cite":
         print(data_set.citation or f"% {data_set.title} has no citation.")
