@@ -11,7 +11,7 @@ from stepcut.methods import METHODS
 from stepcut.methods.constraints import Constraint
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import NEEDED, Method, adapt
-from stepcut.parallel.engine import attempt
+from stepcut.parallel.worker import attempt
 from stepcut.plugins import check_part
 
 

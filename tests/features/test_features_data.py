@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 
 from stepcut.features.backbones import load_backbone
-from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract
-from stepcut.features.files import read_rows
 from stepcut.features.find import find_videos
-from stepcut.features.jobs import split_times
-from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.probe import probe
 from stepcut.features.video.sample import sample_frames
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -61,23 +58,6 @@ def test_default_features_of_real_videos(tmp_path):
     plain = slow[0].rows.astype(np.float32)
     plain /= np.linalg.norm(plain, axis=1, keepdims=True)
     assert (rows * plain).sum(axis=1).min() > 0.999
-
-
-def test_parts_of_a_real_video_give_the_rows_of_one_pass(tmp_path):
-    video, backbone = find_videos(BOTTLE)[0], load_backbone(device="cpu")
-    whole, metadata = read_rows(
-        compute_features(video, backbone, 6, tmp_path / "whole.safetensors")
-    )
-    times = split_times(key_times(video), 6, 16, 3, float(metadata["duration"]))
-    assert len(times) > 1
-    parts = [
-        rows
-        for start, end in zip(times, [*times[1:], None], strict=True)
-        for rows in compute_rows(
-            sample_frames(video, 6, backbone.size, start=start, end=end), backbone
-        )
-    ]
-    assert np.array_equal(np.concatenate(parts), whole)
 
 
 def test_the_papers_backbone_with_real_weights(tmp_path):

@@ -13,21 +13,13 @@ import av
 import pytest
 from errors_kit import raises
 from features_films import hostile_texts, make_film
+from parallel_kit import Grey
 
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import export, extract, load_features
 from stepcut.features.video.probe import probe, read_info, read_packets
 from stepcut.features.video.sample import sample_frames
-
-
-class Grey:
-    """A backbone of one number: how bright the picture is."""
-
-    name, dim, size, fingerprint = "grey", 1, 16, "grey"
-
-    def extract(self, frames):
-        return frames.mean(axis=(1, 2, 3))[:, None]
 
 
 class Injected(Exception):
@@ -145,7 +137,11 @@ def test_a_video_that_fails_leaves_the_others_alone(tmp_path, monkeypatch):
         return real_open(path, *args, **options)
 
     monkeypatch.setattr(av, "open", refuse)
-    features, failures = extract(films, Grey())
+
+    class Here(Grey):
+        """Of a function, so that no worker can import it, and videos are read in this process."""
+
+    features, failures = extract(films, Here())
     assert [one.name for one in features] == ["film0", "film2"]
     assert [one.name for one in failures] == ["film1"]
     assert "Injected: ouch" in str(failures[0])

@@ -13,7 +13,6 @@ from features_films import HEIGHT, WIDTH, make_film, number_of, picture
 from PIL import Image
 
 from stepcut.errors import OptionError
-from stepcut.features.jobs import split_times
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.rate import as_rate
@@ -106,16 +105,11 @@ def test_parts_give_the_samples_of_one_pass(films, name):
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(parts, whole, strict=True))
 
 
-def test_split_at_key_frames(films):
+def test_times_of_key_frames(films):
     keys = key_times(films["b-frames.mp4"])
     assert keys[0] == 0
     assert keys == sorted(keys)
     assert len(keys) > 2
-    times = split_times(keys, 20, batch=4, parts=3, duration=2.0)
-    assert times[0] == 0
-    assert len(times) == 3
-    assert all(time * 20 % 4 == 0 for time in times)
-    assert split_times([], 20, batch=4, parts=3, duration=2.0) == [0]
 
 
 def test_raw_stream_without_timestamps(tmp_path):

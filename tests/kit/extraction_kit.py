@@ -37,13 +37,12 @@ import sys
 sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 from parallel_kit import Logged
-from stepcut.features import extract as extraction
+from stepcut.features.extract import extract
 from stepcut.parallel import ENGINES
 if __name__ == "__main__":
-    extraction.PIECE = 1.0
     engine = ENGINES[sys.argv[5]](workers=2)
     backbone = Logged(Path(sys.argv[4]) / "log", wait=0.1)
-    extraction.extract(sys.argv[3], backbone, fps=5, cache=sys.argv[4], engine=engine)
+    extract(sys.argv[3], backbone, fps=5, cache=sys.argv[4], engine=engine)
 """
 
 
@@ -64,7 +63,7 @@ def kill_and_run_again(films, folder, name):
     before = seen(log)
     finished = 0
     for file in (folder / "features").iterdir():
-        if not file.name.startswith(".."):  # partial files of a dead worker
+        if not file.name.startswith("."):  # partial files of a dead worker
             finished += len(read_rows(file)[0])
     time.sleep(0.5)
     assert seen(log) == before  # no worker continues alone

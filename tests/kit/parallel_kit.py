@@ -1,14 +1,11 @@
 """Shared by the tests of parallel work: a backbone that logs every frame, and work that fails."""
 
+import ctypes
 import os
 import signal
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # worker processes start sooner without it
-    pass
 
 
 class Logged:
@@ -28,6 +25,15 @@ class Logged:
         with open(self.log, "a", encoding="ascii") as file:
             file.write(f"{os.getpid()} {len(frames)}\n")
         return frames.reshape(len(frames), 16, 4, 4, 3).mean(axis=(1, 3)).reshape(len(frames), 12)
+
+
+class Grey:
+    """A backbone of one number: how bright the picture is."""
+
+    name, dim, size, fingerprint = "grey", 1, 16, "grey"
+
+    def extract(self, frames):
+        return frames.mean(axis=(1, 2, 3))[:, None]
 
 
 class Wide(Logged):
@@ -100,6 +106,31 @@ def cores(_):
     from stepcut.parallel.engine import count_cores
 
     return count_cores(), os.environ["OMP_NUM_THREADS"]
+
+
+def folder_of(_):
+    """What tells one worker from another."""
+    return os.getpid(), os.getcwd()
+
+
+def fall_silent(seconds):
+    """Work that hangs: Python holds its lock, so that only another process can end it."""
+    from stepcut.parallel.worker import time_limit
+
+    with time_limit(seconds, "sleeping"):
+        ctypes.PyDLL(None).sleep(600)
+
+
+def keep_busy(seconds):
+    """Work that takes three times its limit, but makes progress."""
+    from stepcut.parallel.worker import alive, time_limit
+
+    with time_limit(seconds, "working"):
+        until = time.monotonic() + 3 * seconds
+        while time.monotonic() < until:
+            time.sleep(0.01)
+            alive()
+    return seconds
 
 
 def scribble(item):

@@ -8,7 +8,7 @@ import pytest
 HIDDEN = ("struct", "socket", "pickle", "filelock", "av", "numpy", "scipy", "msgspec", "stepcut")
 """Modules that a process imports, early or late."""
 
-OPENER = """
+VIDEO = """
 from stepcut.features.video.probe import probe
 print(probe(sys.argv[2]).frames)
 """
@@ -53,8 +53,8 @@ def hostile(tmp_path):
 
 @pytest.mark.parametrize(
     "code",
-    [OPENER, WORKERS, JOBS, pytest.param(RAY, marks=pytest.mark.ray)],
-    ids=["opener", "workers", "jobs", "ray"],
+    [VIDEO, WORKERS, JOBS, pytest.param(RAY, marks=pytest.mark.ray)],
+    ids=["video", "workers", "jobs", "ray"],
 )
 def test_no_process_runs_files_of_the_current_folder(code, hostile, kitchen, tmp_path):
     video = str(next((kitchen / "videos").glob("*.mp4")))

@@ -1,10 +1,12 @@
 """Worker processes on one machine: answers in order, failures named, the dead replaced, cancelling."""
 
-import multiprocessing
 import os
+import signal
 import subprocess
 import sys
-import threading
+import time
+from contextlib import suppress
+from pathlib import Path
 from pickle import PicklingError
 from typing import Any
 
@@ -15,25 +17,39 @@ from parallel_kit import (
     deafen,
     die_once,
     fail_oddly,
+    fall_silent,
+    folder_of,
     half_write,
+    keep_busy,
     slow_square,
     square,
     stumble,
 )
 
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.parallel import open_engine
+from stepcut.parallel import local, open_engine
 from stepcut.parallel.engine import count_cores, share_cores
-from stepcut.parallel.local import Local, map_threads
+from stepcut.parallel.local import Local
 from stepcut.threads import PASSIVE
 
 
 @pytest.fixture
 def engine():
+    local.shared().close()  # of other tests
     engine = Local(2)
     yield engine
     engine.close()
-    assert not multiprocessing.active_children()
+    assert not workers()
+
+
+def workers():
+    """The processes that this one has started, and that run."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = file.read_text().rpartition(")")[2].split()[:2]
+            found += [int(file.parent.name)] * (int(parent) == os.getpid() and state != "Z")
+    return found
 
 
 def test_answers_come_in_the_order_of_the_items(engine):
@@ -43,7 +59,36 @@ def test_answers_come_in_the_order_of_the_items(engine):
     ]
     assert sorted(told) == [(n, n * n) for n in range(7)]
     assert engine.map(square, []) == []
-    assert engine.map(cores, [0]) == [(engine.threads, str(engine.threads))]
+    # One item has all cores; two share them.
+    for count in (1, 2):
+        share = max(1, count_cores() // count)
+        assert engine.map(cores, range(count)) == [(share, str(share))] * count
+
+
+def test_work_that_hangs_is_ended_and_slow_work_is_not(engine):
+    silent: Any = engine.map(fall_silent, [1.0])
+    assert isinstance(silent[0], WorkerDied)
+    assert str(silent[0]) == "no progress for 1 seconds while sleeping"
+    assert engine.map(keep_busy, [1.0, 1.5]) == [1.0, 1.5]
+
+
+def test_a_worker_ends_when_it_has_nothing_to_do(engine, monkeypatch):
+    quick = "from stepcut.parallel import worker\nworker.IDLE = 0.5\n" + local.CODE
+    monkeypatch.setattr(local, "CODE", quick)
+    assert engine.map(square, [3]) == [9]
+    until = time.monotonic() + 60
+    while workers() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not workers()
+    assert engine.map(square, [4]) == [16]
+
+
+def test_a_worker_with_other_settings_is_replaced(engine, monkeypatch):
+    [first] = engine.map(folder_of, [0])
+    assert engine.map(folder_of, [0]) == [first]
+    monkeypatch.setenv("STEPCUT_ANY", "x")
+    [second] = engine.map(folder_of, [0])
+    assert second != first
 
 
 def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
@@ -76,7 +121,7 @@ def test_errors_that_cannot_travel_are_told_in_words(engine):
 def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine):
     with pytest.raises((TypeError, AttributeError, PicklingError)):
         engine.map(square, [lambda: None])
-    assert not multiprocessing.active_children()
+    assert not workers()
     assert engine.map(square, [3]) == [9]
 
 
@@ -93,17 +138,15 @@ def test_cancelling_ends_all_workers(engine):
 
     with pytest.raises(KeyboardInterrupt):
         engine.map(slow_square, range(100), enough)
-    assert not multiprocessing.active_children()
+    assert not workers()
     assert engine.map(square, [3]) == [9]
 
 
 def test_cancelled_workers_remove_what_they_have_half_written(engine, tmp_path):
     def enough(_number, _answer):
         assert [file.suffix for file in tmp_path.iterdir()] == [".part"]
-        for (
-            worker
-        ) in multiprocessing.active_children():  # as a scheduler tells all processes of a group
-            worker.terminate()
+        for worker in workers():  # as a scheduler tells all processes of a group
+            os.kill(worker, signal.SIGTERM)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -115,7 +158,7 @@ def test_a_worker_that_does_not_go_is_killed(engine, monkeypatch):
     monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.2)
     assert engine.map(deafen, [0]) == [0]
     engine.close()
-    assert not multiprocessing.active_children()
+    assert not workers()
 
 
 @pytest.mark.parametrize(
@@ -133,38 +176,17 @@ def test_wrong_settings(given, said):
 
 
 def test_an_engine_of_ones_own_stays_open():
+    local.shared().close()
     own = Local(1)
     with open_engine(own) as given:
         assert given is own
         assert own.map(square, [2]) == [4]
-    assert multiprocessing.active_children()
+    assert workers()
     own.close()
     with open_engine() as none, open_engine(always=True) as one:
         assert none is None
         assert one is not None
         assert one.workers >= 1
-
-
-def test_a_thread_that_hangs_does_not_keep_an_interrupted_program(monkeypatch):
-    monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.05)
-    hang, begun = threading.Event(), threading.Event()
-
-    def work(item, _):
-        if item:
-            begun.set()
-            hang.wait(60)
-        begun.wait(60)
-        return item
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        map_threads(work, [0, 1], interrupt, lambda *_: None, workers=2)
-    left = [thread for thread in threading.enumerate() if thread.name == "stepcut-work"]
-    assert [thread.daemon for thread in left] == [True]
-    hang.set()
-    left[0].join(60)
 
 
 @pytest.mark.slow

@@ -22,7 +22,8 @@ from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
-from stepcut.parallel.engine import Engine, attempt
+from stepcut.parallel.engine import Engine
+from stepcut.parallel.worker import attempt
 from stepcut.plugins import from_here
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.loading import read_outline

@@ -1,29 +1,129 @@
-"""Compute the features of one video, in any process."""
+"""What a worker does for one video: look whether its features are stored, else compute them."""
 
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
 
 import numpy as np
 
 from stepcut.errors import FeatureError, VideoError
 from stepcut.features.backbones.backbone import Backbone, Frames, Rows
-from stepcut.features.files import write_rows
+from stepcut.features.files import (
+    check_stored,
+    content_hash,
+    feature_file,
+    known_hash,
+    read_rows,
+    stamp,
+    write_rows,
+)
+from stepcut.features.video.container import blame, check_file
+from stepcut.features.video.probe import probe
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.cache import local
 from stepcut.parallel.engine import count_cores
+from stepcut.parallel.worker import count_rows, time_limit
 from stepcut.rate import Rate, as_rate
 
-DECODE_SECONDS = 60
+DECODE_SECONDS = 60.0
 """Time limit for the next packet of an open video."""
-_LEAVE = 5.0
-"""Seconds in which the decoding thread closes the file."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The features of one video, and where they are or will be."""
+
+    name: str
+    path: Path | Address
+    target: Path | Address
+    fps: Fraction
+    expected: int | None
+    """Expected number of rows; None if the features are already stored."""
+    stamp: str = ""
+    """The `stamp` of the file when it was probed."""
+    fast: bool = False
+
+
+def look(
+    video: tuple[str, Path | Address],
+    fingerprint: str,
+    fps: Fraction,
+    cache: Path | Address,
+    fast: bool = False,
+    quickly: bool = False,
+) -> Job | None:
+    """Probe a `video` (name, path) unless its features are in the `cache`.
+
+    `fingerprint` is that of the backbone. With `quickly`, return None if the file must be read.
+    """
+    name, path = video
+    with blame(path):
+        if not isinstance(path, Address):
+            check_file(path)  # before its content is read, since a pipe has no end
+        seen = stamp(path)
+        digest = known_hash(path, cache) if quickly else content_hash(path, cache)
+        if digest is None:
+            return None
+        target = feature_file(digest, fps, f"{fingerprint} skip" if fast else fingerprint, cache)
+    if target.exists() and not _discarded(target):
+        return Job(name, path, target, fps, None)
+    if quickly:
+        return None
+    with named(path) as file:
+        duration = probe(file).duration
+    return Job(name, path, target, fps, max(1, round(duration * fps)), seen, fast)
+
+
+def _discarded(stored: Path | Address) -> bool:
+    """Remove damaged stored features and return whether they were; at addresses, check little."""
+    try:
+        if isinstance(stored, Address):
+            check_stored(stored)
+        else:
+            read_rows(stored)
+    except FeatureError:
+        with suppress(OSError):  # a read-only cache
+            stored.unlink(missing_ok=True)
+        return True
+    return False
+
+
+def compute(job: Job, backbone: Backbone | partial[Backbone]) -> int:
+    """Compute and store the features of a `job` unless they exist; return the number of rows."""
+    if not job.target.exists():
+        opened = backbone() if isinstance(backbone, partial) else backbone
+        unchanged = partial(_check_unchanged, job)
+        with named(job.path) as file:
+            compute_features(file, opened, job.fps, job.target, job.fast, unchanged)
+    return len(read_rows(job.target)[0])
+
+
+def _check_unchanged(job: Job) -> None:
+    """Refuse a file that changed since it was probed, since features are stored by content."""
+    with blame(job.path):
+        if stamp(job.path) != job.stamp:
+            raise VideoError(
+                f"{job.path}: the file changed while it was read. Run the same command again.",
+                path=job.path,
+            )
+
+
+@contextmanager
+def named(path: Path | Address) -> Iterator[Path]:
+    """Yield a local file of the video at `path`; errors name `path` instead of the copy."""
+    with blame(path):
+        file = local(path)
+    try:
+        yield file
+    except VideoError as error:
+        raise VideoError(str(error).replace(str(file), str(path)), path=path) from error
 
 
 def compute_features(
@@ -31,34 +131,22 @@ def compute_features(
     backbone: Backbone,
     fps: Rate,
     target: AnyPath,
-    advance: Callable[[int], None] | None = None,
-    threads: int = 0,
-    start: Fraction | float = 0,
-    end: Fraction | None = None,
     fast: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> Path | Address:
-    """Write the features of the video at `path`, or of a part of it, to `target` atomically.
+    """Write the features of the video at `path` to `target` atomically.
 
-    `backbone` computes `fps` rows per second. `advance` gets the size of every batch, and `check`
-    is called before the file is renamed into place; an exception in either stops the work.
-    `threads`, `start`, `end` and `fast` are as in `sample_frames`.
+    `backbone` computes `fps` rows per second; `fast` is as in `sample_frames`. `check` is called
+    before the file is renamed into place, and an exception in it stops the work.
     """
-    # At least two threads: FFmpeg decodes damaged frames differently with a single one.
     per_second = as_rate(fps)
     rate = per_second * frames_per_row(backbone, per_second)
     device = str(getattr(backbone, "device", None))
     gpu = device if device.startswith("cuda") else None
+    # At least two threads: FFmpeg decodes damaged frames differently with a single one.
     samples = sample_frames(
-        path, rate, backbone.size, start, end, max(2, threads or count_cores()), fast, gpu
+        path, rate, backbone.size, threads=max(2, count_cores()), fast=fast, gpu=gpu
     )
-
-    def tracked() -> Generator[Rows]:
-        with closing(compute_rows(samples, backbone, per_second)) as every:
-            for rows in every:
-                yield rows
-                if advance is not None:
-                    advance(len(rows))
 
     def metadata() -> dict[str, str]:
         check()
@@ -70,7 +158,8 @@ def compute_features(
             **({"fast": "true"} if fast else {}),
         }
 
-    with closing(tracked()) as rows:
+    # Close explicitly on errors: the garbage collector could do it inside any other code.
+    with closing(compute_rows(samples, backbone, per_second)) as rows:
         write_rows(target, rows, metadata)
     return as_path(target)
 
@@ -78,77 +167,32 @@ def compute_features(
 def compute_rows(
     samples: Samples, backbone: Backbone, fps: Fraction | None = None
 ) -> Generator[Rows]:
-    """Yield rows in batches of `backbone.batch` frames, decoding in another thread.
+    """Yield rows in batches of `backbone.batch` frames, and report them as progress.
 
     For a backbone of clips there are `frames_per_row` samples per row; `fps` is the rate of the
-    rows, by default that of the samples. A part of a video that starts at a whole batch gives
-    exactly the rows of a single pass.
+    rows, by default that of the samples.
     """
     pictures: Iterator[Frames] = (picture for _, picture in samples)
     if clip_length(backbone) > 1:
         pictures = make_clips(
             pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps)
         )
-    # Close explicitly on errors: the garbage collector could close it inside any other code,
-    # where waiting for a thread can deadlock.
-    with closing(_batches(pictures, batch_size(backbone), samples)) as batches:
-        for frames in batches:
-            rows = np.asarray(backbone.extract(frames))
-            if rows.ndim not in (2, 4) or rows.shape[:2] != (len(frames), backbone.dim):
-                what = f"backbone {backbone.name} returned {rows.shape} for {len(frames)} frames"
+    with closing(samples):
+        while True:
+            with time_limit(DECODE_SECONDS, "decoding"):
+                batch = list(islice(pictures, batch_size(backbone)))
+            if not batch:
+                return
+            rows = np.asarray(backbone.extract(np.stack(batch)))
+            if rows.ndim not in (2, 4) or rows.shape[:2] != (len(batch), backbone.dim):
+                what = f"backbone {backbone.name} returned {rows.shape} for {len(batch)} frames"
                 raise FeatureError(
                     f"{what}; it must return one row per frame: "
-                    f"({len(frames)}, {backbone.dim}) or (..., h, w).",
+                    f"({len(batch)}, {backbone.dim}) or (..., h, w).",
                     setting="backbone",
                 )
             yield rows
-
-
-def _batches(pictures: Iterator[Frames], size: int, samples: Samples) -> Generator[Frames]:
-    """Yield arrays (n, H, W, 3) of up to `size` frames, reading one batch ahead."""
-    wanted: SimpleQueue[bool] = SimpleQueue()
-    found: SimpleQueue[list[Frames] | BaseException] = SimpleQueue()
-
-    def decode() -> None:
-        while wanted.get():
-            try:
-                found.put(list(islice(pictures, size)))
-            except BaseException as error:  # the caller's thread decides
-                found.put(error)
-        with suppress(Exception):
-            samples.close()
-
-    # Only this thread uses the decoder. A daemon, since Python waits for others at its exit, and a
-    # damaged video may hang the decoder.
-    reader = Thread(target=decode, name="stepcut-decode", daemon=True)
-    reader.start()
-    try:
-        wanted.put(True)
-        while batch := _wait(found, samples):
-            if isinstance(batch, BaseException):
-                raise batch
-            wanted.put(True)
-            yield np.stack(batch)
-    finally:
-        wanted.put(False)
-        reader.join(_LEAVE)
-
-
-def _wait(
-    found: SimpleQueue[list[Frames] | BaseException], samples: Samples
-) -> list[Frames] | BaseException:
-    """Return what the decoding thread found, unless it reads no packet for `DECODE_SECONDS`.
-
-    Seconds are counted one by one, so that a suspended program has as many left afterwards.
-    """
-    progress = waited = 0
-    while waited < DECODE_SECONDS:
-        with suppress(Empty):
-            return found.get(timeout=1)
-        waited = waited + 1 if 0 < samples.progress == progress else 0
-        progress = samples.progress
-    what = f"the decoder made no progress for {DECODE_SECONDS} seconds"
-    raise VideoError(f"{samples.path}: {what}. Exclude it, or copy it to a faster disk.")
+            count_rows(len(rows))
 
 
 def batch_size(backbone: Backbone) -> int:

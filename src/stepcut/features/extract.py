@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -13,29 +13,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError, VideoError, placed
-from stepcut.features.backbones import open_backbone
+from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied, placed
+from stepcut.features.backbones import can_travel, device_of, open_backbone, pack
 from stepcut.features.backbones.backbone import Backbone
-from stepcut.features.compute import batch_size, clip_length
+from stepcut.features.compute import Job, compute, look
 from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, read_files, read_rows, save_rows
 from stepcut.features.files import load_features as load_features
 from stepcut.features.find import Inputs, find_inputs, find_videos
 from stepcut.features.find import Source as Videos
-from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
 from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec, need_spec
+from stepcut.features.video.container import ended
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.engine import Engine
-from stepcut.parallel.local import map_threads
+from stepcut.parallel.engine import Advance, Done, Engine
+from stepcut.parallel.local import ask, shared
+from stepcut.parallel.worker import attempt, reporting
 from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
 
 Array = NDArray[Any]
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
-PIECE = 600.0
-"""Seconds. With an engine, a video of at least twice this length is split among the workers."""
 
 
 def extract(
@@ -67,7 +66,7 @@ def extract(
     device
         "auto", "cpu" or "cuda".
     engine
-        Computes in its workers; by default this process does.
+        Computes in its workers; by default those of this machine do.
 
     Returns
     -------
@@ -110,47 +109,39 @@ def _extract(
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names, paths = inputs.names, inputs.files
-    # A worker may have another working folder.
-    items = [
-        (name, path if engine is None else path.absolute())
-        for name, path in zip(names, paths, strict=True)
-    ]
+    # A worker of a cluster may have another working folder.
+    places = [path if engine is None else path.absolute() for path in paths]
+    errors: dict[int, VideoError] = {}
+    answers: dict[int, Any] = {}
+
+    def judge(number: int, answer: object) -> None:
+        """Note the error of a video; raise any other error."""
+        if isinstance(answer, Exception):
+            errors[number] = video_error(answer, names[number], paths[number])
+
     look_at = partial(
-        look,
-        fingerprint=network.fingerprint,
-        fps=spec.fps,
-        cache=folder.absolute(),
-        batch=batch_size(network),
-        fast=spec.fast,
+        look, fingerprint=network.fingerprint, fps=spec.fps, cache=folder.absolute(), fast=spec.fast
     )
-    stage = Stage(progress, "look", len(items), "videos")
-
-    def advance(place: int, count: int) -> None:
-        stage.advance(count, item=items[place][0])
-
-    def done(place: int, _: object) -> None:
-        advance(place, 1)
-
-    looked: list[Extraction | Exception]
-    with stage:
-        if engine is None:
-            looked = map_threads(
-                lambda item, tick: look_at(item, advance=tick), items, done, advance
-            )
-        else:
-            # Clips extend over the border of a part, so their video is not split.
-            piece = PIECE if clip_length(network) == 1 else None
-            looked = engine.map(partial(look_at, piece=piece), items, done)
-    jobs = {
-        number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)
-    }
-    errors = {
-        n: video_error(answer, names[n], paths[n])
-        for n, answer in enumerate(looked)
-        if isinstance(answer, Exception)
-    }
+    with Stage(progress, "look", len(places), "videos") as stage:
+        for number, item in enumerate(zip(names, places, strict=True)):
+            answers[number] = attempt(partial(look_at, quickly=True), item)
+            if answers[number] is not None:
+                stage.advance(item=names[number])
+        unknown = [number for number, answer in answers.items() if answer is None]
+        pool = _pool(network, engine, [folder, *paths]) if unknown else None
+        looked = _map(
+            pool,
+            look_at,
+            [(names[number], places[number]) for number in unknown],
+            lambda at, _: stage.advance(item=names[unknown[at]]),
+            lambda at, _: stage.advance(0, item=names[unknown[at]]),
+        )
+        answers |= zip(unknown, looked, strict=True)
+    for number, answer in answers.items():
+        judge(number, answer)
     if strict and errors:
         raise errors[min(errors)]
+    jobs = {number: answer for number, answer in answers.items() if isinstance(answer, Job)}
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
     with (
         writable(folder)
@@ -163,7 +154,8 @@ def _extract(
                 for number, job in missing.items()
             }
             jobs |= missing
-        errors |= compute_jobs(missing, network, progress, strict, engine)
+        for number, answer in _compute(missing, network, progress, strict, engine, pool).items():
+            judge(number, answer)
         found = [
             _read(job, paths[number], spec) for number, job in jobs.items() if number not in errors
         ]
@@ -172,6 +164,97 @@ def _extract(
     return found, [
         Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)
     ]
+
+
+def _compute(
+    jobs: Mapping[int, Job],
+    network: Backbone,
+    progress: Hook,
+    strict: bool,
+    engine: Engine | None,
+    pool: Engine | None,
+) -> dict[int, Any]:
+    """Compute the missing features; return the answers or errors of the `jobs` by number.
+
+    Videos with the same content are computed once; the longest come first, so that no worker
+    starts a long one at the end.
+    """
+    if not jobs:
+        return {}
+    first: dict[Path | Address, int] = {}
+    for number, job in jobs.items():
+        first.setdefault(job.target, number)
+    order = sorted(first.values(), key=lambda number: jobs[number].expected or 0, reverse=True)
+    seen = dict.fromkeys(order, 0)
+    total = sum(jobs[number].expected or 0 for number in order)
+    with Stage(progress, "features", total, "frames") as stage:
+
+        def advance(at: int, rows: int) -> None:
+            seen[order[at]] += rows
+            stage.advance(rows, item=jobs[order[at]].name)
+
+        def done(at: int, answer: int | Exception) -> None:
+            number = order[at]
+            if isinstance(answer, int):
+                advance(at, answer - seen[number])
+            elif strict or not isinstance(answer, VideoError | WorkerDied):
+                raise video_error(answer, jobs[number].name, jobs[number].path)
+            stage.total = (stage.total or 0) + seen[number] - (jobs[number].expected or 0)
+
+        work = partial(compute, backbone=network if pool is None else pack(network))
+        share = engine.gpu_share(device_of(network)) if engine is not None else 0.0
+        made = _map(pool, work, [jobs[number] for number in order], done, advance, share)
+    answers = dict(zip(order, made, strict=True))
+    return {number: answers[first[job.target]] for number, job in jobs.items()}
+
+
+def _pool(
+    network: Backbone, engine: Engine | None, places: Iterable[Path | Address]
+) -> Engine | None:
+    """Return where videos are read: the workers of this machine, or None for this process.
+
+    Workers cannot import a class of a notebook or a function, nor see the memory of this process.
+    """
+    if engine is not None:
+        return engine
+    here = not can_travel(network) or any(str(place).startswith("memory:") for place in places)
+    return None if here else shared()
+
+
+def _map(
+    pool: Engine | None,
+    work: Callable[[Any], Any],
+    items: Sequence[Any],
+    done: Done[Any],
+    advance: Advance,
+    gpu: float = 0.0,
+) -> list[Any]:
+    """Return `work(item)` for every item, in the workers of a `pool` or in this process."""
+    if pool is not None:
+        # On a cluster, `ask` starts a process with limits beside each of its workers.
+        return pool.map(partial(ask, work), items, done, gpu, advance)
+    answers = []
+    for number, item in enumerate(items):
+
+        def report(kind: str, value: Any, number: int = number) -> None:
+            if kind != "limit":
+                advance(number, value or 0)
+
+        with reporting(report):
+            answers.append(attempt(work, item))
+        done(number, answers[-1])
+    return answers
+
+
+def video_error(error: Exception, name: str, path: Path | Address) -> VideoError:
+    """Return `error` if the video at `path` caused it; raise any other error."""
+    if isinstance(error, WorkerDied):
+        error = ended(path, error)
+    if isinstance(error, VideoError | FeatureError):
+        error.video, error.path = name, str(path)
+    if isinstance(error, VideoError):
+        return error
+    raise error
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:
@@ -195,7 +278,7 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
     return target
 
 
-def _read(job: Extraction, path: Path | Address, spec: FeatureSpec) -> Features:
+def _read(job: Job, path: Path | Address, spec: FeatureSpec) -> Features:
     rows, metadata = read_rows(job.target)
     rate, duration = as_rate(metadata["rate"]), float(metadata["duration"])
     return Features(rows, rate, duration, job.name, str(path), int(metadata["corrupt"]), spec)

@@ -27,6 +27,7 @@ from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.cache import local
 from stepcut.files.sparse import is_hole
+from stepcut.parallel.worker import alive
 from stepcut.rate import Rate, as_rate
 
 VERSION = 1
@@ -56,34 +57,44 @@ def stamp(path: Path | Address) -> str:
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
 
 
-def content_hash(
-    path: AnyPath, cache: Path | Address, advance: Callable[[int], None] | None = None
-) -> str:
-    """Return the SHA-256 of the video at `path`, cached by path and `stamp`.
-
-    `advance` is called with 0 after every 16 MB that are read.
-    """
-    file = as_path(path).absolute()
-    name = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
-    memory = cache / "hashes" / f"{name}.json"
-    seen = {"path": str(file), "stamp": stamp(file)}
+def known_hash(path: AnyPath, cache: Path | Address) -> str | None:
+    """Return the `content_hash` of an unchanged video from the `cache`, None if it has none."""
+    seen = _seen(path)
     with contextlib.suppress(OSError, ValueError):
-        entry = read_json(memory)
+        entry = read_json(_memory(path, cache))
         if {key: entry.get(key) for key in seen} == seen:
             return str(entry["sha256"])
+    return None
+
+
+def content_hash(path: AnyPath, cache: Path | Address) -> str:
+    """Return the SHA-256 of the video at `path`, cached by path and `stamp`."""
+    if (known := known_hash(path, cache)) is not None:
+        return known
+    file, seen = as_path(path), _seen(path)
     with open(local(file), "rb") as opened:
         hashed = hashlib.sha256()
         while block := opened.read(1 << 24):
             hashed.update(block)
-            if advance is not None:
-                advance(0)
+            alive()
     digest = hashed.hexdigest()
     # A recently changed file may change again within the same time stamp, so do not cache it.
     changed = 0 if isinstance(file, Address) else file.stat().st_ctime_ns
     if time.time_ns() - changed > 2_000_000_000:
         with contextlib.suppress(OSError):  # a read-only cache
-            write_json(memory, {**seen, "sha256": digest})
+            write_json(_memory(path, cache), {**seen, "sha256": digest})
     return digest
+
+
+def _seen(path: AnyPath) -> dict[str, str]:
+    file = as_path(path).absolute()
+    return {"path": str(file), "stamp": stamp(file)}
+
+
+def _memory(path: AnyPath, cache: Path | Address) -> Path | Address:
+    """Return the file that remembers the hash of a video."""
+    key = str(as_path(path).absolute()).encode(errors="surrogateescape")
+    return cache / "hashes" / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
 
 
 def feature_file(

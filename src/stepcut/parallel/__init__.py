@@ -21,11 +21,11 @@ def open_engine(
 ) -> Iterator[Engine | None]:
     """Open an engine for a block; None means that this process does the work itself.
 
-    One process is fastest on one machine, since it has all cores. Worker processes survive a video
-    that crashes its decoder. `engine` is "local", "ray", None for this process, or an engine, which
-    stays open. `workers` are by default as many as cores and memory allow, or the cluster has.
-    `address` is that of a Ray cluster ("auto" for that of this machine); by default Ray starts
-    here. With `always`, return an engine even if no option asks for one.
+    Even then, workers of this machine compute the features of videos. `engine` is "local", "ray",
+    None for this process, or an engine, which stays open. `workers` are by default as many as cores
+    and memory allow, or the cluster has. `address` is that of a Ray cluster ("auto" for that of
+    this machine); by default Ray starts here. With `always`, return an engine even if no option
+    asks for one.
     """
     if workers is not None:
         check_number("workers", workers, 1, whole=True)

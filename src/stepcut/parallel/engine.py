@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -11,7 +10,7 @@ from multiprocessing.spawn import get_executable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stepcut.errors import OptionError, StepcutError
+from stepcut.errors import OptionError
 from stepcut.threads import PASSIVE
 
 Item = TypeVar("Item")
@@ -19,9 +18,9 @@ Answer = TypeVar("Answer")
 Done = Callable[[int, Answer | Exception], None]
 """Called in the caller's process with the number of an item and its answer."""
 
-Held = Callable[..., Any]
-"""An object shared by several users, one at a time: `held(work, *args)` returns
-`work(object, *args)`."""
+Advance = Callable[[int, int], None]
+"""Called in the caller's process with the number of an item and how many more rows it has; also
+with 0 rows from time to time. An exception in it stops all work."""
 
 TRIES = 2
 """Number of attempts before an item is blamed for the death of its worker."""
@@ -35,17 +34,19 @@ class Engine(ABC):
         work: Callable[[Item], Answer],
         items: Sequence[Item],
         done: Done[Answer] | None = None,
-        gpu: bool = False,
+        gpu: float = 0,
+        advance: Advance = lambda _number, _rows: None,
     ) -> list[Answer | Exception]:
         """Call `work(item)` for every item; return the answers in order, exceptions included.
 
         A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
         answer is `WorkerDied`. Free workers get the next item. A cluster gets a few ahead, so that
         it knows when to grow. `done(number, answer)` is called in this process as answers arrive;
-        an exception in it stops all work. With `gpu`, every item gets a separate GPU, if any.
+        an exception in it stops all work. `gpu` is the share of a GPU
+        that an item needs on a cluster that has some.
         """
         answers: dict[int, Any] = {}
-        with closing(self._answers(work, items, gpu)) as arriving:
+        with closing(self._answers(work, items, gpu, advance)) as arriving:
             for number, answer in arriving:
                 answers[number] = answer
                 if done is not None:
@@ -54,32 +55,21 @@ class Engine(ABC):
 
     @abstractmethod
     def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: bool
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
     ) -> Generator[tuple[int, Any]]:
         """Yield the number and the answer of every item as it arrives; stop all work if closed."""
 
-    @abstractmethod
-    def hold(self, make: Callable[[str], Any], device: str = "auto") -> Held | None:
-        """Create an object, `make("cpu")` or `make("cuda")`, in a few places for all workers.
+    def gpu_share(self, device: str) -> float:
+        """Return the share of a GPU for each worker that computes features there, 0 for none.
 
-        The result can be sent to workers; None means that each creates its own. `device` is
-        "auto", "cpu" or "cuda".
+        `device` is "auto", "cpu" or "cuda". Only a cluster has GPUs of its own.
         """
+        del device
+        return 0.0
 
     @abstractmethod
     def close(self) -> None:
         """Stop the workers."""
-
-
-def attempt(work: Callable[[Any], Any], item: Any) -> Any:
-    """Return `work(item)`, or its exception; unexpected ones carry their traceback as a note."""
-    try:
-        return work(item)
-    except StepcutError as error:
-        return error
-    except Exception as error:
-        error.add_note("in a worker:\n" + "".join(traceback.format_exception(error)))
-        return error
 
 
 def count_cores() -> int:

@@ -1,53 +1,116 @@
-"""Work on one machine: worker processes that are replaced when they die, or threads."""
+"""A pool of worker processes on this machine, which are watched, ended and replaced."""
 
+import atexit
 import os
-import queue
+import pickle
 import signal
+import subprocess
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
-from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, BinaryIO, cast
 
-from stepcut.errors import OptionError, WorkerDied, in_words
+from stepcut.errors import OptionError, StepcutError, WorkerDied
 from stepcut.parallel.engine import (
     TRIES,
+    Advance,
     Answer,
-    Done,
     Engine,
     Item,
-    attempt,
     count_cores,
-    environment,
+    import_folders,
+    isolated,
     share_cores,
 )
+from stepcut.parallel.worker import is_worker
 
 _MEMORY = 2**30
-"""Bytes that a worker needs for libraries, backbone, decoder and two batches of frames."""
+"""Bytes that a worker needs for libraries, backbone, decoder and a batch of frames."""
+_MOST = 16
+"""Most workers of a pool whose size nobody chose."""
+_PATIENCE = 5.0
+"""Seconds in which a stopped worker removes its partial files."""
+_TICK = 0.5
+"""Seconds after which the parent looks for workers that hang.
 
-_PATIENCE = 5
-"""Seconds in which a stopped worker or thread removes its partial files."""
+It counts ticks instead of reading the clock, so that a suspended machine kills no worker."""
+CODE = "from stepcut.parallel.worker import serve\nserve()\n"
+
+Conditions = tuple[object, ...]
+"""What a process has from its start on: its share of the cores, folder, environment and modules."""
 
 
-@dataclass(frozen=True)
-class _Worker:
-    process: Any
-    pipe: connection.Connection
+class _Process:
+    """A worker process, seen from its parent."""
 
-    def end(self) -> int | None:
-        """Wait for the end of the process, kill it if it stays busy, and return its exit code."""
-        self.pipe.close()
-        self.process.join(_PATIENCE)
-        self.process.kill()
-        self.process.join()
-        code: int | None = self.process.exitcode
-        self.process.close()
-        return code
+    def __init__(self, threads: int, conditions: Conditions) -> None:
+        self.conditions = conditions
+        with share_cores(threads):
+            # In a new session, since Ctrl-C must reach the parent only.
+            self._process = subprocess.Popen(
+                isolated(CODE),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+        self._input = cast(BinaryIO, self._process.stdin)
+        self._output = cast(BinaryIO, self._process.stdout)
+        self._lock = threading.Lock()
+        self._ended = False
+        self._messages: SimpleQueue[tuple[_Process, str, Any]] = SimpleQueue()
+        self.ready = False
+        self.limit: tuple[float, str] | None = None
+        self.quiet = 0.0
+        self._reader = threading.Thread(target=self._read, daemon=True, name="stepcut-worker")
+        self._reader.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def give(self, data: bytes, messages: "SimpleQueue[tuple[_Process, str, Any]]") -> None:
+        """Send it work; what it reports goes to `messages`."""
+        self.limit, self.quiet = None, 0.0
+        with self._lock:
+            self._messages = messages
+            if self._ended:
+                messages.put((self, "end", None))
+        with suppress(OSError):  # it died: the reader sees the end
+            pickle.dump(data, self._input)
+            self._input.flush()
+
+    def ask_to_end(self) -> None:
+        self._process.terminate()
+
+    def end(self, patience: float = 0.0) -> str:
+        """Wait for its end, kill it if it stays busy, and return how it ended.
+
+        Do not wait long for one that the system cannot end, as on a broken disk.
+        """
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+            self._reader.join(1)
+            for pipe in (self._input, self._output):
+                with suppress(OSError):  # an unsent message
+                    pipe.close()
+        code = self._process.returncode
+        names = {-number.value: number.name for number in signal.Signals}
+        return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
+
+    def _read(self) -> None:
+        with suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):
+            while True:
+                kind, value = pickle.load(self._output)
+                self._messages.put((self, kind, value))
+        with self._lock:
+            self._ended = True
+            self._messages.put((self, "end", None))
 
 
 class Local(Engine):
@@ -60,127 +123,141 @@ class Local(Engine):
                 setting="address",
                 value=address,
             )
-        cores = count_cores()
-        self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))
-        self.threads = max(1, cores // self.workers)
-        self._idle: list[_Worker] = []
+        able = min(count_cores(), int(free_memory() / _MEMORY), _MOST)
+        self.workers = workers or max(1, able)
+        self._idle: list[_Process] = []
+        self._lock = threading.Lock()
 
     def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: bool
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
     ) -> Generator[tuple[int, Any]]:
         del gpu  # all workers share the GPUs of the machine
+        most = min(self.workers, len(items))
+        threads = max(1, count_cores() // max(1, most))
         waiting = deque(range(len(items)))
-        begun = dict.fromkeys(waiting, 0)
-        busy: dict[Any, tuple[_Worker, int]] = {}
+        tries = dict.fromkeys(waiting, 0)
+        busy: dict[_Process, int] = {}
+        messages: SimpleQueue[tuple[_Process, str, Any]] = SimpleQueue()
+        looked = time.monotonic()
         try:
             while waiting or busy:
-                while waiting and len(busy) < self.workers:
-                    number = waiting.popleft()
-                    begun[number] += 1
-                    worker = self._give(work, items[number])
-                    busy[worker.pipe] = worker, number
-                for pipe in connection.wait(list(busy)):
-                    worker, number = busy[pipe]
-                    try:
-                        answer = worker.pipe.recv()
-                        self._idle.append(worker)
-                        del busy[pipe]
-                    except (EOFError, ConnectionError):
-                        del busy[pipe]
-                        ending = _ending(worker.end())
-                        if begun[number] < TRIES:
+                while waiting and len(busy) < most:
+                    data = pickle.dumps((work, items[waiting[0]]))
+                    number, process = waiting.popleft(), self._take(threads)
+                    tries[number] += 1
+                    busy[process] = number
+                    process.give(data, messages)
+                with suppress(Empty):
+                    process, kind, value = messages.get(timeout=_TICK)
+                    if process not in busy:
+                        continue
+                    process.quiet = 0.0
+                    number = busy[process]
+                    if kind == "answer":
+                        del busy[process]
+                        self._put_back(process)
+                        yield number, pickle.loads(value)
+                    elif kind == "end":
+                        del busy[process]
+                        ending = process.end(1.0)
+                        if not process.ready:
+                            raise StepcutError(
+                                f"a worker process cannot start ({ending}). Free memory, then try "
+                                "again."
+                            )
+                        if tries[number] < TRIES:
                             waiting.appendleft(number)
-                            continue
-                        answer = WorkerDied(f"the worker process {ending}, {TRIES} times")
-                    yield number, answer
+                        else:
+                            yield number, WorkerDied(f"the worker process {ending}, {TRIES} times")
+                    elif kind == "limit":
+                        process.limit = value
+                    elif kind == "ready":
+                        process.ready = True
+                    else:
+                        advance(number, value or 0)
+                if time.monotonic() - looked >= _TICK:
+                    looked = time.monotonic()
+                    yield from self._end_hanging(busy, advance)
         except BaseException:
-            self._idle += [worker for worker, _ in busy.values()]
+            for process in busy:
+                process.ask_to_end()
+            until = time.monotonic() + _PATIENCE
+            for process in busy:
+                process.end(max(0.0, until - time.monotonic()))
             self.close()
             raise
 
-    def hold(self, make: Callable[[str], Any], device: str = "auto") -> None:
-        """See `Engine.hold`: every worker creates its own."""
+    def _end_hanging(
+        self, busy: dict[_Process, int], advance: Advance
+    ) -> Generator[tuple[int, Any]]:
+        """End the workers that made no progress within their time limits."""
+        for number in list(busy.values())[:1]:
+            advance(number, 0)
+        for process, number in list(busy.items()):
+            process.quiet += _TICK
+            if process.limit is not None and process.quiet > process.limit[0]:
+                seconds, doing = process.limit
+                del busy[process]
+                process.end()
+                yield number, WorkerDied(f"no progress for {seconds:g} seconds while {doing}")
 
     def close(self) -> None:
-        for worker in self._idle:
-            worker.process.terminate()
-        for worker in self._idle:
-            worker.end()
-        self._idle = []
+        """See `Engine.close`."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.ask_to_end()
+        for process in idle:
+            process.end(_PATIENCE)
 
-    def _give(self, work: Callable[[Any], Any], item: Any) -> _Worker:
-        """Send an item to an idle worker that is alive, or to a new one."""
-        while True:
-            worker = self._idle.pop() if self._idle else self._start()
-            try:
-                worker.pipe.send((work, item))
-                return worker
-            except ConnectionError:  # it died while idle
-                worker.end()
-            except BaseException:  # the item cannot be sent
-                self._idle.append(worker)
-                raise
+    def _take(self, threads: int) -> _Process:
+        """Return an idle worker that fits, or a new one."""
+        conditions = threads, _folder(), sorted(os.environ.items()), import_folders()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        fit = [process for process in idle if process.alive and process.conditions == conditions]
+        for process in idle:
+            if process not in fit:
+                process.end()
+        with self._lock:
+            self._idle += fit[1:]
+        return fit[0] if fit else _Process(threads, conditions)
 
-    def _start(self) -> _Worker:
-        # New processes, since threads of torch and OpenVINO do not survive a fork.
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs,), daemon=True, name="stepcut-worker")
-        # Until it has the search path of this process, Python finds modules in the current folder.
-        with share_cores(self.threads), environment(PYTHONSAFEPATH="1"):
-            process.start()
-        theirs.close()
-        return _Worker(process, ours)
+    def _put_back(self, process: _Process) -> None:
+        with self._lock:
+            self._idle.append(process)
 
 
-def _serve(pipe: connection.Connection) -> None:
-    """Run a worker: do the work that arrives until the other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
-    signal.signal(signal.SIGTERM, _leave)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    while True:
-        try:
-            work, item = pipe.recv()
-        except EOFError:
-            return
-        data = _pack(attempt(work, item))
-        try:
-            pipe.send_bytes(data)
-        except ConnectionError:
-            return
+def _folder() -> str:
+    with suppress(OSError):  # it was removed
+        return os.getcwd()
+    return ""
 
 
-def _leave(*_: object) -> None:
-    """Exit after removing partial files; only once, even if signalled twice."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit(1)
+_shared: dict[int, Local] = {}
 
 
-def _pack(answer: Any) -> Any:
-    """Pickle an answer; replace an error that cannot be pickled by its text."""
-    try:
-        data = ForkingPickler.dumps(answer)
-        if isinstance(answer, Exception):
-            ForkingPickler.loads(data)
-        return data
-    except Exception as error:
-        cause = answer if isinstance(answer, Exception) else error
-        text = RuntimeError(in_words(cause))
-        text.add_note("in a worker:\n" + "".join(traceback.format_exception(cause)))
-        return ForkingPickler.dumps(text)
+def shared() -> Local:
+    """Return the pool of this process, whose workers end when they have nothing to do."""
+    # By process, since a fork has no threads that read from the workers of its parent.
+    if os.getpid() not in _shared:
+        _shared[os.getpid()] = Local()
+        atexit.register(_shared[os.getpid()].close)
+    return _shared[os.getpid()]
 
 
-def _leave_with_parent() -> None:
-    """Exit when the parent dies, since a restarted run repeats this work."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+_asking = threading.BoundedSemaphore(4)
 
 
-def _ending(code: int | None) -> str:
-    names = {-number.value: number.name for number in signal.Signals}
-    return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
+def ask(work: Callable[[Item], Answer], item: Item) -> Answer:
+    """Return `work(item)`, which is done by a worker of this machine, or raise its error."""
+    if is_worker():
+        return work(item)
+    with _asking:
+        [answer] = shared().map(work, [item])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def free_memory() -> float:
@@ -191,70 +268,3 @@ def free_memory() -> float:
         return float(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return 8e9
-
-
-class Stopped(Exception):
-    """Raised inside work that is to be stopped."""
-
-
-def map_threads(
-    work: Callable[[Item, Callable[[int], None]], Answer],
-    items: Sequence[Item],
-    done: Done[Answer],
-    advance: Callable[[int, int], None],
-    workers: int | None = None,
-) -> list[Answer | Exception]:
-    """Call `work(item, tick)` for every item; return the answers in order, exceptions included.
-
-    `workers` threads (by default one per core) call `tick(count)`, which raises `Stopped` after an
-    error elsewhere. In the caller's thread, `advance` gets the number of an item and that count,
-    and `done` the number and the answer; an exception in either stops all work.
-    """
-    events: queue.SimpleQueue[tuple[int, int | None, Any]] = queue.SimpleQueue()
-    waiting = queue.SimpleQueue[int]()
-    stop = threading.Event()
-    answers: list[Any] = [None] * len(items)
-
-    def run() -> None:
-        with suppress(queue.Empty):
-            while not stop.is_set():
-                number = waiting.get_nowait()
-
-                def tick(count: int, number: int = number) -> None:
-                    if stop.is_set():
-                        raise Stopped
-                    events.put((number, count, None))
-
-                try:
-                    tick(0)
-                    answer: Any = work(items[number], tick)
-                except BaseException as error:  # the caller's thread decides
-                    answer = error
-                events.put((number, None, answer))
-
-    for number in range(len(items)):
-        waiting.put(number)
-    # Daemons, so that a thread that hangs inside a library does not keep the program alive.
-    count = min(workers or count_cores(), len(items))
-    threads = [threading.Thread(target=run, daemon=True, name="stepcut-work") for _ in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-        running = len(items)
-        while running:
-            number, progress, answer = events.get()
-            if progress is not None:
-                advance(number, progress)
-                continue
-            running -= 1
-            if isinstance(answer, BaseException) and not isinstance(answer, Exception):
-                raise answer
-            answers[number] = answer
-            done(number, answer)
-    finally:
-        stop.set()
-        until = time.monotonic() + _PATIENCE
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(max(0.0, until - time.monotonic()))
-    return answers

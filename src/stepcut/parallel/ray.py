@@ -1,5 +1,6 @@
-"""Work on a Ray cluster: every item is a task; actors hold what needs a GPU."""
+"""Work on a Ray cluster: every item is a task in a worker of Ray."""
 
+import math
 import os
 import secrets
 import shutil
@@ -13,40 +14,30 @@ from typing import Any
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
 from stepcut.parallel.engine import (
     TRIES,
+    Advance,
     Engine,
-    attempt,
     count_cores,
     environment,
     import_folders,
     share_cores,
 )
+from stepcut.parallel.worker import attempt
 from stepcut.plugins import install_command
 
-_LAST_WORDS = 30.0  # seconds in which a cancelled task must end
-
-
-class Shared:
-    """An object in `actors`; each process of the cluster always uses the same actor."""
-
-    def __init__(self, actors: list[Any]) -> None:
-        self.actors = actors
-
-    def __call__(self, work: Callable[..., Any], *args: Any) -> Any:
-        actor = self.actors[os.getpid() % len(self.actors)]
-        return import_ray().get(actor.use.remote(work, *args))
+_LAST_WORDS = 30.0
+"""Seconds in which a cancelled task must end."""
+MOST_ON_A_GPU = 16
+"""Workers that share a GPU: each has its own copy of the network there."""
 
 
 class Ray(Engine):
     """The Ray cluster at `address`, or one on this machine that ends with `close`.
 
-    `workers` limits the parallel tasks; see `open_engine`. `holders` is the number of actors that
-    hold an object; by default one per GPU, and none on CPUs, where each worker has its own.
+    `workers` limits the parallel tasks; see `open_engine`.
     """
 
-    def __init__(
-        self, workers: int | None = None, address: str | None = None, holders: int | None = None
-    ) -> None:
-        self.address, self.holders = address, holders
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        self.address = address
         self._ray, self._began = import_ray(alone=address is None), False
         self._files = ""
         if not self._ray.is_initialized():
@@ -55,15 +46,12 @@ class Ray(Engine):
         self.workers = workers or max(1, cluster)
         self._limit = workers
         self.threads = max(1, count_cores() // self.workers) if address is None else 1
-        self._actors: list[Any] = []
 
     def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: bool
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
     ) -> Generator[tuple[int, Any]]:
         ray = self._ray
-        gpus = 1 if gpu and ray.cluster_resources().get("GPU", 0) >= 1 else 0
-        if gpus:
-            self._end_actors()  # frees their GPUs
+        gpus = gpu if self._gpus() else 0
         # Ray restarts a task whose worker or node is lost, on another node if necessary.
         task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(
             _do
@@ -78,6 +66,8 @@ class Ray(Engine):
                     number = waiting.popleft()
                     flying[task.remote(self.threads, work, items[number])] = number
                 ready, _ = ray.wait(list(flying), num_returns=1, timeout=10.0)
+                for number in list(flying.values())[:1]:
+                    advance(number, 0)
                 for reference in ready:
                     number = flying.pop(reference)
                     yield number, self._answer(reference)
@@ -89,9 +79,9 @@ class Ray(Engine):
                 ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
             raise
 
-    def hold(self, make: Callable[[str], Any], device: str = "auto") -> Shared | None:
-        """See `Engine.hold`: in actors on the cluster's GPUs, unless `device` is "cpu"."""
-        gpus = int(self._ray.cluster_resources().get("GPU", 0))
+    def gpu_share(self, device: str) -> float:
+        """See `Engine.gpu_share`: CPUs and GPUs of the cluster shall be busy at the same time."""
+        gpus = self._gpus()
         if device.startswith("cuda") and not gpus:
             raise OptionError(
                 f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu or add GPUs.",
@@ -99,33 +89,21 @@ class Ray(Engine):
                 value=device,
                 allowed="cpu",
             )
-        on_gpu = gpus > 0 and device != "cpu"
-        count = self.holders if self.holders is not None else gpus if on_gpu else 0
-        if not count:
-            return None
-        needs = {"num_cpus": 0 if on_gpu else 1, "num_gpus": 1 if on_gpu else 0}
-        holder = self._ray.remote(
-            **needs, max_restarts=-1, max_task_retries=TRIES, max_concurrency=1
-        )(_Actor)
-        actors = [
-            holder.remote(self.threads, make, "cuda" if on_gpu else device) for _ in range(count)
-        ]
-        self._actors += actors
-        return Shared(actors)
+        if not gpus or device == "cpu":
+            return 0.0
+        each = max(1, int(self._ray.cluster_resources().get("CPU", 1)) // gpus)
+        return math.floor(10_000 / min(each, MOST_ON_A_GPU)) / 10_000
+
+    def _gpus(self) -> int:
+        return int(self._ray.cluster_resources().get("GPU", 0))
 
     def close(self) -> None:
         """See `Engine.close`: a cluster that existed before keeps running."""
-        self._end_actors()
         if self._began:
             self._ray.shutdown()
             self._began = False
         if self._files:
             shutil.rmtree(self._files, ignore_errors=True)
-
-    def _end_actors(self) -> None:
-        for actor in self._actors:
-            self._ray.kill(actor)
-        self._actors = []
 
     def _begin(self, workers: int | None) -> None:
         options: dict[str, Any] = {"address": self.address}
@@ -188,15 +166,6 @@ class _Folders(list[str]):
 
     def extend(self, _: object) -> None:
         """Keep what Ray adds out."""
-
-
-class _Actor:
-    def __init__(self, threads: int, make: Callable[[str], Any], device: str) -> None:
-        self.threads, self.held = threads, make(device)
-
-    def use(self, work: Callable[..., Any], *args: Any) -> Any:
-        with share_cores(self.threads):
-            return work(self.held, *args)
 
 
 def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:

@@ -2,20 +2,24 @@
 
 import ctypes
 import importlib.util
+import pickle
 import sys
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from stepcut.errors import ExtraNeeded, OptionError, placed, unknown
+from stepcut.errors import ExtraNeeded, FeatureError, OptionError, placed, unknown
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.backbone import Backbone, Frames, Network, Place, Rows
 from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import SETTINGS, load_file
 from stepcut.features.spec import FeatureSpec, as_spec
-from stepcut.parallel.engine import Engine, Held
+from stepcut.parallel.engine import Engine, import_folders
 from stepcut.plugins import check_part, find, install_command, is_own, pip_install
 from stepcut.rate import Rate
 
@@ -88,45 +92,99 @@ def open_backbone(
 ) -> tuple[Backbone, FeatureSpec]:
     """Open a `backbone` (a name, a spec or an object); return it with the spec of its features.
 
-    `fps` replaces the rate of the spec. The workers of `engine` may share the backbone.
+    `fps` replaces the rate of the spec. On a cluster with GPUs, workers of `engine` open it.
     """
+    if not isinstance(backbone, str | FeatureSpec):
+        own = load_backbone(backbone)
+        return own, as_spec(own, fps=fps)
+    wanted = as_spec(backbone, fps=fps)
     network: Backbone
-    if isinstance(backbone, str | FeatureSpec):
-        wanted = as_spec(backbone, fps=fps)
-        held = None if engine is None else engine.hold(partial(load_backbone, wanted), device)
-        network = load_backbone(wanted, device) if held is None else HeldBackbone(held)
-        own = getattr(network, "spec", None)  # a model file completes the spec
-        return network, own if isinstance(own, FeatureSpec) else wanted
-    network = load_backbone(backbone)
-    return network, as_spec(network, fps=fps)
+    share = 0.0 if engine is None else engine.gpu_share(device)
+    if engine is not None and share:
+        [answer] = engine.map(partial(_describe, device="cuda"), [wanted], gpu=share)
+        if isinstance(answer, Exception):
+            raise answer
+        network = Elsewhere(*answer)
+    else:
+        network = load_backbone(wanted, device)
+    full = getattr(network, "spec", None)  # a model file completes the spec
+    return network, full if isinstance(full, FeatureSpec) else wanted
 
 
-class HeldBackbone:
-    """A backbone shared by several users, one at a time: threads, or workers of an actor.
+@dataclass
+class Elsewhere:
+    """What a driver knows of a backbone that only workers with a GPU can open."""
 
-    Waiting for the rows limits memory: a worker holds two batches of frames at most.
-    """
-
-    def __init__(self, held: Held) -> None:
-        self.held = held
-        self.name, self.dim, self.size, self.fingerprint, *may = held(_describe)
-        self.batch, self.clip_frames, self.clip_fps, self.spec, self.device = may
+    spec: FeatureSpec
+    device: str
+    name: str
+    dim: int
+    size: int
+    fingerprint: str
+    batch: int | None
+    clip_frames: int | None
+    clip_fps: Fraction | None
 
     def extract(self, frames: Frames) -> Rows:
-        rows: Rows = self.held(_extract, frames)
-        return rows
+        return load_backbone(self.spec, self.device).extract(frames)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return load_backbone, (self.spec, self.device)
 
 
-def _describe(backbone: Backbone) -> list[Any]:
-    may = [
-        getattr(backbone, name, None)
-        for name in ("batch", "clip_frames", "clip_fps", "spec", "device")
-    ]
-    return [backbone.name, backbone.dim, backbone.size, backbone.fingerprint, *may]
+def _describe(spec: FeatureSpec, device: str) -> tuple[Any, ...]:
+    """Return the fields of `Elsewhere`."""
+    network = load_backbone(spec, device)
+    may = (getattr(network, name, None) for name in ("batch", "clip_frames", "clip_fps"))
+    known = getattr(network, "spec", None) or spec
+    return known, device, network.name, network.dim, network.size, network.fingerprint, *may
 
 
-def _extract(backbone: Backbone, frames: Frames) -> Rows:
-    return backbone.extract(frames)
+def device_of(backbone: Backbone) -> str:
+    """Return the device of a backbone, "cpu" if it does not say."""
+    return str(getattr(backbone, "device", None) or "cpu")
+
+
+def can_travel(backbone: Backbone) -> bool:
+    """Return whether a worker can import a backbone and its class."""
+    name = type(backbone).__module__.partition(".")[0]
+    module = sys.modules.get(name)
+    places = list(getattr(module, "__path__", [])) or [getattr(module, "__file__", None) or ""]
+    if not any(str(Path(place).parent) in import_folders() for place in places):
+        return False  # of a notebook, or of a script in the current folder
+    try:
+        pickle.dumps(backbone)
+    except Exception:  # a custom backbone may contain anything
+        return False
+    return True
+
+
+def pack(backbone: Backbone) -> partial[Backbone]:
+    """Return a function that opens `backbone` in a worker, once per worker."""
+    try:
+        return partial(unpack, backbone.fingerprint, pickle.dumps(backbone))
+    except Exception as error:  # a custom backbone may contain anything
+        what = f"backbone {backbone.name} cannot be sent to workers ({error})"
+        raise OptionError(
+            f"{what}. Add a __reduce__ to its class, or run without engine and workers.",
+            setting="backbone",
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def unpack(fingerprint: str, packed: bytes) -> Backbone:
+    """Open a packed backbone; refuse one with another `fingerprint`, thus other features."""
+    try:
+        backbone: Backbone = pickle.loads(packed)  # from our own driver, never from a file
+    except (AttributeError, ImportError) as error:  # defined in a notebook, or not installed here
+        what = f"a worker cannot import the class of the backbone ({error})"
+        raise FeatureError(f"{what}. Move it to a module that all workers can import.") from error
+    if backbone.fingerprint != fingerprint:
+        what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {fingerprint!r}"
+        raise FeatureError(
+            f"{what}. Install the same packages on all machines, or set the device: --device cpu."
+        )
+    return backbone
 
 
 def _own(spec: FeatureSpec) -> Backbone:

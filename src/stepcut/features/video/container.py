@@ -5,18 +5,20 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import av
 from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
-from stepcut.errors import StepcutError, VideoError, placed
+from stepcut.errors import StepcutError, VideoError, WorkerDied, placed
 from stepcut.features.video.damage import cut_short, mendable
-from stepcut.features.video.opener import Advance, ask
 from stepcut.files.sparse import is_hole
+from stepcut.parallel.local import ask
+from stepcut.parallel.worker import is_worker, memory_limit, time_limit
 
 if TYPE_CHECKING:  # the process that opens videos starts sooner without it
     from stepcut.files.addresses import Address
@@ -36,25 +38,38 @@ CONTAINERS = ",".join((
 
 FFmpeg detects formats by content, so without this list a text file x.mp4 may be a playlist."""
 
+OPEN_SECONDS = 30.0
+"""Time limit for opening a video, or for progress in it."""
+OPEN_MEMORY = 2**29
+"""Bytes that a worker may take to open a video: a small file may claim an index of gigabytes."""
+MOST_PIXELS = 2**27
+"""Pixels of the largest frame that is decoded, somewhat more than 16K."""
+
 _opened: set[tuple[int, ...]] = set()
-"""Files that the other process has opened."""
+"""Files that a worker has opened."""
 
 
-def elsewhere(
-    work: Callable[[str, Advance | None], Answer],
-    path: str | os.PathLike[str],
-    advance: Advance | None = None,
-) -> Answer:
-    """Return `work(path, advance)`, which opens the video in a process with a time limit."""
+def elsewhere(work: Callable[[str], Answer], path: str | os.PathLike[str]) -> Answer:
+    """Return `work(path)`, which opens the video in a worker with limits of time and memory."""
     file = Path(path)
     with blame(file):
         check_file(file)
         seen = _identity(file)
-    answer = ask(work, file, advance)
+    try:
+        answer = ask(work, str(path))
+    except WorkerDied as error:
+        raise ended(file, error) from error
     if len(_opened) >= 10_000:
         _opened.clear()
     _opened.add(seen)
     return answer
+
+
+def ended(path: "Path | Address", error: WorkerDied) -> VideoError:
+    """Return the error of a video that a worker could not finish."""
+    if "no progress" in str(error):
+        return VideoError(f"{path}: {error}. Exclude it, or copy it to a faster disk.", path=path)
+    return mendable(path, f"{error}. It crashes the decoder, or needs too much memory. Exclude it")
 
 
 def _identity(file: Path) -> tuple[int, ...]:
@@ -69,19 +84,19 @@ def open_video(
     """Open `path` and yield the PyAV container and the stream to decode.
 
     `threads` decode (0: all cores). Any error inside the block becomes a VideoError. With a `gpu`
-    ("cuda", "cuda:1"), large frames are decoded there, if driver and codec support it. A file that
-    no other process has opened within the time limit is opened there first.
+    ("cuda", "cuda:1"), large frames are decoded there, if driver and codec support it. Outside of
+    workers, a file that no worker has opened within the limits is opened by one first.
     """
     file = Path(path)
     with blame(file):
         check_file(file)
-        if _identity(file) not in _opened:
+        if not is_worker() and _identity(file) not in _opened:
             elsewhere(_try, file)
         with open_here(file, threads, gpu) as opened:
             yield opened
 
 
-def _try(path: str, _: Advance | None) -> None:
+def _try(path: str) -> None:
     with open_here(path):
         pass
 
@@ -90,11 +105,12 @@ def _try(path: str, _: Advance | None) -> None:
 def open_here(
     path: str | os.PathLike[str], threads: int = 1, gpu: str | None = None
 ) -> Iterator[tuple[Any, Any]]:
-    """Do the work of `open_video` in this process, without a time limit."""
+    """Do the work of `open_video` in this process; a worker keeps its limits."""
     file = Path(path)
     with blame(file):
         try:
-            container = _open(file, gpu)
+            with time_limit(OPEN_SECONDS, "opening it"), _little_memory():
+                container = _open(file, gpu)
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
                 what = f"truncated ({file.stat().st_size:,} bytes, the index is missing)"
@@ -109,16 +125,26 @@ def open_here(
             raise mendable(file, what) from error
         with container:
             stream = _choose_stream(file, container)
+            _check_size(file, stream)
+            stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = threads
             yield container, stream
+
+
+def _little_memory() -> AbstractContextManager[None]:
+    return memory_limit(OPEN_MEMORY) if is_worker() else nullcontext()
 
 
 def _open(file: Path, gpu: str | None) -> Any:
     """Return the PyAV container of `file`; its decoder runs on `gpu` if possible and worthwhile."""
     # "file:" makes a name with a colon a file name.
     how: dict[str, Any] = {
-        "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
+        "options": {
+            "protocol_whitelist": "file",
+            "format_whitelist": CONTAINERS,
+            "max_pixels": str(MOST_PIXELS),
+        },
         "metadata_errors": "replace",
     }
     container = av.open(f"file:{file}", **how)
@@ -196,6 +222,20 @@ def _choose_stream(file: Path, container: Any) -> Any:
     if best.codec_context is None:
         raise mendable(file, "FFmpeg does not know its video codec", "-c:v libx264 fixed.mp4")
     return best
+
+
+def _check_size(file: Path, stream: Any) -> None:
+    """Refuse claims that would take gigabytes of memory."""
+    if stream.frames > (size := file.stat().st_size):
+        what = f"its index claims {stream.frames:,} frames in {size:,} bytes"
+        raise mendable(file, what)
+    if _area(stream) > MOST_PIXELS:
+        width, height = stream.codec_context.width, stream.codec_context.height
+        raise VideoError(
+            f"{file}: frames of {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} pixels are "
+            "decoded. Exclude it, or make it smaller: ffmpeg -i "
+            f"{quote(file.name)} -vf scale=1920:-2 small.mp4"
+        )
 
 
 def _area(stream: Any) -> int:

@@ -8,9 +8,9 @@ from fractions import Fraction
 import av
 
 from stepcut.errors import VideoError
-from stepcut.features.video.container import elsewhere, open_here, turn_of
+from stepcut.features.video.container import OPEN_SECONDS, elsewhere, open_here, turn_of
 from stepcut.features.video.damage import check_length, stated_duration, stated_rate
-from stepcut.features.video.opener import Advance
+from stepcut.parallel.worker import alive, time_limit
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,14 @@ class VideoInfo:
     """Number of frames, if the file states it."""
 
 
-def probe(path: str | os.PathLike[str], advance: Advance | None = None) -> VideoInfo:
-    """Probe the video at `path`: its header and first frame, and all packets if it has no length.
-
-    `advance` is called with 0 after every 16 MB of packets, and while a video is slow to open; an
-    exception in it stops the reading.
-    """
-    return elsewhere(read_info, path, advance)
+def probe(path: str | os.PathLike[str]) -> VideoInfo:
+    """Probe the video at `path`: its header and first frame, and all packets if it has no length."""
+    return elsewhere(read_info, path)
 
 
-def read_info(path: str | os.PathLike[str], advance: Advance | None = None) -> VideoInfo:
-    """Do the work of `probe` in this process, without a time limit."""
-    with open_here(path) as (container, stream):
+def read_info(path: str | os.PathLike[str]) -> VideoInfo:
+    """Do the work of `probe` in this process; a worker keeps its time limit."""
+    with time_limit(OPEN_SECONDS, "opening it"), open_here(path) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
         try:
@@ -54,18 +50,18 @@ def read_info(path: str | os.PathLike[str], advance: Advance | None = None) -> V
             what = f"no frame can be decoded (codec {codec})"
             raise VideoError(f"{path}: {what}. Copy it again, or exclude it.")
         if duration is None:
-            duration, _ = read_packets(path, advance)
+            duration, _ = read_packets(path)
         if frames is not None:
             check_length(path, duration, frames)
         return VideoInfo(float(duration), rate, width, height, codec, frames)
 
 
-def key_times(path: str | os.PathLike[str], advance: Advance | None = None) -> list[Fraction]:
+def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
     """Return the times of the key frames in seconds after the first frame.
 
-    The list is empty if the timestamps do not allow seeking. Workers share a video at these times.
+    The list is empty if the timestamps do not allow seeking.
     """
-    return elsewhere(read_packets, path, advance)[1]
+    return elsewhere(read_packets, path)[1]
 
 
 def stated_length(path: str | os.PathLike[str]) -> float | None:
@@ -73,31 +69,27 @@ def stated_length(path: str | os.PathLike[str]) -> float | None:
     return elsewhere(read_header, path)
 
 
-def read_header(path: str | os.PathLike[str], _: Advance | None = None) -> float | None:
-    """Do the work of `stated_length` in this process, without a time limit."""
+def read_header(path: str | os.PathLike[str]) -> float | None:
+    """Do the work of `stated_length` in this process; a worker keeps its time limit."""
     with open_here(path) as (container, stream):
         length, _own = stated_duration(container, stream)
     return None if length is None else float(length)
 
 
-def read_packets(
-    path: str | os.PathLike[str], advance: Advance | None = None
-) -> tuple[Fraction, list[Fraction]]:
+def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]]:
     """Return the length of a video by the timestamps of its packets, and its key times."""
     first: Fraction | None = None
     last = total = Fraction(0)
     keys: list[Fraction] = []
-    size, fit = 0, True
+    fit = True
     with (
+        time_limit(OPEN_SECONDS, "opening it"),
         open_here(path) as (container, stream),
         suppress(av.error.FFmpegError, OSError),
     ):
         step = 1 / (stated_rate(stream) or Fraction(25))
         for packet in container.demux():  # of all streams, as far as they are readable
-            size += packet.size
-            if size >= 1 << 24 and advance is not None:
-                size = 0
-                advance(0)
+            alive()
             if not packet.size or packet.stream_index != stream.index:
                 continue
             length = packet.duration * packet.time_base if packet.duration else step

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stepcut.errors import VideoError
 from stepcut.features.video.container import open_video, turn_of
 from stepcut.features.video.damage import JUMP, check_length, look_at_end, packets_of, stated_rate
+from stepcut.parallel.worker import alive
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
@@ -50,8 +51,6 @@ class Samples(Iterator[tuple[float, Picture]]):
         """Timestamp at which the last packet so far ends."""
         self.read = 0
         """Byte at which the last packet so far ends."""
-        self.progress = 0
-        """How often the file was opened or a packet read, which another thread watches."""
         self.restarts = 0
         """How often the timestamps restarted, as in a file made of two recordings."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
@@ -66,7 +65,7 @@ class Samples(Iterator[tuple[float, Picture]]):
         """
         two: deque[int] = deque(maxlen=2)
         for packet, skipped in packets_of(container, stream):
-            self.progress += 1
+            alive()
             if (time := packet.dts if packet.pts is None else packet.pts) is not None:
                 self.restarts += bool(two) and (min(two) - time) * stream.time_base > 1
                 two.append(time)
@@ -136,7 +135,6 @@ def _sample(
 
         def begin() -> tuple[Any, Any]:
             container, stream = files.enter_context(open_video(samples.path, threads, gpu))
-            samples.progress += 1
             if samples.fast:
                 _decode_less(samples, stream)
             return container, stream
@@ -190,7 +188,7 @@ def _sample(
 def _decode_less(samples: Samples, stream: Any) -> None:
     """Make the decoder skip all but key frames if these are close, else unreferenced frames."""
     decoder = stream.codec_context
-    decoder.options = {"skip_loop_filter": "all"}
+    decoder.options = {**decoder.options, "skip_loop_filter": "all"}
     keys = [entry.timestamp for entry in stream.index_entries if entry.is_keyframe]
     longest = max((after - before for before, after in pairwise(keys)), default=math.inf)
     reliable = decoder.codec.intra_only or decoder.codec.canonical_name in KEYED

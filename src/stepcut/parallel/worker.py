@@ -1,0 +1,173 @@
+"""Inside a worker process: do the work that arrives until the parent ends, and report progress.
+
+Code that may hang says so with `time_limit` and counts its progress with `alive`. The parent ends a
+worker that makes none. Outside of workers both do nothing.
+"""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NoReturn
+
+from stepcut.errors import StepcutError, in_words
+
+IDLE = 60.0
+"""Seconds without work after which a worker ends."""
+Report = Callable[[str, Any], None]
+"""Gets ("rows", count), ("alive", None) or ("limit", (seconds, doing) or None)."""
+
+_report: Report | None = None
+_limit: tuple[float, str] | None = None
+_said = 0.0
+_inside = False
+
+
+def is_worker() -> bool:
+    """Return whether this process is a worker."""
+    return _inside
+
+
+@contextmanager
+def reporting(report: Report) -> Iterator[None]:
+    """Send the reports of the block to `report`."""
+    global _report
+    before, _report = _report, report
+    try:
+        yield
+    finally:
+        _report = before
+
+
+@contextmanager
+def time_limit(seconds: float, doing: str) -> Iterator[None]:
+    """Let the parent end this worker if the block calls `alive` for so many `seconds` no more."""
+    global _limit
+    before, _limit = _limit, (seconds, doing)
+    _tell("limit", _limit)
+    try:
+        yield
+    finally:
+        _limit = before
+        _tell("limit", _limit)
+
+
+def alive() -> None:
+    """Report that the work makes progress; cheap enough for every packet of a video."""
+    global _said
+    now = time.monotonic()
+    if _report is not None and now - _said > 0.5:
+        _said = now
+        _report("alive", None)
+
+
+def count_rows(count: int) -> None:
+    """Report `count` more rows of features."""
+    _tell("rows", count)
+
+
+def _tell(kind: str, value: Any) -> None:
+    if _report is not None:
+        _report(kind, value)
+
+
+def attempt(work: Callable[[Any], Any], item: Any) -> Any:
+    """Return `work(item)`, or its exception; unexpected ones carry their traceback as a note."""
+    try:
+        return work(item)
+    except StepcutError as error:
+        return error
+    except Exception as error:
+        error.add_note("in a worker:\n" + "".join(traceback.format_exception(error)))
+        return error
+
+
+def serve() -> NoReturn:
+    """Be a worker: do the work that arrives on standard input until that closes."""
+    global _inside
+    _inside = True
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a library may print
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
+    signal.signal(signal.SIGTERM, _leave)
+    waiting: SimpleQueue[bytes] = SimpleQueue()
+
+    def listen() -> None:
+        try:
+            while True:
+                waiting.put(pickle.load(sys.stdin.buffer))
+        finally:
+            os._exit(1)  # now, even while FFmpeg hangs: a restarted run repeats this work
+
+    def send(kind: str, value: Any) -> None:
+        try:
+            pickle.dump((kind, value), output)
+            output.flush()
+        except OSError:
+            os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    send("ready", None)
+    try:
+        with reporting(send):
+            while True:
+                send("answer", _packed(attempt(_do, waiting.get(timeout=IDLE))))
+    except (Empty, SystemExit):
+        pass
+    finally:
+        os._exit(0)  # at once: the listening thread keeps Python from ending in an orderly way
+
+
+def _do(data: bytes) -> Any:
+    work, item = pickle.loads(data)
+    return work(item)
+
+
+def _packed(answer: Any) -> bytes:
+    """Pickle an answer; replace an error that cannot be pickled by its text."""
+    try:
+        data = pickle.dumps(answer)
+        if isinstance(answer, Exception):
+            pickle.loads(data)
+        return data
+    except Exception as error:
+        cause = answer if isinstance(answer, Exception) else error
+        text = RuntimeError(in_words(cause))
+        text.add_note("in a worker:\n" + "".join(traceback.format_exception(cause)))
+        return pickle.dumps(text)
+
+
+def _leave(*_: object) -> None:
+    """Exit after removing partial files; only once, even if signalled twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(1)
+
+
+@contextmanager
+def memory_limit(most: int) -> Iterator[None]:
+    """Let this worker take at most that many more bytes inside the block, where the system can."""
+    try:
+        import resource
+
+        with open("/proc/self/status", encoding="ascii") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        used = int(fields["VmData"].split()[0]) * 1024
+    except (ImportError, OSError, KeyError, ValueError):
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    hard = before[1]
+    allowed = used + most if hard == resource.RLIM_INFINITY else min(used + most, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+    try:
+        yield
+    finally:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -1,0 +1,321 @@
+"""A video that hangs, crashes or fills its worker is named; the others finish, and nothing is done twice."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from errors_kit import raises
+from extraction_kit import Crash, fill_the_disk, kill_and_run_again, stored
+from features_films import hostile_texts, make_film
+from parallel_kit import Grey, Logged, pids, seen
+
+from stepcut.app.workspace import Workspace
+from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
+from stepcut.features.backbones import pack, unpack
+from stepcut.features.extract import extract
+from stepcut.features.video.probe import key_times, probe, read_info, read_packets
+from stepcut.features.video.sample import sample_frames
+from stepcut.parallel import local
+from stepcut.parallel.local import Local
+from stepcut.procedure.lengths import video_duration
+from stepcut.progress import Event
+
+# FFmpeg sleeps for ten minutes in hang.mp4, where no signal handler of Python runs, and in the packets of
+# stuck.mp4; it dies in crash.mp4. With {library} = PyDLL it also holds the lock of the interpreter.
+STUB = """
+import av, ctypes, os
+from stepcut.features import compute
+from stepcut.features.video import container, sample
+container.OPEN_SECONDS, compute.DECODE_SECONDS = {seconds}, {seconds}
+really_open, really_decode = av.open, sample._decode
+
+def open_badly(path, *args, **options):
+    if path.endswith("/hang.mp4"):
+        with open(path.removeprefix("file:") + ".process", "w") as file:
+            file.write(str(os.getpid()))
+        ctypes.{library}(None).sleep(600)
+    if path.endswith("/crash.mp4"):
+        os.abort()
+    return really_open(path, *args, **options)
+
+def decode_badly(samples, *rest):
+    for number, frame in enumerate(really_decode(samples, *rest)):
+        if number == 50 and str(samples.path).endswith("/stuck.mp4"):
+            ctypes.{library}(None).sleep(600)
+        yield frame
+
+av.open, sample._decode = open_badly, decode_badly
+"""
+
+unix = pytest.mark.skipif(sys.platform == "win32", reason="libc is called")
+
+
+def bad_code(library="PyDLL", seconds=3.0):
+    return STUB.format(library=library, seconds=seconds) + local.CODE
+
+
+@pytest.fixture
+def fresh():
+    """New workers for a test and after it."""
+    local.shared().close()
+    yield
+    local.shared().close()
+
+
+@pytest.fixture
+def bad_ffmpeg(monkeypatch):
+    local.shared().close()
+    monkeypatch.setattr(local, "CODE", bad_code())
+    yield
+    local.shared().close()
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """Two processes for all tests; the dead are replaced."""
+    engine = Local(2)
+    yield engine
+    engine.close()
+
+
+def films_of(folder, *names):
+    return [
+        make_film(folder / f"{name}.mp4", frames=150 + place) for place, name in enumerate(names)
+    ]
+
+
+def lives(process):
+    """Whether a process exists and has not ended; its parent may not have asked for its code."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_an_answer_of_a_worker_is_that_of_this_process(tmp_path, monkeypatch):
+    film = make_film(tmp_path / "film.mp4", frames=31, g="5")
+    assert probe(film) == read_info(film)
+    assert key_times(film) == read_packets(film)[1] != []
+    assert video_duration(film) == pytest.approx(31 / 20)
+    for name, frames in (("a", 20), ("b", 40)):
+        (tmp_path / name).mkdir()
+        make_film(tmp_path / name / "film.mp4", frames=frames)
+        monkeypatch.chdir(tmp_path / name)  # a relative path counts from there
+        assert probe("film.mp4").frames == frames
+    with raises(VideoError, "nowhere.mp4: no such file"):
+        probe("nowhere.mp4")
+
+
+@unix
+@pytest.mark.usefixtures("bad_ffmpeg")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("hang", "no progress for 3 seconds while opening it. Exclude it, or copy it to a faster"),
+        ("stuck", "no progress for 3 seconds while decoding. Exclude it"),
+        ("crash", "the worker process died by SIGABRT, 2 times. It crashes the decoder"),
+    ],
+)
+def test_a_bad_video_is_named_and_the_others_finish(name, says, tmp_path):
+    films = films_of(tmp_path, "a", name, "z")
+    begun = time.monotonic()
+    found, failures = extract(films, Grey(), 2, tmp_path / "cache")
+    assert time.monotonic() - begun < 300
+    assert [one.name for one in found] == ["a", "z"]
+    assert [str(one.error).startswith(f"{films[1]}: {says}") for one in failures] == [True]
+    place = Path(f"{films[1]}.process")
+    assert not place.exists() or not lives(int(place.read_text()))
+
+
+@unix
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_whoever_opens_a_video_is_safe(tmp_path):
+    good, bad = films_of(tmp_path, "a", "hang")
+    with raises(VideoError, "no progress for 3 seconds"):
+        next(sample_frames(bad))  # in this process, but only after a worker has opened it
+    first, second = Workspace(tmp_path).probe([good.name, bad.name])
+    assert first["problem"] is None
+    assert "no progress for 3 seconds" in second["problem"]
+
+
+@unix
+@pytest.mark.usefixtures("fresh")
+def test_a_file_that_ffmpeg_reads_for_ever_is_an_error(tmp_path, monkeypatch):
+    """With playlists let in, FFmpeg never finishes to open this one."""
+    hostile_texts(tmp_path)
+    allow = "from stepcut.features.video import container\ncontainer.CONTAINERS = 'hls,mpegts'\n"
+    monkeypatch.setattr(local, "CODE", allow + bad_code(seconds=1.0))
+    with raises(VideoError, "list.m3u8: no progress for 1 seconds"):
+        probe(tmp_path / "list.m3u8")
+
+
+def test_small_files_that_claim_gigabytes_take_no_memory(tmp_path):
+    film = make_film(tmp_path / "film.mp4", frames=20, bf="0")
+    data = bytearray(film.read_bytes())
+    for table, place in ((b"stsz", 8), (b"stsz", 12), (b"stts", 12), (b"stsc", 16)):
+        at = data.index(table) + place
+        data[at : at + 4] = (1 if place == 8 else 20_000_000).to_bytes(4, "big")
+    film.write_bytes(data)
+    with raises(VideoError, "claims 20,000,000 frames in 2,"):
+        probe(film)
+
+
+@unix
+@pytest.mark.usefixtures("bad_ffmpeg")
+def test_stopping_does_not_wait_for_a_video_that_hangs(tmp_path):
+    [film] = films_of(tmp_path, "hang")
+
+    def stop(_event):
+        if Path(f"{film}.process").exists():
+            raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        extract(film, Grey(), 2, tmp_path / "cache", progress=stop)
+    assert time.monotonic() - begun < 60
+    assert not lives(int(Path(f"{film}.process").read_text()))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_worker_that_cannot_start_is_reported(tmp_path, monkeypatch):
+    film = make_film(tmp_path / "film.mp4")
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "CODE", "raise SystemExit(1)")
+        with raises(StepcutError, "a worker process cannot start (ended with exit code 1)"):
+            probe(film)
+    assert probe(film).frames
+
+
+@unix
+@pytest.mark.parametrize(
+    "way",
+    ["SIGTERM", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SIGINT", "SIGKILL"))],
+)
+def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path, way):
+    """Each ends it, while FFmpeg hangs: Ctrl-C, a scheduler, and a kill that no program sees."""
+    (tmp_path / "films").mkdir()
+    _, hang = films_of(tmp_path / "films", "a", "hang")
+    # After a kill, only a thread in the worker itself can notice: FFmpeg does not hold the lock.
+    code = bad_code("CDLL" if way == "SIGKILL" else "PyDLL", 600)
+    program = (
+        f"from stepcut.parallel import local; local.CODE = {code!r}; "
+        "from stepcut.cli.main import main; main()"
+    )
+    words = ["features", str(hang.parent), "-o", str(tmp_path / "out")]
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        # Jobs in the background of a shell ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    until = time.monotonic() + 120
+    place = Path(f"{hang}.process")
+    while not (place.exists() and place.read_text()):
+        assert running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    child = int(place.read_text())
+    assert lives(child)
+    begun = time.monotonic()
+    running.send_signal(signal.Signals[way])
+    _, said = running.communicate(timeout=60)
+    while lives(child) and time.monotonic() < begun + 60:
+        time.sleep(0.05)
+    assert not lives(child)
+    if way == "SIGKILL":
+        assert running.returncode == -signal.SIGKILL
+        return
+    assert running.returncode == 128 + signal.Signals[way]
+    assert "interrupted" in said
+    assert "Traceback" not in said
+
+
+def test_workers_give_the_features_of_one_process(films, tmp_path, engine):
+    class Here(Logged):
+        """Of a function, so that no worker can import it."""
+
+    here, there = Here(tmp_path / "here"), Logged(tmp_path / "there")
+    one, _ = extract(films, here, fps=5, cache=tmp_path / "one")
+    events: list[Event] = []
+    many, failures = extract(
+        films, there, fps=5, cache=tmp_path / "many", engine=engine, progress=events.append
+    )
+    assert failures == []
+    assert [(f.name, f.path, f.rate, f.duration) for f in one] == [
+        (f.name, f.path, f.rate, f.duration) for f in many
+    ]
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")
+    rows = sum(len(f.rows) for f in one)
+    assert seen(tmp_path / "here") == seen(tmp_path / "there") == rows
+    assert pids(tmp_path / "here") == {os.getpid()}
+    assert os.getpid() not in pids(tmp_path / "there")
+    assert (events[-1].done, events[-1].total, events[-1].finished) == (rows, rows, True)
+    extract(films, there, fps=5, cache=tmp_path / "many", engine=engine)
+    assert seen(tmp_path / "there") == rows  # a second run computes nothing
+
+
+def test_the_longest_videos_come_first(films, tmp_path):
+    engine, events = Local(1), list[Event]()
+    backbone = Logged(tmp_path / "log")
+    try:
+        found, _ = extract(
+            films, backbone, fps=5, cache=tmp_path, engine=engine, progress=events.append
+        )
+    finally:
+        engine.close()
+    items = [event.item for event in events if event.stage == "features" and event.item]
+    assert list(dict.fromkeys(items)) == ["v3", "v2", "v1", "v0"]
+    # The answers stay in the order of the videos.
+    assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]
+
+
+@pytest.mark.slow
+def test_a_backbone_that_crashes_its_worker_costs_one_video(films, tmp_path, engine):
+    dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
+    videos = [films / "v0.mp4", dark, films / "v1.mp4"]
+    crash = Crash(tmp_path / "log")
+    features, failures = extract(videos, crash, fps=5, cache=tmp_path, engine=engine)
+    assert [f.name for f in features] == ["v0", "v1"]
+    assert f"{dark}: the worker process died by SIGSEGV, 2 times" in str(failures[0])
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_costs_one_video_more(films, tmp_path, engine):
+    backbone = Logged(tmp_path / "log", die=tmp_path / "died")
+    extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
+    features, failures = extract(films, backbone, fps=5, cache=tmp_path / "cache", engine=engine)
+    assert failures == []
+    assert (tmp_path / "died").exists()
+    assert stored(tmp_path / "clean") == stored(tmp_path / "cache")
+    # It died before its first batch.
+    assert seen(tmp_path / "log") == sum(len(f.rows) for f in features)
+
+
+@pytest.mark.slow
+def test_killing_the_driver(films, tmp_path):
+    kill_and_run_again(films, tmp_path, "local")
+
+
+@pytest.mark.slow
+def test_a_full_disk(films, tmp_path):
+    fill_the_disk(films, tmp_path, "local")
+
+
+def test_backbones_that_workers_cannot_open(tmp_path):
+    backbone = Logged(tmp_path)
+    # As what holds a network of another library often does.
+    vars(backbone)["session"] = threading.Lock()
+    with raises(OptionError, "logged", "cannot pickle"):
+        pack(backbone)
+    with raises(FeatureError, "'logged 1'", "'logged 2'"):
+        unpack("logged 2", pickle.dumps(Logged(tmp_path)))
+    with raises(FeatureError, "cannot import"):
+        unpack("logged 1", pickle.dumps(Logged(tmp_path)).replace(b"Logged", b"Gone__"))
