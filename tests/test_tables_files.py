@@ -1,12 +1,9 @@
 """Tables as files: the suffix selects the format, Excel reads names and numbers correctly."""
 
-import sys
-
 import openpyxl
 import pytest
-from errors_kit import raises
 
-from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.errors import OptionError
 from stepcut.tables import SUFFIXES, Spread, Table
 
 TABLE = Table(["row", "F1"], [["=1+1", Spread(41.5, 0.25)], ["Öl", None]], "strict", ["a note"])
@@ -38,10 +35,3 @@ def test_another_suffix_is_refused(tmp_path):
         TABLE.save(tmp_path / "t.ods")
     assert caught.value.value == ".ods"
     assert caught.value.allowed == list(SUFFIXES)
-
-
-def test_without_openpyxl_the_pip_line_is_given(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with raises(ExtraNeeded, "pip install", "xlsx"):
-        TABLE.save(tmp_path / "t.xlsx")
-    assert not list(tmp_path.iterdir())

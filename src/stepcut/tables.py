@@ -5,22 +5,23 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepcut.errors import ExtraNeeded, choose, printable
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import whole_file, write_bytes
-from stepcut.plugins import needs, pip_install
+from stepcut.plugins import pip_install
 
-FORMULA = re.compile(r"[-=+@\t\r](?!\d+(\.\d+)?\Z)")
-"""The start of a cell that a spreadsheet reads as a formula; numbers do not match."""
-GUARDED = re.compile("'+(?=[-=+@\t\r])")
-"""The start of an escaped cell; a cell that already starts so gets one more apostrophe."""
+_SPOT = re.compile("(^|[;,\t\r\n])('*)(?=\"*[-=+@＝＋－＠\t\r])")
+"""Where a spreadsheet may read a formula, with the apostrophes that escape it: the start of a cell
+and, because other countries separate cells by semicolons or tabs, what follows one."""
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_NUMBER = re.compile(r"[-+]\d+(\.\d+)?\s*(?=[;,\t\r\n]|\Z)")
 
 
 class Spread(NamedTuple):
@@ -209,8 +210,6 @@ class Table:
         ------
         OptionError
             The suffix is unknown (`value`, `allowed`).
-        ExtraNeeded
-            `.xlsx` needs openpyxl.
 
         Examples
         --------
@@ -218,42 +217,23 @@ class Table:
         """
         name = check_table(path)
         if name == "xlsx":
+            about = [[text] for text in (self.caption, *self.notes) if text]
+            columns, rows = self._plain()
+            sheets: dict[str, list[Any]] = {"table": [columns, *rows], "about": about}
             with whole_file(path) as temporary:
-                self._save_xlsx(temporary)
+                write_sheet(temporary, {title: rows for title, rows in sheets.items() if rows})
             return
-        text = self.format(name).rstrip("\n") + "\n"
+        text = self._guarded().text() if name == "text" else self.format(name)
+        text = text.rstrip("\n") + "\n"
         write_bytes(path, text.encode("utf-8-sig" if name == "csv" else "utf-8", "replace"))
 
-    def _save_xlsx(self, path: Path) -> None:
-        """Write one sheet with the cells, and one with the caption and the notes."""
-        from openpyxl import Workbook
-        from openpyxl.styles import Font
-
-        book = Workbook()
-        columns, rows = self._plain()
-        about = [text for text in (self.caption, *self.notes) if text]
-        sheets: dict[str, list[Sequence[Any]]] = {
-            "table": [columns, *rows],
-            "about": [[text] for text in about],
-        }
-        for title, lines in sheets.items():
-            sheet = book.active if title == "table" else book.create_sheet(title)
-            sheet.title = title
-            for number, line in enumerate(lines, start=1):
-                for place, value in enumerate(line, start=1):
-                    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-                        continue
-                    cell = sheet.cell(number, place)
-                    cell.value = printable(value) if isinstance(value, str) else value
-                    if isinstance(value, str):
-                        cell.data_type = "s"  # a name that begins with = is not a formula
-        figures = book["table"]
-        for cell in figures[1]:
-            cell.font = Font(bold=True)
-        figures.freeze_panes = "A2"
-        if not about:
-            del book["about"]
-        book.save(path)
+    def _guarded(self) -> "Table":
+        """The table with escaped texts, for files that a spreadsheet may open."""
+        rows: list[list[Cell]] = [
+            [guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows
+        ]
+        texts = [[guarded(text) for text in part] for part in (self.columns, self.notes)]
+        return Table(texts[0], rows, guarded(self.caption), texts[1], self.digits)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with all digits.
@@ -330,20 +310,51 @@ SUFFIXES = {
 
 def check_table(path: AnyPath) -> str:
     """Return the format of a table at `path`; refuse one that cannot be written."""
-    form = choose("suffix", as_path(path).suffix.lower(), SUFFIXES)
-    if form == "xlsx":
-        with needs("xlsx"):
-            import_module("openpyxl")
-    return form
+    return choose("suffix", as_path(path).suffix.lower(), SUFFIXES)
 
 
-def guarded(cell: str) -> str:
-    """Return a `cell` with a leading apostrophe if a spreadsheet would read it as a formula.
+def guarded(cell: str, always: bool = True) -> str:
+    """Return a `cell` with apostrophes where a spreadsheet would read a formula.
 
-    >>> guarded("=1+1"), guarded("-0.5"), guarded("a=b")
-    ("'=1+1", '-0.5', 'a=b')
+    Escapes that are there get one more apostrophe, so `unguarded` returns the cell; without
+    `always`, only they do.
+
+    >>> guarded("=1+1"), guarded("-0.5"), guarded("a=b"), guarded("x;＝1")
+    ("'=1+1", '-0.5', 'a=b', "x;'＝1")
     """
-    return f"'{cell}" if FORMULA.match(cell) or GUARDED.match(cell) else cell
+
+    def escape(match: re.Match[str]) -> str:
+        risky = always and not _NUMBER.match(cell, match.end())
+        return f"{match[0]}'" if match[2] or risky else match[0]
+
+    return _SPOT.sub(escape, cell)
+
+
+def unguarded(cell: str) -> str:
+    """Return the `cell` that `guarded` escaped."""
+    return _SPOT.sub(lambda match: match[1] + match[2][1:], cell)
+
+
+def write_sheet(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+    """Write an Excel file with the rows of each sheet; the first row is a header, None is empty."""
+    import xlsxwriter
+
+    with xlsxwriter.Workbook(str(path)) as book:
+        book.set_properties({"created": datetime(2000, 1, 1)})  # the same content, the same file
+        bold = book.add_format({"bold": True})
+        for title, rows in sheets.items():
+            sheet = book.add_worksheet(title)
+            first = title == next(iter(sheets))
+            if first:
+                sheet.freeze_panes(1, 0)
+            for number, row in enumerate(rows):
+                for place, value in enumerate(row):
+                    style = bold if first and number == 0 else None
+                    if isinstance(value, str):  # a name that begins with = is not a formula
+                        text = _CONTROL.sub(lambda mark: printable(mark[0]), value)
+                        sheet.write_string(number, place, text, style)
+                    elif value is not None and math.isfinite(value):
+                        sheet.write_number(number, place, value, style)
 
 
 def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:

@@ -1,6 +1,7 @@
 """`stepcut convert`: files, folders, procedures, and reports of lost information."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
@@ -137,12 +138,49 @@ def test_a_table_for_spreadsheets_holds_no_formula(tmp_path, capsys):
     ) == "start,end,label\n0,1,'=cmd|' /C calc'!A0\n1,2,-3\n"
 
 
+def test_a_table_holds_no_formula_where_semicolons_separate_cells(tmp_path, capsys):
+    step = "x;=cmd|'/c calc'!A0"
+    write(tmp_path / "a.json", Timeline([Segment(0, 1, step), Segment(1, 2, "＝1")]))
+    words = [str(tmp_path / "a.json"), str(tmp_path / "a.csv"), "--spreadsheet-safe"]
+    assert run(capsys, *words)[0] == 0
+    text = (tmp_path / "a.csv").read_text("utf-8-sig")
+    assert not any(
+        cell[:1] in "=＝" for line in text.split("\n")[:-1] for cell in re.split("[;,]", line)
+    )
+    assert read(tmp_path / "a.csv").sequence() == [step, "＝1"]
+
+
+def test_a_table_beside_its_source(tmp_path, capsys):
+    write(tmp_path / "tea.xlsx", TEA)
+    assert run(capsys, str(tmp_path / "tea.xlsx"), "--to", "csv")[0] == 0
+    assert read(tmp_path / "tea.csv").segments == TEA.segments
+    for words, what in (
+        (["tea.xlsx"], "give TARGET or --to"),
+        (["tea.csv", "--to", "csv"], "replace the source"),
+        ([".", "--to", "csv"], "give TARGET"),
+    ):
+        code, _, err = run(capsys, str(tmp_path / words[0]), *words[1:])
+        assert (code, what in err) == (2, True)
+
+
 @pytest.mark.parametrize("safe", [True, False])
 @pytest.mark.parametrize("format", ["csv", "tsv", "boris-events"])
 def test_a_name_comes_back_from_a_table_for_spreadsheets(format, safe, tmp_path):
-    names = ["=SUM(1)", "-stir", "'-stir", "''@x", "'quoted'", "-3", "'-3", "+1 egg"]
+    names = [
+        "=SUM(1)",
+        "-stir",
+        "'-stir",
+        "''@x",
+        "'quoted'",
+        "-3",
+        "'-3",
+        "+1 egg",
+        "#1",
+        "a;'=b",
+        "a, -b",
+    ]
     videos = {
-        f"-{k}": Timeline([Segment(k, k + 1, name), Segment(k + 1, 99, "x")])
+        f"#{k}": Timeline([Segment(k, k + 1, name), Segment(k + 1, 99, "x")])
         for k, name in enumerate(names)
     }
     write(tmp_path / "a.tsv", videos, format, spreadsheet=safe)

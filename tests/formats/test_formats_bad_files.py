@@ -236,6 +236,36 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
         write_folder(tmp_path, two, "vtt")
 
 
+@pytest.mark.parametrize("videos", [("a", "A"), ("caf\u00e9", "cafe\u0301"), ("x/a", "y/a")])
+def test_files_that_some_disk_would_overwrite_are_refused(videos, tmp_path):
+    two = [Timeline([Segment(0, 1, "pour")], video=video) for video in videos]
+    with raises(OptionError, "Rename one"):
+        write_folder(tmp_path, two, "csv")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["csv", "xlsx", "boris-events"])
+def test_videos_that_a_table_would_merge_are_refused(name, tmp_path):
+    two = [Timeline([Segment(0, 1, "pour")], video=video) for video in ("a", "a ")]
+    with raises(AnnotationError, "Rename one", video="a"):
+        write(tmp_path / "x", two, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("0,1700000000,pour\n", "from the beginning"), ('0,1,"\ud800"\n', "not UTF-8")],
+)
+def test_dates_and_halves_of_letters_are_no_labels(text, word, tmp_path):
+    (tmp_path / "x.csv").write_bytes(text.encode("utf-8", "surrogatepass"))
+    (tmp_path / "x.json").write_text(
+        '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}'
+    )
+    with raises(AnnotationError, word):
+        read(tmp_path / "x.csv")
+    with raises(AnnotationError, "control characters"):
+        read(tmp_path / "x.json")
+
+
 def test_many_timelines_into_a_format_for_one(tmp_path):
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
     with raises(OptionError, "'vtt'"):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 import xml.etree.ElementTree as etree
+from datetime import time, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from errors_kit import raises
 
-from stepcut.errors import AnnotationError
+from stepcut.errors import AnnotationError, ExtraNeeded, OptionError
 from stepcut.evaluation.clock import read_truth
 from stepcut.formats import FORMATS, read, read_folder, write
 from stepcut.formats.reading import read_all
@@ -46,6 +49,65 @@ def test_csv_in_many_dialects(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
     assert read(path).segments == TWO
+
+
+@pytest.mark.parametrize(
+    ("text", "annotator"),
+    [
+        ('# CSV_HEADER = metadata_id,file_list,flags,temporal_coordinates,spatial_coordinates,metadata\n'
+         '"1_a","[""x.mp4""]",0,"[0,1.5]","[]","{""1"":""pour tea""}"\n'
+         '"1_b","[""x.mp4""]",0,"[1.5,62.25]","[]","{""1"":""stir""}"\n'
+         '"1_c","[""x.mp4""]",0,"[]","[]","{""2"":""about the file""}"\n', None),
+        ('#4\nhand (MATRIX,true,)-code01|NOMINAL,code02|NOMINAL\n'
+         '00:00:00:000,00:00:01:500,(pour tea,)\n00:00:01:500,00:01:02:250,(stir,)\n', None),
+        ('#4\nhand (MATRIX,true,)-code01|NOMINAL\n00:00:00:000,00:00:01:500,(pour tea)\n'
+         '00:00:01:500,00:01:02:250,(stir)\neye (MATRIX,true,)-code01|NOMINAL\n'
+         '00:00:03:000,00:00:04:000,()\n', "hand"),
+        ('file,column,ordinal,onset,offset,code01\nx,hand,1,0,1500,pour tea\nx,hand,2,1500,62250,stir\n', None),
+        ('Date_Time_Absolute_dmy_hmsf;Time_Relative_hms;Time_Relative_sf;Duration_sf;Observation;Subject;Behavior;'
+         'Event_Type;Comment\n1-1-2024;00:00:00;0;1,5;x;Ann;pour tea;State start;\n'
+         '1-1-2024;00:00:01;1,5;0;x;Ann;pour tea;State stop;\n'
+         '1-1-2024;00:00:01;1,5;60;x;Ann;stir;State start;\n'
+         '1-1-2024;00:01:02;62,25;0;x;Ann;stir;State stop;\n', None),
+    ],
+    ids=["VIA 3", "Datavyu", "Datavyu, two columns", "a script of Datavyu", "Noldus"],
+)  # fmt: skip
+def test_tables_of_other_programs(text: str, annotator: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    assert read(path, annotator=annotator).segments == TWO
+    if annotator:
+        with raises(AnnotationError, "'hand', 'eye'"):
+            read(path)
+
+
+def test_excel_files_are_tables(tmp_path: Path) -> None:
+    path = tmp_path / "x.xlsx"
+    book = openpyxl.Workbook()
+    book.active.append(["notes"])
+    sheet = book.create_sheet("labels")
+    sheet.append(["Anfang", "Ende", "Schritt", None])
+    sheet.append([0, 1.5, "pour tea"])
+    sheet.append([time(0, 0, 1, 500_000), timedelta(seconds=62.25), "stir"])
+    book.save(path)
+    assert read(path, sheet="labels").segments == read_folder(path, sheet="labels")["x"].segments
+    assert read(path, sheet="labels").segments == TWO
+    with raises(OptionError, "'labels'?", value="label"):
+        read(path, sheet="label")
+    with raises(AnnotationError, "start, end, step"):
+        read(path)
+    path.write_bytes(path.read_bytes()[:900])
+    with raises(AnnotationError, "not a readable Excel file", path=str(path)):
+        read(path)
+
+
+def test_without_openpyxl_the_pip_line_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "x.xlsx", Timeline(TWO))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with raises(ExtraNeeded, "pip install", "xlsx"):
+        read(tmp_path / "x.xlsx")
 
 
 def test_csv_keeps_a_score(tmp_path: Path) -> None:

@@ -656,6 +656,8 @@ def test_labels_that_all_end_early_may_have_another_rate(
         for name in (ONE, TWO)
     }
     learned.teach({ONE: halves[ONE]})
+    rests = {name: TRUTH[name].crop(0, 0.8 * TRUTH[name].end) for name in (ONE, TWO)}
+    learned.teach({name: Timeline(one.segments) for name, one in rests.items()})
     assert "rate" not in caplog.text
     learned.teach(halves)
     assert "rate" in caplog.text

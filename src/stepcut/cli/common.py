@@ -211,7 +211,7 @@ def find_moved(
 
 def label_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that `read_folder` takes for label files."""
-    return chosen_options(args, "rate", "columns", "encoding")
+    return chosen_options(args, "rate", "columns", "encoding", "sheet")
 
 
 def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:

@@ -5,6 +5,7 @@ import argparse
 import shtab
 
 from stepcut.cli.parser import all_commands, make_parser, summary
+from stepcut.formats import FORMATS
 
 
 def run(args: argparse.Namespace) -> int:
@@ -13,6 +14,8 @@ def run(args: argparse.Namespace) -> int:
     for name in all_commands():
         one = make_parser(name)
         for action in one._actions:
+            if action.metavar == "FORMAT":
+                action.choices = list(FORMATS)
             if action.choices is None and action.nargs != 0:
                 vars(action)["complete"] = shtab.FILE
         about = summary(name).replace("%", "%%")

@@ -11,12 +11,14 @@ from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.files.names import match_videos
 from stepcut.formats import FORMATS, format_to_write, left_out, write, write_folder
+from stepcut.formats.registry import choose_format
 from stepcut.order.orders import counted
 
 
 def run(args: argparse.Namespace) -> int:
-    target = Path(args.target)
-    into_folder = args.target.endswith(("/", "\\")) or os.path.isdir(target) or not target.suffix
+    target = _beside(args) if args.target is None else Path(args.target)
+    ends = args.target is not None and args.target.endswith(("/", "\\"))
+    into_folder = ends or os.path.isdir(target) or not target.suffix
     if into_folder and args.to is None:
         raise OptionError(
             f"{target}: a folder has no suffix that decides the format. "
@@ -45,3 +47,19 @@ def run(args: argparse.Namespace) -> int:
             f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr
         )
     return 0
+
+
+def _beside(args: argparse.Namespace) -> Path:
+    """Return the target beside the source: `convert x.xlsx --to csv` writes x.csv."""
+    source = Path(args.source)
+    if args.to is None or not source.is_file():
+        what = "give TARGET, the file to write" if args.to else "give TARGET or --to"
+        raise OptionError(f"{source}: {what}, such as {source.stem}.csv.", setting="target")
+    target = source.with_suffix(choose_format(args.to).suffix)
+    if target == source:
+        raise OptionError(
+            f"{source}: the result would replace the source. Give another TARGET.",
+            setting="target",
+            path=source,
+        )
+    return target

@@ -161,7 +161,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             "seed",
         )
     )
-    how = chosen_options(args, "label_rate", "columns", "encoding")
+    how = chosen_options(args, "label_rate", "columns", "encoding", "sheet")
     if how and not args.labels:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
         raise OptionError(

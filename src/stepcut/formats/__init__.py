@@ -10,7 +10,7 @@
 
 from stepcut.formats.reading import read, read_folder
 from stepcut.formats.registry import FORMATS, Format, format_to_write, label_files
-from stepcut.formats.transcripts import read_transcripts
+from stepcut.formats.tables import read_transcripts
 from stepcut.formats.writing import left_out, write, write_folder
 
 __all__ = [

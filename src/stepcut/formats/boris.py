@@ -1,25 +1,32 @@
-"""BORIS: project files (`.boris`, JSON). Point events are clicks."""
+"""BORIS: projects (`.boris`, JSON), and tables of tabular or aggregated events.
+
+Point events are clicks.
+"""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.common import (
-    NONE,
     Absent,
     Options,
     build_segment,
+    need_seconds,
     number,
     optional,
+    plain,
+    seconds,
     without_overlap,
 )
+from stepcut.formats.rows import BEHAVIOR, TIME, Row, find_columns, simplify, write_rows
 from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
@@ -38,38 +45,59 @@ class Event(NamedTuple):
     modifier: str = ""
 
 
-def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
+# ---------------------------------------------------------------------- projects
+
+
+def read(record: Any, path: Path, options: Options) -> list[Timeline]:
     """Read all observations, or those of the annotator; each media file becomes one timeline."""
     conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda i: int(i[0]))]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
     observations = {str(name): each for name, each in record["observations"].items()}
     subjects = {str(event[1]) for each in observations.values() for event in each["events"]}
-    chosen, subjects = choose_subjects(set(observations), subjects, path, options)
+    chosen, subjects = _choose_subjects(set(observations), subjects, path, options)
     found: list[tuple[str, Timeline]] = []
     for name, observation in observations.items():
         if name not in chosen:
             continue
         offset = number(observation.get("time offset") or 0)
         events = [
-            Event(number(e[0]) - offset, str(e[1]), str(e[2]), str(e[3]))
-            for e in observation["events"]
+            Event(number(time) - offset, str(subject), str(code), str(modifier))
+            for time, subject, code, modifier, *_ in observation["events"]
         ]
-        missing = sorted({event.code for event in events} - set(steps))
-        if missing:
+        if missing := sorted({event.code for event in events} - set(steps)):
             what = f"observation {name!r}: {missing[0]!r} is not in the ethogram"
             fail(path, what, "Add it in BORIS")
         events = [event for event in events if event.subject in subjects]
-        segments = pair([event for event in events if event.code not in points], path)
+        segments = _pair([event for event in events if event.code not in points], path)
         segments += [
             build_segment(e.time, e.time, e.code, path) for e in events if e.code in points
         ]
         timelines = _by_media(name, observation, Timeline(segments, None, steps))
         found += [(name, each) for each in timelines]
-    return one_per_video(found, path)
+    return _one_per_video(found, path)
 
 
-def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> list[Timeline]:
+    """Split the timeline of an observation at the boundaries of its media files."""
+    files = observation.get("file") or {}
+    played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
+    stated = (observation.get("media_info") or {}).get("length") or {}
+    lengths = [optional(stated.get(file)) for file in played]
+    if len(played) == 1:
+        return [replace(timeline, duration=lengths[0], video=played[0])]
+    if not played or None in lengths:
+        return [replace(timeline, video=name)]
+    starts = accumulate([0.0, *(length or 0.0 for length in lengths[:-1])])
+    media = tuple(zip(played, starts, strict=True))
+    parts = [part for segment in timeline for part in _by_video(segment, media)]
+    return [
+        Timeline([part for video, part in parts if video == file], length, timeline.steps, file)
+        for file, length in zip(played, lengths, strict=True)
+    ]
+
+
+def write(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
     """Write a project with the steps as ethogram, and one observation per video.
 
     A step with clicks only is a point event; other clicks start and stop a state event.
@@ -83,7 +111,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     for place, timeline in enumerate(timelines, start=1):
         name = video_name(timeline.video)
         name = f"observation {place}" if not name or name in observations else name
-        events = [event for event, _ in list_events(timeline, points)]
+        events = [event for event, _ in _list_events(timeline, points)]
         subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
         length = {} if timeline.duration is None else {timeline.video: timeline.duration}
         observations[name] = {
@@ -141,7 +169,111 @@ def matches(record: Any) -> bool:
     )
 
 
-def one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
+# ---------------------------------------------------------------------- tables of events
+
+HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
+POINT = ("POINT", "PUNKT", "PONCTUEL", "PUNTO", "PUNTUAL", "STATE POINT", "POINT EVENT")
+
+
+def read_events(rows: Sequence[Row], path: Path, options: Options) -> list[Timeline]:
+    """Read tabular events (of old versions with a preamble, too) or aggregated events."""
+    place = next(place for place, row in enumerate(rows) if matches_events([row]))
+    columns = find_columns(rows[place].cells)
+    modifiers = [
+        i for i, cell in enumerate(rows[place].cells) if simplify(cell).startswith("modifi")
+    ]
+    media = next((name for name in ("video", "observation") if name in columns), "")
+    named = [
+        (row, row.cell(columns, "observation", path), row.cell(columns, "subject", path))
+        for row in rows[place + 1 :]
+    ]
+    observations, people = {each[1] for each in named}, {each[2] for each in named}
+    chosen, subjects = _choose_subjects(observations, people, path, options)
+    videos: dict[tuple[str, str], list[Segment]] = {}
+    events: dict[tuple[str, Media], list[Event]] = {}
+    states: dict[tuple[str, Media], list[Segment]] = {}
+    for row, observation, subject in named:
+        if observation not in chosen:
+            continue
+        time = row.time(columns, "start", path)
+        step = row.cell(columns, "step", path)
+        video = row.cell(columns, media, path) if media else path.stem
+        points = videos.setdefault((observation, video), [])
+        played = _played(row, columns, video, path)
+        if subject not in subjects:
+            continue
+        if row.cell(columns, "status", path).upper() in POINT:
+            time -= dict(played)[video]
+            points.append(build_segment(time, time, step, path, row.line))
+        elif "end" in columns:
+            end = row.time(columns, "end", path)
+            state = build_segment(time, end, step, path, row.line)
+            states.setdefault((observation, played), []).append(state)
+        else:
+            how = "|".join(row.cells[i] for i in modifiers if i < len(row.cells))
+            events.setdefault((observation, played), []).append(Event(time, subject, step, how))
+    states |= {key: _pair(each, path) for key, each in events.items()}
+    for (observation, played), segments in states.items():
+        for video, part in (each for segment in segments for each in _by_video(segment, played)):
+            videos.setdefault((observation, video), []).append(part)
+    return _one_per_video(
+        [(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path
+    )
+
+
+def write_events(path: Path, timelines: Sequence[Timeline], options: Options) -> None:
+    """Write tabular events with the columns of current versions."""
+    rows = [HEADER]
+    for timeline in timelines:
+        name = video_name(timeline.video)
+        for event, status in _list_events(timeline, timeline.steps):
+            who = event.subject or NOBODY
+            rows.append([name, timeline.video, who, event.code, status, plain(event.time)])
+    write_rows(path, rows, "\t", options.spreadsheet)
+
+
+def matches_events(rows: Sequence[Row]) -> bool:
+    """Whether a table has the header of tabular or aggregated events."""
+    return any(_is_header(row.cells) for row in rows[:100])
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    columns = find_columns(cells)
+    aggregated = "end" in columns and "observation" in columns
+    return (
+        {"start", "step", "status"} <= columns.keys()
+        and simplify(cells[columns["step"]]) in BEHAVIOR.split()
+        and (
+            aggregated
+            or ("end" not in columns and simplify(cells[columns["start"]]) in TIME.split())
+        )
+    )
+
+
+def _played(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Media:
+    """Return the media files of the observation of a row, with their start.
+
+    Without a list of files in the table, return only the `video` of the row.
+    """
+    wanted = ("time_offset", "source", "media_duration")
+    offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
+    files = re.sub("^player ?#1:", "", played.split("|")[0]).split(";")
+    begin = seconds(offset) or 0.0
+    if video not in files:
+        return ((video, begin),)
+    media, stated = [], lengths.split("|")[0].split(";")
+    for file, length in zip_longest(files, stated[: len(files)], fillvalue=""):
+        media.append((file, begin))
+        if video in dict(media) and seconds(length) is None:
+            break  # the start of the next file is unknown
+        begin += need_seconds(length, path, row.line)
+    return tuple(media)
+
+
+# ---------------------------------------------------------------------- both
+
+
+def _one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
     """Return the timelines; refuse two observations of one video."""
     videos: dict[str, list[str]] = {}
     for observation, timeline in found:
@@ -153,7 +285,7 @@ def one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Tim
     return [timeline for _, timeline in found]
 
 
-def by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
+def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
     """Split a segment of an observation at the boundaries of its `media` files."""
     for place, (video, begin) in enumerate(media):
         first = segment.start if place == 0 else max(segment.start, begin)
@@ -164,7 +296,7 @@ def by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
             yield video, Segment(first - begin, last - begin, segment.step)
 
 
-def choose_subjects(
+def _choose_subjects(
     observations: set[str], subjects: set[str], path: Path, options: Options
 ) -> tuple[set[str], set[str]]:
     """Return the `observations` and `subjects` to read.
@@ -188,7 +320,7 @@ def choose_subjects(
     )
 
 
-def pair(events: Iterable[Event], path: Path) -> list[Segment]:
+def _pair(events: Iterable[Event], path: Path) -> list[Segment]:
     """Pair starts and stops of each subject, behaviour and modifier: they alternate."""
     kinds: dict[tuple[str, str, str], list[float]] = {}
     for event in sorted(events):
@@ -203,7 +335,7 @@ def pair(events: Iterable[Event], path: Path) -> list[Segment]:
     return segments
 
 
-def list_events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
+def _list_events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
     """List starts, stops and the clicks of `points` by time.
 
     Overlapping segments of one step get different subjects.
@@ -221,22 +353,3 @@ def list_events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, 
                 events.append((segment.start, order, Event(segment.start, subject, step), "START"))
                 events.append((segment.end, order, Event(segment.end, subject, step), "STOP"))
     return [(event, status) for _, _, event, status in sorted(events, key=lambda e: e[:2])]
-
-
-def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> list[Timeline]:
-    """Split the timeline of an observation at the boundaries of its media files."""
-    files = observation.get("file") or {}
-    played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
-    stated = (observation.get("media_info") or {}).get("length") or {}
-    lengths = [optional(stated.get(file)) for file in played]
-    if len(played) == 1:
-        return [replace(timeline, duration=lengths[0], video=played[0])]
-    if not played or None in lengths:
-        return [replace(timeline, video=name)]
-    starts = accumulate([0.0, *(length or 0.0 for length in lengths[:-1])])
-    media = tuple(zip(played, starts, strict=True))
-    parts = [part for segment in timeline for part in by_video(segment, media)]
-    return [
-        Timeline([part for video, part in parts if video == file], length, timeline.steps, file)
-        for file, length in zip(played, lengths, strict=True)
-    ]

@@ -23,6 +23,8 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 LONGEST = 1e11
 """The largest time in seconds; it also excludes NaN and infinity."""
+LONGEST_VIDEO = 1e7
+"""The latest time of a label in seconds, 115 days; later ones are dates or mistakes."""
 PROPOSAL = "stepcut"
 """The annotator name of predictions; the tier of a person takes precedence."""
 NOTHING = ("background", "SIL")
@@ -42,6 +44,8 @@ class Options:
     """The column names of a table: `{"start": "t0", "end": "t1", "step": "label"}`."""
     spreadsheet: bool = False
     """Whether to escape names that a spreadsheet would read as a formula."""
+    sheet: str | None = None
+    """The sheet of an Excel file; by default the first."""
     confirmed: bool = False
     """Whether to skip predictions that no person confirmed."""
 
@@ -159,6 +163,15 @@ def number(value: Any) -> float:
     return float(value)
 
 
+def plain(value: float) -> str:
+    """Format a number with all digits, without a trailing `.0`.
+
+    >>> plain(3.0), plain(0.1)
+    ('3', '0.1')
+    """
+    return repr(int(value)) if value == int(value) else repr(float(value))
+
+
 def optional(value: Any) -> float | None:
     return None if value is None else number(value)
 
@@ -233,11 +246,11 @@ def build_segment(
     """Create a segment from a file; an error has `path` and `line`."""
     if not step.strip():
         fail(path, "the label is empty", "Name the step, or delete the label", line)
-    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):
+    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", step):
         fail(path, f"the step name {step!r} contains control characters", "Rename the step", line)
-    if not max(abs(start), abs(end)) < LONGEST:
+    if not max(abs(start), abs(end)) < LONGEST_VIDEO:
         what = f"{step!r} lasts from {start:g} to {end:g} s, longer than any video"
-        fail(path, what, "Correct the times", line)
+        fail(path, what, "Write seconds from the beginning of the video", line)
     try:
         return Segment(start, end, step, confidence)
     except AnnotationError as error:

@@ -21,8 +21,10 @@ from stepcut.formats.common import (
 from stepcut.formats.registry import (
     FORMATS,
     choose_format,
+    is_excel,
     label_files,
     recognise,
+    recognise_sheet,
     unread_folders,
 )
 from stepcut.formats.text import fail, read_text, refusals, warn_once
@@ -40,6 +42,7 @@ def read(
     video: str | None = None,
     columns: Columns = None,
     encoding: str | None = None,
+    sheet: str | None = None,
 ) -> Timeline:
     """Read the timeline in a label file.
 
@@ -62,6 +65,8 @@ def read(
         The column names of a table: "start=t0,end=t1,step=label", or a dict.
     encoding
         The text encoding; by default detected: UTF-8, UTF-16, cp1252, cp1251 or Shift-JIS.
+    sheet
+        The sheet of an Excel file; by default the first.
 
     Returns
     -------
@@ -81,7 +86,7 @@ def read(
     >>> sc.read("sandwich.csv").sequence()
     ['cut bread', 'spread butter', 'add jam']
     """
-    options = Options(frame_rate(rate), annotator, as_columns(columns))
+    options = Options(frame_rate(rate), annotator, as_columns(columns), sheet=sheet)
     timelines = read_all(path, format, encoding, options)
     names = [timeline.video for timeline in timelines]
     if video is not None:
@@ -108,18 +113,22 @@ def read_all(
     """Return all timelines in one file, without those that have no labels by the annotator."""
     place = Path(path_text(path))
     named = choose_format(format) if format else None
-    text = read_text(place, encoding)
+    excel = is_excel(place)
+    text = "" if excel else read_text(place, encoding)
     with refusals(place, named.title if named else "a label file"):
-        form, content = (
-            (named, named.parse(text, place)) if named else recognise(place, text, options)
-        )
+        if excel:
+            form, content = recognise_sheet(place, named, options)
+        elif named is None:
+            form, content = recognise(place, text, options)
+        else:
+            form, content = named, named.parse(text, place)
         # The EgoProceL reader reports the wrong line itself.
         if form.matches and form.name != "egoprocel" and not form.matches(content):
             what = f"is not {form.title}: keys or columns are missing"
             fail(place, what, "Is it another format?")
     if form.read is None:
         fail(place, f"stepcut cannot read format {form.name!r}", "Read the original file instead")
-    if options.columns and form.name not in ("csv", "tsv"):
+    if options.columns and form.name not in ("csv", "tsv", "xlsx"):
         warn_once(place.parent, f"columns apply only to tables; {form.title} ignores them")
     with refusals(place, form.title):
         timelines = form.read(content, place, options)
@@ -142,6 +151,7 @@ def read_folder(
     columns: Columns = None,
     confirmed: bool = False,
     encoding: str | None = None,
+    sheet: str | None = None,
 ) -> dict[str, Timeline]:
     """Read every label file of a folder, or one file with many videos.
 
@@ -151,7 +161,7 @@ def read_folder(
     ----------
     path
         The folder, or one label file.
-    format, rate, annotator, columns, encoding
+    format, rate, annotator, columns, encoding, sheet
         As for `read`.
     confirmed
         Refuse Label Studio tasks if all have only predictions.
@@ -176,7 +186,8 @@ def read_folder(
     files = label_files(Path(path_text(path)))
     for folder, others in unread_folders(Path(path_text(path))).items():
         warn_once(folder, f"not read: label files such as {others[0].name} ({len(others)} in all)")
-    options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
+    columns = as_columns(columns)
+    options = Options(frame_rate(rate), annotator, columns, sheet=sheet, confirmed=confirmed)
 
     def read_one(file: Path) -> list[tuple[Timeline, Path]]:
         return [(each, file) for each in read_all(file, format, encoding, options)]

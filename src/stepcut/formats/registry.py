@@ -8,21 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, choose
-from stepcut.formats import (
-    boris,
-    boris_events,
-    egoprocel,
-    elan,
-    label_studio,
-    mstcn,
-    records,
-    subtitles,
-    tables,
-    textgrid,
-    xes,
-)
+from stepcut.formats import boris, elan, lines, records, rows, tables
 from stepcut.formats.common import MILLI, Options, one_line, one_word
-from stepcut.formats.text import fail, parse_json
+from stepcut.formats.text import LIMIT, fail, parse_json
 from stepcut.timeline import Timeline
 
 
@@ -41,6 +29,8 @@ class Format:
     `clicks`, `video` and `empty` (timelines without segments)."""
     names: Callable[[str], str] = str
     """Function from a step to its name in the format; ValueError if it is not supported."""
+    video: Callable[[str], str] = str
+    """Function from the name of a video to that in the format."""
     many: bool = False
     """Whether one file can store several videos."""
     frames: bool = False
@@ -57,8 +47,12 @@ class Format:
     """The suffix of a second file."""
 
 
+def _no_text(_text: str, path: Path) -> Any:
+    fail(path, "is an Excel file by name, but not by content", "Save it as .xlsx again")
+
+
 _Json = partial(Format, suffix=".json", many=True, parse=parse_json)
-_Table = partial(Format, parse=tables.parse_rows, names=str.strip)
+_Table = partial(Format, parse=rows.parse_rows, names=str.strip, video=str.strip)
 _Lines = partial(Format, names=one_line)
 _TSV = partial(tables.write, delimiter="\t")
 
@@ -70,36 +64,38 @@ FORMATS: dict[str, Format] = {
               matches=records.is_native),
         _Table("csv", "CSV", ".csv", tables.read, tables.write, "confidence clicks empty",
                many=True),
+        Format("xlsx", "Excel", ".xlsx", tables.read, tables.write_excel, "confidence clicks empty",
+               str.strip, str.strip, many=True, parse=_no_text),
         _Table("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, _TSV,
                "confidence clicks empty", many=True),
         _Lines("elan", "ELAN", ".eaf", elan.read, elan.write, "duration steps clicks video empty",
                unit=MILLI, links=True),
         _Json("boris", "BORIS project", suffix=".boris", read=boris.read, write=boris.write,
               keeps="duration steps clicks video empty", links=True, matches=boris.matches),
-        _Table("boris-events", "BORIS tabular events", ".tsv", boris_events.read,
-               boris_events.write, "clicks video", many=True, matches=boris_events.matches),
+        _Table("boris-events", "BORIS tabular events", ".tsv", boris.read_events,
+               boris.write_events, "clicks video", many=True, matches=boris.matches_events),
         _Json("label-studio", "Label Studio tasks with predictions, and its export",
-              read=label_studio.read, write=label_studio.write, frames=True, links=True,
-              keeps="confidence duration steps clicks video empty", matches=label_studio.matches,
-              beside=label_studio.CONFIG),
-        Format("textgrid", "Praat TextGrid", ".TextGrid", textgrid.read, textgrid.write,
-               "duration clicks empty", str.strip),
-        Format("xes", "XES event log, for process mining", ".xes", None, xes.write,
+              read=records.read_label_studio, write=records.write_label_studio, frames=True,
+              links=True, keeps="confidence duration steps clicks video empty",
+              matches=records.is_label_studio, beside=records.CONFIG),
+        Format("textgrid", "Praat TextGrid", ".TextGrid", lines.read_textgrid,
+               lines.write_textgrid, "duration clicks empty", str.strip),
+        Format("xes", "XES event log, for process mining", ".xes", None, lines.write_xes,
                "confidence clicks video empty", many=True),
-        _Table("egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, "clicks",
-               matches=egoprocel.matches),
+        _Table("egoprocel", "EgoProceL CSV", ".csv", tables.read_egoprocel,
+               tables.write_egoprocel, "clicks", matches=tables.is_egoprocel),
         _Json("activitynet", "ActivityNet JSON", read=records.read_activitynet,
               write=records.write_activitynet, keeps="confidence duration clicks video empty",
               matches=records.is_activitynet),
-        _Lines("audacity", "Audacity labels", ".txt", subtitles.read_audacity,
-               subtitles.write_audacity, "clicks", unit=1_000_000),
-        Format("mstcn", "MS-TCN frames", ".txt", mstcn.read, mstcn.write, "duration steps empty",
+        _Lines("audacity", "Audacity labels", ".txt", lines.read_audacity,
+               lines.write_audacity, "clicks", unit=1_000_000),
+        Format("mstcn", "MS-TCN frames", ".txt", lines.read_mstcn, lines.write_mstcn, "duration steps empty",
                one_word, frames=True),
         _Lines("frame-ranges", "Frame ranges: first frame, last frame, label", ".txt",
-               subtitles.read_ranges, subtitles.write_ranges, frames=True),
-        _Lines("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, "clicks empty",
+               lines.read_ranges, lines.write_ranges, frames=True),
+        _Lines("vtt", "WebVTT", ".vtt", lines.read_vtt, lines.write_vtt, "clicks empty",
                unit=MILLI),
-        _Lines("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, "clicks",
+        _Lines("srt", "SRT", ".srt", lines.read_srt, lines.write_srt, "clicks",
                unit=MILLI),
     )
 }  # fmt: skip
@@ -130,7 +126,7 @@ def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
     kind = FORMATS[format_to_write(path)]
     content = kind.parse(text, path)
     alike = [form for form in FORMATS.values() if form.matches and form.parse == kind.parse]
-    if kind.parse == tables.parse_rows:
+    if kind.parse == rows.parse_rows:
         alike = [f for f in alike if f.suffix in (suffix, ".tsv") and not options.columns]
     found = next((form for form in alike if form.matches and form.matches(content)), None)
     if found is None and kind.parse == parse_json:
@@ -140,6 +136,30 @@ def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
         names = ", ".join(form.name for form in alike)
         fail(path, "is JSON of an unknown format", f"Supported: {names} (docs/formats.md)")
     return found or kind, content
+
+
+def is_excel(path: Path) -> bool:
+    """Whether `path` is an Excel file by its suffix and its first bytes, those of a zip file."""
+    if path.suffix.lower() != ".xlsx" or not path.is_file():
+        return False
+    if path.stat().st_size > LIMIT:
+        return False  # `read_text` refuses it
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def recognise_sheet(path: Path, named: Format | None, options: Options) -> tuple[Format, Any]:
+    """Return the rows of an Excel file, and the format that they have."""
+    table = rows.read_sheet(path, options.sheet)
+    if named is not None:
+        if named.name != "xlsx" and named.parse != rows.parse_rows:
+            fail(path, f"is an Excel file, not {named.title}", "Choose another format, or none")
+        return named, table
+    alike = ("boris-events", "egoprocel") if not options.columns else ()
+    found = (FORMATS[name] for name in alike)
+    return next(
+        (form for form in found if form.matches and form.matches(table)), FORMATS["xlsx"]
+    ), table
 
 
 def choose_format(name: str) -> Format:
@@ -187,17 +207,17 @@ def _label_files_in(folder: Path) -> list[Path]:
 
 
 def _text_format(path: Path, text: str, options: Options) -> str:
-    if subtitles.is_audacity(text):
+    if lines.is_audacity(text):
         return "audacity"
     if "\t" in text.split("\n", 1)[0]:
-        rows = tables.parse_rows(text, path)
-        if boris_events.matches(rows):
+        table = rows.parse_rows(text, path)
+        if boris.matches_events(table):
             return "boris-events"
-        if any(tables.is_timed(row.cells) for row in rows[:2]):
+        if any(rows.is_timed(row.cells) for row in table[:2]):
             return "tsv"
-    if subtitles.is_ranges(text):
+    if lines.is_ranges(text):
         return "frame-ranges"
-    if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
+    if path.parent.name != FRAMES and options.rate is None and lines.find_mapping(path) is None:
         what = "is not a label track of Audacity, not a table and not in a folder 'groundTruth'"
         fail(path, what, "Set its format")
     return "mstcn"

@@ -1,76 +1,47 @@
-"""CSV and TSV: start, end and step in any common dialect, with or without a header."""
+"""Tables of segments, also of EgoProceL, VIA 3 and Datavyu, and of transcripts."""
 
-import csv
-import io
+import json
+import os
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from stepcut.errors import OptionError, unknown
-from stepcut.files.atomic import write_text
+from stepcut.errors import OptionError
+from stepcut.files.addresses import path_text
+from stepcut.files.atomic import whole_file
 from stepcut.formats.common import (
     NONE,
     Options,
     build_segment,
     choose_tier,
-    need_seconds,
+    plain,
     seconds,
     where_present,
 )
+from stepcut.formats.rows import (
+    BARE,
+    COLUMNS,
+    Row,
+    bare_columns,
+    header_columns,
+    is_header,
+    parse_rows,
+    read_sheet,
+    simplify,
+    write_rows,
+)
 from stepcut.formats.text import fail, read_text
-from stepcut.tables import GUARDED, guarded
+from stepcut.tables import write_sheet
 from stepcut.timeline import Segment, Timeline
 
-# Column names after `simplify`, in English, German, French and Spanish; the first match counts.
-# docs/formats.md lists them.
-COLUMNS = {
-    "start": """start start_time starttime start_sec start_seconds begin begin_time from onset
-        t_start tmin begin_time_-_ss.msec begin_time_-_hh:mm:ss.ms anfang anfangszeit beginn
-        startzeit von debut temps_de_debut heure_de_debut inicio comienzo tiempo_inicial
-        tiempo_de_inicio hora_de_inicio desde time timestamp zeit zeitpunkt temps tiempo""",
-    "end": """end end_time endtime end_sec end_seconds stop stop_time to offset t_end tmax
-        end_time_-_ss.msec end_time_-_hh:mm:ss.ms ende endzeit stopp bis fin temps_de_fin
-        heure_de_fin final tiempo_final tiempo_de_fin hora_de_fin hasta""",
-    "duration": """duration duration_-_ss.msec length dauer lange duree duracion""",
-    "start_frame": "frame_start start_frame first_frame",
-    "end_frame": "frame_end end_frame stop_frame last_frame",
-    "step": """label step step_name name action behavior behaviour annotation description text
-        class activity value schritt arbeitsschritt verhalten handlung aktion tatigkeit vorgang
-        bezeichnung beschreibung etape comportement activite libelle etiquette nom paso accion
-        actividad comportamiento conducta etiqueta nombre descripcion""",
-    "confidence": "confidence score probability conf konfidenz confiance confianza",
-    "video": """video video_id video_name media_file_name media_file file filename recording
-        recording_id datei dateiname mediendatei aufnahme fichier nom_du_fichier enregistrement
-        archivo nombre_de_archivo fichero grabacion""",
-    "annotator": "annotator tier annotateur anotador",
-}
-BARE = {"start": 0, "end": 1, "step": 2}
-"""The columns of a table without a header."""
-
-
-@dataclass(frozen=True)
-class Row:
-    line: int
-    cells: list[str]
-
-    def cell(self, columns: Mapping[str, int], name: str, path: Path) -> str:
-        """Return the cell in the column `name`, or "" without such a column."""
-        if name not in columns:
-            return ""
-        if columns[name] >= len(self.cells):
-            what = f"{self.cells} has too few columns: {name} is missing"
-            fail(path, what, "Complete the line", self.line)
-        return self.cells[columns[name]].strip()
-
-    def time(self, columns: Mapping[str, int], name: str, path: Path) -> float:
-        return need_seconds(self.cell(columns, name, path), path, self.line)
+# ---------------------------------------------------------------------- segments
 
 
 def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read a table of segments; a row without an end is a click."""
+    rows = _of_datavyu(_of_via(rows, path), path)
     width = len(rows[0].cells)
     if is_header(rows[0]):
         columns = header_columns(rows, path, options)
@@ -106,119 +77,6 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
     return where_present(tiers, lambda each: each[choose_tier(each, options, path)])
 
 
-def read_rows(path: Path) -> list[Row]:
-    return parse_rows(read_text(path), path)
-
-
-def parse_rows(text: str, path: Path) -> list[Row]:
-    """Return the rows of a table without blank and `#` lines; detect the delimiter."""
-    head = text if len(text) < 2**16 else text[: text.rfind("\n", 0, 2**16) + 1] or text
-    options = {delimiter: rows for delimiter in "\t;," if (rows := _split(head, delimiter, path))}
-    if not options:
-        advice = "Export it again, or delete it if the video has no labels"
-        fail(path, "has no rows", advice)
-
-    def fit(delimiter: str) -> tuple[int, int]:
-        """Count the rows with times, and those as wide as the first one."""
-        widths = [len(row.cells) for row in options[delimiter]]
-        timed = sum(is_timed(row.cells) for row in options[delimiter])
-        return timed, widths.count(widths[0]) if widths[0] > 1 else 0
-
-    best = max(options, key=fit)
-    return options[best] if head is text else _split(text, best, path)
-
-
-def is_header(row: Row) -> bool:
-    """Whether a row is a header: none of its cells is a time."""
-    return not any(seconds(cell) is not None for cell in row.cells)
-
-
-def header_columns(rows: Sequence[Row], path: Path, options: Options = NONE) -> dict[str, int]:
-    """Find the columns by the names in `options`, or else by common names."""
-    header = rows[0]
-    names = [simplify(cell) for cell in header.cells]
-    columns: dict[str, int] = {}
-    for ours, theirs in options.columns.items():
-        name = "step" if ours == "label" else ours
-        if name not in COLUMNS:
-            raise unknown("column", ours, COLUMNS, "columns")
-        if simplify(theirs) not in names:
-            there = [cell.strip() for cell in header.cells]
-            raise unknown("column", theirs, there, str(path))
-        columns[name] = names.index(simplify(theirs))
-    for column, common in COLUMNS.items():
-        place = next((names.index(name) for name in common.split() if name in names), None)
-        instead_of = {"start_frame": "start", "end_frame": "end"}.get(column, "")
-        if place is not None and instead_of not in columns:
-            columns.setdefault(column, place)
-    if "step" not in columns and "annotator" in columns:  # ELAN with one tier per step
-        columns["step"] = columns.pop("annotator")
-    missing = [] if {"start", "start_frame"} & columns.keys() else ["start"]
-    # Rows without an end are clicks, unless another column may be the end.
-    others = set(range(len(names))) - set(columns.values())
-    timed = any(all(_has_time(row, place) for row in rows[1:]) for place in others)
-    ends = {"end", "duration", "end_frame"} & columns.keys()
-    if not ends and (missing or (timed and len(rows) > 1 and not options.columns)):
-        missing.append("end")
-    missing += [] if "step" in columns else ["step"]
-    if missing:
-        advice = f"Set it: --columns {','.join(f'{name}=NAME' for name in missing)}"
-        what = f"the header {header.cells} has no column for {', '.join(missing)}"
-        fail(path, what, advice, header.line)
-    return columns
-
-
-def _has_time(row: Row, place: int) -> bool:
-    return place < len(row.cells) and seconds(row.cells[place]) is not None
-
-
-@cache
-def simplify(name: str) -> str:
-    """Return a column name for comparison, without accents, case and unit of seconds.
-
-    >>> simplify("Début  (s)"), simplify("Start Time [sec]"), simplify("Time (ms)")
-    ('debut', 'start_time', 'time_(ms)')
-    """
-    plain = unicodedata.normalize("NFKD", name.casefold())
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    plain = re.sub(
-        r"\s*[(\[](s|secs?|sek|seconds?|sekunden|secondes?|segundos)[)\]]\s*$", "", plain
-    )
-    return "_".join(plain.split())
-
-
-def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
-    """Find the columns of a table without a header.
-
-    The times are start, end and perhaps length, each in up to three units, as in ELAN's
-    tab-delimited export. The step follows the times or, if nothing does, precedes them.
-
-    >>> bare_columns([Row(1, ["0", "1.5", "pour"])]) == BARE
-    True
-    >>> bare_columns([Row(1, ["ann", "", "00:00:01.5", "1.5", "00:00:02", "2.0", "pour"])])
-    {'start': 2, 'end': 4, 'step': 6, 'annotator': 0}
-    """
-    cells = next((row.cells for row in rows if is_timed(row.cells)), None)
-    if cells is None:
-        return BARE
-    first = next(place for place, cell in enumerate(cells) if seconds(cell) is not None)
-    times: list[float] = []
-    for cell in cells[first:]:
-        value = seconds(cell)
-        if value is None or (first == 0 and len(times) == 2):
-            break
-        times.append(value)
-    # hh:mm:ss.ms, ss.msec and msec, without a length
-    thrice = len(times) == 6 and all(abs(times[k + 2] - 1000 * times[k]) < 0.001 for k in (0, 3))
-    ways = max(1, len(times) // 2 if len(times) in (2, 4) or thrice else len(times) // 3)
-    columns = {"start": first, "end": first + ways, "step": first + len(times)}
-    if first and columns["step"] >= len(cells):
-        columns["step"] = 0
-    elif first:
-        columns["annotator"] = 0
-    return columns
-
-
 def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) -> Segment:
     def time(name: str) -> float:
         if name in columns:
@@ -238,79 +96,272 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
     return build_segment(start, end, row.cell(columns, "step", path), path, row.line, confidence)
 
 
-def is_timed(cells: Sequence[str]) -> bool:
-    """Whether the `cells` of a row contain two times and something else."""
-    return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
+def _of_via(rows: Sequence[Row], path: Path) -> Sequence[Row]:
+    """Return the rows of a VIA-3 export (file list, times and values in JSON) as a plain table."""
+    mine = [row for row in rows if not row.cells[0].startswith("#")]
+    if not mine or not all(
+        len(row.cells) == 6 and row.cells[1][:1] == row.cells[3][:1] == "[" for row in mine
+    ):
+        return rows
+    table = [Row(0, ["video", "start", "end", "step"])]
+    for row in mine:
+        try:
+            files, times, values = (json.loads(row.cells[k]) for k in (1, 3, 5))
+            step = next((str(value) for value in values.values() if value), "")
+            if times:  # otherwise the values are about the file
+                table.append(Row(row.line, [files[0], f"{times[0]}", f"{times[-1]}", step]))
+        except (ValueError, LookupError, AttributeError, TypeError):
+            fail(path, f"{row.cells} is not a row of VIA 3", "Export it again", row.line)
+    return table
 
 
-def _split(text: str, delimiter: str, path: Path) -> list[Row]:
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=False)
-    rows = []
-    line = 1
-    try:
-        for cells in reader:
-            comment = bool(cells) and cells[0].startswith("#") and not is_timed(cells)
-            if "".join(cells).strip() and not comment:
-                rows.append(
-                    Row(line, [cell[1:] if GUARDED.match(cell) else cell for cell in cells])
-                )
-            line = reader.line_num + 1
-    except csv.Error as error:
-        fail(path, f"is not a table: {error}", "Check the quotes", line)
-    return rows
+_DATAVYU = re.compile(r"(.*?) \((?:MATRIX|TEXT|NOMINAL)\b")
+_CLOCK = re.compile(r"(\d+:\d\d:\d\d):(\d{3})")
 
 
-def write(
-    path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ","
-) -> None:
-    """Write `start,end,label`, plus confidence if present, and video if there are several.
+def _of_datavyu(rows: Sequence[Row], path: Path) -> Sequence[Row]:
+    """Return Datavyu's cells as a plain table, a column as an annotator.
 
-    A video without segments has a line with its name only.
+    Datavyu writes `NAME (MATRIX,true,)-code01|NOMINAL` and then rows of onset, offset and codes;
+    its scripts write tables with `ordinal`, `onset` and `offset` in milliseconds.
+    """
+    if _DATAVYU.match(rows[0].cells[0]):
+        table = [Row(0, ["annotator", "start", "end", "step"])]
+        column = ""
+        for row in rows:
+            if match := _DATAVYU.match(row.cells[0]):
+                column = match[1]
+                continue
+            times = [_CLOCK.fullmatch(cell.strip()) for cell in row.cells[:2]]
+            if len(times) < 2 or None in times:
+                what = f"{row.cells} does not begin with two times such as 00:00:01:500"
+                fail(path, what, "Export it again", row.line)
+            codes = ",".join(row.cells[2:]).strip().removeprefix("(").removesuffix(")")
+            step = ", ".join(code.strip() for code in codes.split(",") if code.strip())
+            clocks = [f"{each[1]}.{each[2]}" for each in times if each]
+            table.append(Row(row.line, [column, *clocks, step or column]))
+        return table
+    names = [simplify(cell) for cell in rows[0].cells]
+    if not {"ordinal", "onset", "offset"} <= set(names):
+        return rows
+    places = [names.index("onset"), names.index("offset")]
+    table = [rows[0]]
+    for row in rows[1:]:
+        cells = list(row.cells)
+        for place in places:
+            if place < len(cells) and (time := seconds(cells[place])) is not None:
+                cells[place] = plain(time / 1000)
+        table.append(Row(row.line, cells))
+    return table
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def list_rows(timelines: Sequence[Timeline]) -> list[list[str]]:
+    """List `start,end,label`, plus confidence if present, and video if there are several.
+
+    A video without segments has a row with its name only.
     """
     many = len(timelines) != 1
     scored = any(segment.confidence is not None for timeline in timelines for segment in timeline)
-    header = ["video", "start", "end", "label", "confidence"]
-    rows = [header]
+    rows = [["video", "start", "end", "label", "confidence"]]
     for timeline in timelines:
         if many and not timeline.segments:
             rows.append([timeline.video, "", "", "", ""])
         for s in timeline:
             confidence = "" if s.confidence is None else plain(s.confidence)
             rows.append([timeline.video, plain(s.start), plain(s.end), s.step, confidence])
-    part = slice(0 if many else 1, 5 if scored else 4)
-    write_rows(path, [row[part] for row in rows], delimiter, options.spreadsheet, delimiter == ",")
+    return [row[0 if many else 1 : 5 if scored else 4] for row in rows]
 
 
-def write_rows(
-    path: Path,
-    rows: Iterable[Sequence[str]],
-    delimiter: str = ",",
-    spreadsheet: bool = False,
-    mark: bool = False,
+def write(
+    path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ","
 ) -> None:
-    """Write `rows` to `path`, quoted where necessary.
+    write_rows(path, list_rows(timelines), delimiter, options.spreadsheet, delimiter == ",")
 
-    `spreadsheet` escapes cells that a spreadsheet would read as a formula. `mark` adds a byte order
-    mark, so that Excel reads UTF-8.
-    """
 
-    def guard(cell: str) -> str:
-        risky = (spreadsheet and seconds(cell) is None) or GUARDED.match(cell)
-        return guarded(cell) if risky else cell
+def write_excel(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
+    """Write the rows of `list_rows` as a sheet; times and confidence are numbers."""
+    header, *rows = list_rows(timelines)
+    numeric = [name in ("start", "end", "confidence") for name in header]
+    values = [
+        [float(cell) if is_number and cell else cell or None for cell, is_number in
+         zip(row, numeric, strict=True)]
+        for row in rows
+    ]  # fmt: skip
+    with whole_file(path) as temporary:
+        write_sheet(temporary, {"labels": [header, *values]})
 
-    out = io.StringIO()
-    out.write("\ufeff" if mark else "")
-    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(
-        [guard(cell) for cell in row] for row in rows
+
+# ---------------------------------------------------------------------- EgoProceL
+
+_NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
+
+
+def read_egoprocel(rows: Sequence[Row], path: Path, _options: Options) -> list[Timeline]:
+    """Read start, end, and number and name (`1 break egg`); numbers sort the vocabulary."""
+    lines = parse_numbered(rows, path)
+    names = name_numbers(lines)
+    segments = [replace(segment, step=names[number]) for number, segment in lines]
+    return [Timeline(segments, steps=tuple(names.values()), video=path.stem)]
+
+
+def write_egoprocel(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
+    """Write the steps of one video, numbered from 1 by the vocabulary."""
+    (timeline,) = timelines
+    number = {step: k for k, step in enumerate(timeline.steps, start=1)}
+    write_rows(
+        path, [[plain(s.start), plain(s.end), f"{number[s.step]} {s.step}"] for s in timeline]
     )
-    write_text(path, out.getvalue())
 
 
-def plain(value: float) -> str:
-    """Format a number with all digits, without a trailing `.0`.
+def parse_numbered(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
+    """Return the segments in `rows`, each with the number of its step."""
+    lines = []
+    for row in rows[1:] if is_header(rows[0]) else rows:
+        text = _name_cell(row.cells)
+        match = _NUMBERED.fullmatch(text)
+        if match is None:
+            what = f"{text!r} does not begin with the number of a step"
+            fail(path, what, "Write '1 break egg'", row.line)
+        start, end = (row.time(BARE, name, path) for name in ("start", "end"))
+        lines.append((int(match[1]), build_segment(start, end, match[2], path, row.line)))
+    return lines
 
-    >>> plain(3.0), plain(0.1)
-    ('3', '0.1')
+
+def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
+    """Map numbers to names, in their most common spelling; equal names get the number.
+
+    >>> name_numbers([(2, Segment(0, 1, "stir")), (1, Segment(1, 2, "pour"))])
+    {1: 'pour', 2: 'stir'}
     """
-    return repr(int(value)) if value == int(value) else repr(float(value))
+    spellings: dict[int, Counter[str]] = {}
+    for number, segment in lines:
+        spellings.setdefault(number, Counter())[segment.step] += 1
+    return tell_apart(
+        (number, spellings[number].most_common(1)[0][0]) for number in sorted(spellings)
+    )
+
+
+def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """Make names unique: the second of two equal names gets its number.
+
+    >>> tell_apart(enumerate(["stir", "pour", "stir"], start=1))
+    {1: 'stir', 2: 'pour', 3: 'stir (3)'}
+    """
+    apart: dict[int, str] = {}
+    for number, name in names:
+        apart[number] = f"{name} ({number})" if name in apart.values() else name
+    return apart
+
+
+def is_egoprocel(rows: Sequence[Row]) -> bool:
+    """Whether a table has no header and all labels begin with a number."""
+    if None in map(seconds, rows[0].cells[:2]):
+        return False
+    return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
+
+
+def _name_cell(cells: Sequence[str]) -> str:
+    """Join the cells after the times: an unquoted comma splits a name, spreadsheets add cells."""
+    rest = list(cells[2:])
+    while len(rest) > 1 and not rest[-1].strip():
+        rest.pop()
+    return ", ".join(rest).strip()
+
+
+# ---------------------------------------------------------------------- transcripts
+
+
+def read_transcripts(
+    path: str | os.PathLike[str], encoding: str | None = None
+) -> dict[str, list[str]]:
+    """Read the steps of each video in order, without times.
+
+    The file has one line per video: `a.mp4: cut, butter, jam, butter`. A `.csv`, `.tsv` or `.xlsx`
+    table has one row per video, with its name in the first column and one step in each other
+    column. Blank lines and lines that begin with `#` are skipped.
+
+    Parameters
+    ----------
+    path
+        The file.
+    encoding
+        The text encoding; by default detected.
+
+    Returns
+    -------
+    dict
+        Lists of steps by video name, as in the file.
+
+    Raises
+    ------
+    AnnotationError
+        A line has no video or no steps, or a video has two lines (`line`).
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "order.txt"
+    >>> _ = file.write_text("a.mp4: cut, butter\\nb.mp4: butter, cut")
+    >>> read_transcripts(file)
+    {'a.mp4': ['cut', 'butter'], 'b.mp4': ['butter', 'cut']}
+    """
+    place = Path(path_text(path))
+    suffix = place.suffix.lower()
+    if suffix == ".xlsx":
+        listed = _listed_rows(read_sheet(place, None))
+    elif suffix in (".csv", ".tsv"):
+        listed = _listed_rows(parse_rows(read_text(place, encoding), place))
+    else:
+        listed = _listed_lines(read_text(place, encoding), place)
+    found: dict[str, list[str]] = {}
+    lines: dict[str, int] = {}
+    for line, video, steps in listed:
+        if not video:
+            fail(place, "the line has no video", "Write 'a.mp4: cut, butter, jam'", line)
+        if video in found:
+            what = f"the video {video!r} is already in line {lines[video]}"
+            fail(place, what, "Remove one of the two", line)
+        if not steps or not all(steps):
+            advice = "Write its steps in order, separated by commas: 'a.mp4: cut, butter, jam'"
+            fail(place, f"the video {video!r} has no steps or an empty step", advice, line)
+        if wrong := next((step for step in steps if not step.isprintable()), None):
+            what = f"the step name {wrong!r} contains control characters"
+            fail(place, what, "Rename the step", line)
+        found[video], lines[video] = steps, line
+    if not found:
+        fail(place, "contains no transcript", "Write a line such as 'a.mp4: cut, butter, jam'")
+    return found
+
+
+def _listed_lines(text: str, path: Path) -> list[tuple[int, str, list[str]]]:
+    """Split lines `video: step, step`; the colon of a drive letter is not a separator."""
+    found = []
+    for line, words in enumerate(text.split("\n"), start=1):
+        if not words.strip() or words.lstrip().startswith("#"):
+            continue
+        video, colon, rest = re.sub(r"^(\s*\w):([\\/])", "\\1\0\\2", words).partition(":")
+        if not colon:
+            what = f"{words.strip()[:60]!r} has no colon after the name of the video"
+            fail(path, what, "Write 'a.mp4: cut, butter, jam'", line)
+        parted = re.split("[;\t]", rest) if re.search("[;\t]", rest) else rest.split(",")
+        steps = [step.strip() for step in parted]
+        found.append((line, video.replace("\0", ":").strip(), steps if rest.strip() else []))
+    return found
+
+
+def _listed_rows(rows: Sequence[Row]) -> list[tuple[int, str, list[str]]]:
+    """Split rows of a video and its steps; the first row may be a header."""
+    if simplify(rows[0].cells[0]) in COLUMNS["video"].split():
+        rows = rows[1:]
+    found = []
+    for row in rows:
+        video, *steps = (cell.strip() for cell in row.cells)
+        while steps and not steps[-1]:  # spreadsheets pad all rows to one width
+            steps.pop()
+        if len(steps) == 1:  # one cell may contain all steps
+            steps = [step.strip() for step in re.split("[,;]", steps[0])]
+        found.append((row.line, video, steps))
+    return found

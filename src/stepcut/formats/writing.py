@@ -9,12 +9,20 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from unicodedata import normalize
 
 from stepcut.errors import AnnotationError, OptionError, as_items, placed, printable
 from stepcut.files.addresses import path_text
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, short_names, video_name
-from stepcut.formats.common import LONGEST, UNPRINTABLE, Options, frame_rate, rounded, shown_videos
+from stepcut.formats.common import (
+    LONGEST_VIDEO,
+    UNPRINTABLE,
+    Options,
+    frame_rate,
+    rounded,
+    shown_videos,
+)
 from stepcut.formats.registry import FORMATS, Format, choose_format, format_to_write
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -78,7 +86,7 @@ def write(
             f"{len(timelines)}. Write a folder: write_folder(), stepcut convert IN FOLDER.",
             path=place,
         )
-    videos = Counter(each.video for each in timelines)
+    videos = Counter(form.video(each.video) for each in timelines)
     if twice := [video for video, times in videos.items() if times > 1]:
         raise AnnotationError(
             f"{place}: two timelines have the video name {twice[0]!r}. Rename one of them.",
@@ -112,7 +120,7 @@ def _as_written(timeline: Timeline, form: Format) -> Timeline:
             f"{where}: format {form.name!r} cannot store a timeline without segments. Use JSON."
         )
     for segment in timeline:
-        if not 0 <= segment.start <= segment.end < LONGEST:
+        if not 0 <= segment.start <= segment.end < LONGEST_VIDEO:
             raise AnnotationError(
                 f"{where}: {segment.step!r} from {segment.start:g} s to {segment.end:g} s is "
                 "outside the video. Use timeline.crop(0, timeline.end)."
@@ -217,13 +225,15 @@ def write_folder(
         Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{form.suffix}"
         for name in names
     ]
-    taken = Counter(paths)
+    # Some disks ignore case and the form of Unicode.
+    taken = Counter(normalize("NFC", str(path)).casefold() for path in paths)
     for name, path in zip(names, paths, strict=True):
+        alike = taken[normalize("NFC", str(path)).casefold()] > 1
         # If only the file name identifies the video, its folders would be lost.
-        if taken[path] > 1 or ("/" in name and "video" not in form.keeps.split()):
+        if alike or ("/" in name and "video" not in form.keeps.split()):
             raise OptionError(
                 f"{path}: two timelines have the video name {video_name(name)!r} in different "
-                "folders. Rename one, or write one file (.json, .csv) for all.",
+                "folders or spellings. Rename one, or write one file (.json, .csv) for all.",
                 path=path,
                 video=name,
             )

@@ -31,7 +31,14 @@ from stepcut.formats import read_folder, read_transcripts
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import find_alike, grouped
-from stepcut.procedure.lengths import SLACK, TOLERANCE, Mismatch, all_short, differ, fitting_rate
+from stepcut.procedure.lengths import (
+    SLACK,
+    TOLERANCE,
+    Mismatch,
+    differ,
+    far_too_short,
+    fitting_rate,
+)
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
 
@@ -151,12 +158,8 @@ def _collect(
             rows = _numbers(video, one, videos.samples[video])
             names = [name_of(number) for number in range(1 + max(rows, default=-1))]
             found[video] = annotate_rows(rows, videos.rate, names, end, origin)
-    if all_short(ends):
-        warn_once(
-            f"the labels of all {len(ends)} videos end early, those of {ends[0].video} at "
-            f"{ends[0].other:.1f} of {ends[0].seconds:.1f} s. Their rate, or the --rate of the "
-            "features, may be wrong."
-        )
+    if short := far_too_short(ends):
+        warn_once(short)
     for name, video in find_labelled(transcripts, videos.samples).items():
         listed = as_items(
             "transcripts", transcripts[name], (str, int, np.integer), "steps by video"

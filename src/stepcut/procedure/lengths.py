@@ -154,6 +154,8 @@ def check_labels(
         )
         wrong = [(one, what.format(one)) for one in shares]
         notes.append(f"{wrong[0][1]}; all {len(shares)} videos differ in this way.")
+    elif not wrong and (short := far_too_short(shares)):
+        notes.append(short)
     if not wrong or ignore:
         return notes
     first, what = wrong[0]
@@ -171,6 +173,24 @@ def check_labels(
         value=rate,
         allowed=fit,
         video=first.video,
+    )
+
+
+def far_too_short(shares: Sequence[Mismatch]) -> str:
+    """Return a warning if all labels end at two thirds or less of their video by one factor, or "".
+
+    Labels that end a little earlier are usual: hands rest at the end.
+    """
+    if not shares or any(one.other > one.seconds * 2 / 3 for one in shares):
+        return ""
+    first = shares[0]
+    if not all_short(shares) and first.other > first.seconds / 10:
+        return ""
+    many = f"of all {len(shares)} videos end" if len(shares) > 1 else f"of {first.video} end"
+    return (
+        f"the labels {many} early, those of {first.video} at {first.other:.1f} of "
+        f"{first.seconds:.1f} s. They may be in minutes, or count frames of another rate; "
+        "if so, correct their times or --rate."
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepcut.formats import write
-from stepcut.formats.label_studio import video_rate
+from stepcut.formats.records import video_rate
 from stepcut.paper.datasets import load
 from stepcut.procedure.lengths import video_duration
 from stepcut.timeline import Segment, Timeline

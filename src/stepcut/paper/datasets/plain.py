@@ -8,7 +8,7 @@ import numpy as np
 
 from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
-from stepcut.formats import label_files, mstcn
+from stepcut.formats import label_files, lines
 from stepcut.formats.common import Options, frame_rate
 from stepcut.formats.reading import read_all
 from stepcut.formats.text import read_json, read_text, refusals
@@ -97,7 +97,7 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
     }
     options = Options(frame_rate(rate))
     frames_per_second = options.frame_rate(str(folder))
-    if mstcn.find_mapping(folder / "any") is None:
+    if lines.find_mapping(folder / "any") is None:
         loaded.missing.append(
             f"{place / 'mapping.txt'}: absent; steps have the order of the labels."
         )
@@ -107,7 +107,7 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
         if not path.is_file() or name in ("mapping", "readme") or name.endswith("_idt"):
             continue
         try:
-            (timeline,) = mstcn.read(read_text(path), path, options)
+            (timeline,) = lines.read_mstcn(read_text(path), path, options)
         except AnnotationError as error:
             loaded.problems.append(str(error))
             continue

@@ -11,8 +11,8 @@ import numpy as np
 
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import build_segment, seconds
-from stepcut.formats.egoprocel import tell_apart
-from stepcut.formats.mstcn import read_mapping
+from stepcut.formats.lines import read_mapping
+from stepcut.formats.tables import tell_apart
 from stepcut.formats.text import fail, read_text
 from stepcut.paper.datasets.dataset import (
     DATASETS,
