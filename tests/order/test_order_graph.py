@@ -7,6 +7,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.learn import main_places
-from stepcut.order.likelihood import (
-    Precedence,
-    close_order,
-    contrary_needed,
-    order_likelihood,
-    reduce_order,
-)
+from stepcut.order.likelihood import close_order, order_likelihood, reduce_order
 from stepcut.order.relations import next_weights
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
@@ -92,29 +87,6 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
     )
 
 
-def test_support_has_the_videos_that_would_refute_an_edge() -> None:
-    chain = Precedence(close_order(np.eye(3, k=1, dtype=bool)), np.zeros((3, 3), dtype=bool), 0.05)
-    many, few = contrary_needed(chain, (0, 1), 40, 0), contrary_needed(chain, (0, 1), 4, 0)
-    assert many > few >= 1
-    assert contrary_needed(chain, (0, 1), 40, 1) == many - 1
-    graph = learn_graph([[0, 1, 2]] * 12)
-    count = graph.support[0, 1].refuted_by
-    assert (0, 1) not in learn_graph([[0, 1, 2]] * 12 + [[1, 0, 2]] * (count + 2)).edges
-    assert "would refute it" in str(graph)
-
-
-@pytest.mark.parametrize("videos", [2, 4, 5, 7, 12, 20])
-@pytest.mark.parametrize(("steps", "off"), [(2, 0), (3, 1), (4, 1), (6, 1)])
-def test_the_predicted_number_of_contrary_videos_refutes_an_edge(
-    steps: int, off: int, videos: int
-) -> None:
-    walks, contrary = [list(range(steps))] * videos, [1, 0, *range(2, steps)]
-    predicted = learn_graph(walks).support[0, 1].refuted_by
-    least, most = predicted - off - 1, predicted + off
-    assert (0, 1) in learn_graph(walks + [contrary] * least).edges
-    assert (0, 1) not in learn_graph(walks + [contrary] * most).edges
-
-
 def test_rare_pairs_are_undecided() -> None:
     graph = learn_graph([[0, 1, 2]] * 6 + [[0, 3]])
     assert graph.undecided >= {(1, 3), (2, 3)}
@@ -126,8 +98,6 @@ def test_segments_of_low_confidence_weigh_less() -> None:
     walks = [[0, 1]] * 5 + [[1, 0]] * 4
     assert learn_graph(walks).edges == set()
     assert learn_graph(walks, confidences=[[1.0, 1.0]] * 5 + [[0.1, 0.1]] * 4).edges == {(0, 1)}
-    with raises(OptionError, "confidences"):
-        learn_graph([[0, 1]], confidences=[[1.0]])
 
 
 def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps() -> None:
@@ -136,11 +106,6 @@ def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps() -> None
     walks[1].insert(3, walks[1][1])  # repeated
     walks[2] = walks[2][::-1]  # everything swapped
     assert learn_graph(walks).edges == DIAMOND
-
-
-def test_one_order_only_is_a_chain_once_enough_videos_say_so() -> None:
-    assert learn_graph([[0, 1, 2, 3]] * 4).edges == {(0, 1), (1, 2), (2, 3)}
-    assert learn_graph([[0, 1]]).edges == set()  # one video is not enough evidence
 
 
 def test_every_order_seen_means_no_edges() -> None:
@@ -161,7 +126,7 @@ def test_a_graph_is_always_an_acyclic_reduced_order(sequences: list[list[int]]) 
     assert not closed.diagonal().any()
     assert (reduce_order(closed) == adjacent).all()
     assert graph.steps == tuple(sorted({step for sequence in sequences for step in sequence}))
-    for (a, b), (kept, together, _) in graph.support.items():
+    for (a, b), (kept, together) in graph.support.items():
         both = [s for s in sequences if a in s and b in s]
         assert together == len(both)
         assert kept == sum(s.index(a) < s.index(b) for s in both)
@@ -282,28 +247,29 @@ def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
     assert doubtful[3] > sure[3]
 
 
-def test_wrong_input_is_refused() -> None:
-    with pytest.raises(OptionError, match="sequences is empty"):
-        learn_graph([])
-    with pytest.raises(OptionError, match=r"sequences\[1\] contains -1"):
-        learn_graph([[0], [-1, 0]])
-    with raises(OptionError, "durations", "[1] for [2]"):
-        learn_graph([[0, 1]], durations=[[1.0]])
-    for wrong in (5, [5], [[0, 1], None]):
-        with raises(OptionError, "list of lists"):
-            learn_graph(wrong)
-    for wrong in (5, [5], [["a", "b"]]):
-        with raises(OptionError, "durations"):
-            learn_graph([[0, 1]], durations=wrong)
+@pytest.mark.parametrize(
+    ("sequences", "laid_out", "words"),
+    [
+        ([], {}, ["sequences is empty"]),
+        ([[0], [-1, 0]], {}, ["sequences[1] contains -1"]),
+        *((wrong, {}, ["list of lists"]) for wrong in (5, [5], [[0, 1], None])),
+        ([[0, 1]], {"durations": [[1.0]]}, ["durations", "[1] for [2]"]),
+        ([[0, 1]], {"confidences": [[1.0]]}, ["confidences", "[1] for [2]"]),
+        ([[0, 1]], {"confidences": [[1.5, 1.0]]}, ["confidences contains 1.5"]),
+        *(([[0, 1]], {"durations": wrong}, ["durations"]) for wrong in (5, [5], [["a", "b"]])),
+        *(
+            ([[0, 1]], {name: [[1.0, number]]}, [name])
+            for name in ("durations", "confidences")
+            for number in (np.nan, np.inf, -1.0, 10**400)
+        ),
+    ],
+)
+def test_wrong_input_is_refused(sequences: Any, laid_out: Any, words: list[str]) -> None:
+    with raises(OptionError, *words):
+        learn_graph(sequences, **laid_out)
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf, -1.0, 10**400])
-def test_seconds_and_confidences_that_are_none_are_refused(number: float) -> None:
-    for laid_out in ({"durations": [[1.0, number]] * 4}, {"confidences": [[1.0, number]] * 4}):
-        with pytest.raises(OptionError, match=next(iter(laid_out))):
-            learn_graph([[0, 1]] * 4, **laid_out)
-    with pytest.raises(OptionError, match="confidences contains 1.5"):
-        learn_graph([[0, 1]] * 4, confidences=[[1.5, 1.0]] * 4)
+def test_unknown_steps_and_damaged_records_are_refused() -> None:
     with raises(OptionError, "step=7", "[0, 1]"):
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="procedure graph"):
@@ -322,7 +288,7 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
     graph = learn_graph(
         walks, durations=[[1.5] * 4] * 12, names=['a "quoted" <name>', "b", "c", "d"]
     )
-    for suffix in ("dot", "graphml", "json", "svg"):
+    for suffix in ("dot", "json", "svg"):
         graph.save(str(tmp_path / f"graph.{suffix}"))
     assert ProcedureGraph.from_json(json.loads((tmp_path / "graph.json").read_text())) == graph
 
@@ -330,23 +296,9 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
     assert dot.count(" -> ") == 4
     assert r'0 [label="a \"quoted\" <name>"' in dot
 
-    space = "{http://graphml.graphdrawing.org/xmlns}"
-    root = ElementTree.parse(tmp_path / "graph.graphml").getroot()
-    edges = {(e.get("source"), e.get("target")) for e in root.iter(f"{space}edge")}
-    assert edges == {(f"n{a}", f"n{b}") for a, b in DIAMOND}
-    assert root.findtext(f"{space}graph/{space}node/{space}data") == 'a "quoted" <name>'
     assert ElementTree.fromstring((tmp_path / "graph.svg").read_text()).tag.endswith("svg")
-    with raises(
-        OptionError, setting="suffix", value=".pdf", allowed=[".dot", ".graphml", ".json", ".svg"]
-    ):
+    with raises(OptionError, setting="suffix", value=".pdf", allowed=[".dot", ".json", ".svg"]):
         graph.save(str(tmp_path / "graph.pdf"))
-
-
-def test_it_draws_with_matplotlib() -> None:
-    axes = learn_graph(random_walks(DIAMOND, 4, 12, seed=0)).draw()
-    assert len(axes.texts) == 4 + 4  # a box per step, an arrow per edge
-    axes = learn_graph([[0, 1]] * 4, names=[r"pay $\euro5$", "stir"]).draw()
-    FigureCanvasAgg(axes.figure).draw()  # a name is not a formula
 
 
 def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
@@ -354,17 +306,10 @@ def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
     names = [f"take the ingredient from the upper shelf and carry it over: {end}" for end in ends]
     graph = learn_graph(random_walks(DIAMOND, 4, 12, seed=0), names=names)
     assert all(f"carry it over: {end}</tspan>" in graph._repr_svg_() for end in ends)
-    axes = graph.draw()
-    FigureCanvasAgg(axes.figure).draw()
+    axes = graph.renamed([r"pay $\euro5$", *names[1:]]).draw()
+    assert len(axes.texts) == 4 + 4  # a box per step, an arrow per edge
+    FigureCanvasAgg(axes.figure).draw()  # a name is not a formula
     boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts[:4]]
     assert not any(
         one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place]
     )
-
-
-def test_names_change_what_is_shown_and_nothing_else() -> None:
-    graph = learn_graph([[0, 1]] * 4)
-    named = graph.renamed(["pour", "stir"])
-    assert named.name(1) == "stir"
-    assert named.edges == graph.edges
-    assert "stir: after pour (4 of 4, " in str(named)

@@ -1,4 +1,4 @@
-"""ProcedureGraph: what must precede what, as text, SVG, DOT, GraphML or a matplotlib figure."""
+"""ProcedureGraph: what must precede what, as text, SVG, DOT or a matplotlib figure."""
 
 import json
 import textwrap
@@ -34,25 +34,9 @@ class ProcedureGraph(Relations):
         return self.colours[step] if step < len(self.colours) else colour(step)
 
     def save(self, path: AnyPath) -> None:
-        """Write the graph to `path` as `.dot`, `.graphml`, `.json` or `.svg`.
-
-        Parameters
-        ----------
-        path
-            The target file; its suffix determines the format.
-
-        Raises
-        ------
-        OptionError
-            If the suffix is unknown.
-
-        Examples
-        --------
-        >>> proc.graph.save("graph.svg")
-        """
+        """Write the graph to `path`; the suffix decides: `.dot`, `.json` or `.svg`."""
         forms: dict[str, Callable[[ProcedureGraph], str]] = {
             ".dot": to_dot,
-            ".graphml": to_graphml,
             ".json": lambda g: json.dumps(g.to_json(), indent=1, ensure_ascii=False) + "\n",
             ".svg": ProcedureGraph._repr_svg_,
         }
@@ -67,10 +51,7 @@ class ProcedureGraph(Relations):
         lines = [repr(self)]
         for step in (step for column in self._columns() for step in column):
             near = sorted(a for a, b in self.edges if b == step)
-            needs = [
-                f"{self.name(a)} ({self.support[a, step]}, {self.support[a, step].refutation})"
-                for a in near
-            ]
+            needs = [f"{self.name(a)} ({self.support[a, step]})" for a in near]
             tied = any(step == a for a, _ in self.edges)
             free = (
                 "any order" if not self.edges else "nothing must precede it" if tied else "any time"
@@ -115,7 +96,7 @@ class ProcedureGraph(Relations):
             x1, x2 = x1 + box_w / 2, x2 - box_w / 2
             bend, support = (x2 - x1) / 2, self.support[a, b]
             curve = f"C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
-            tip = f"{support} videos; {support.refutation}"
+            tip = f"{support} videos"
             parts.append(
                 f'<path d="M{x1:.0f} {y1:.0f}{curve}" '
                 f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * support.share:.1f}" '
@@ -141,23 +122,7 @@ class ProcedureGraph(Relations):
 
     @drawn_with(FIXED)
     def draw(self, ax: Any = None) -> Any:
-        """Draw with matplotlib.
-
-        Parameters
-        ----------
-        ax
-            Axes to draw on; by default a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-
-        Examples
-        --------
-        >>> len(proc.graph.draw().texts) >= 3
-        True
-        """
+        """Draw with matplotlib, on `ax` or a new figure; return the axes."""
         at, names = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         if ax is None:
             from matplotlib.figure import Figure
@@ -256,37 +221,3 @@ def to_dot(graph: ProcedureGraph) -> str:
         f"  {a} -> {b} [label={quoted(str(graph.support[a, b]))}];" for a, b in sorted(graph.edges)
     ]
     return "\n".join([*lines, "}"]) + "\n"
-
-
-def to_graphml(graph: ProcedureGraph) -> str:
-    """Return the graph as GraphML, with statistics of every step and the support of every edge."""
-    keys = [
-        ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
-        ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),
-        ("together", "edge", "int"),
-    ]  # fmt: skip
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-    ]
-    lines += [
-        f'  <key id="{k}" for="{where}" attr.name="{k}" attr.type="{kind}"/>'
-        for k, where, kind in keys
-    ]
-    lines.append('  <graph id="procedure" edgedefault="directed">')
-    for step in graph.steps:
-        data = {
-            "name": escape(graph.name(step)),
-            "occurs": str(graph.occurs[step]),
-            "optional": str(step in graph.optional).lower(),
-            "repeated": str(step in graph.repeated).lower(),
-        }
-        if step in graph.durations:
-            data["seconds"] = f"{graph.durations[step].median:g}"
-        inside = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
-        lines.append(f'    <node id="n{step}">{inside}</node>')
-    for a, b in sorted(graph.edges):
-        kept, together = graph.support[a, b].kept, graph.support[a, b].together
-        inside = f'<data key="kept">{kept}</data><data key="together">{together}</data>'
-        lines.append(f'    <edge source="n{a}" target="n{b}">{inside}</edge>')
-    return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.likelihood import (
-    Precedence,
-    contrary_needed,
     count_first,
     find_precedence,
     no_precedence,
@@ -95,7 +93,10 @@ def learn_graph(
     first = count_first(orders, len(steps))
 
     edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}
-    support = {(a, b): _support(found, first, (number[a], number[b])) for a, b in edges}
+    support = {}
+    for a, b in edges:
+        kept, broken = int(first[number[a], number[b]]), int(first[number[b], number[a]])
+        support[a, b] = Support(kept, kept + broken)
     counts = [Counter(sequence) for sequence in done]
     lengths = [
         grouped(zip(sequence, seconds, strict=True))
@@ -142,6 +143,7 @@ def _ahead(
 
 
 def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Refuse anything but lists of step numbers."""
     try:
         done = [list(sequence) for sequence in sequences]
     except TypeError as error:
@@ -155,19 +157,14 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
             "sequences is empty; give the steps of one video or more.", setting="sequences"
         )
     for place, steps in enumerate(done):
-        wrong = [step for step in steps if not isinstance(step, int | np.integer) or step < 0]
-        if wrong:
-            raise OptionError(
-                f"sequences[{place}] contains {wrong[0]!r}; give whole numbers of at least 0. "
-                "`stepcut.order.sequence(labels)` removes the background.",
-                setting="sequences",
-            )
+        for step in steps:
+            if not isinstance(step, int | np.integer) or step < 0:
+                raise OptionError(
+                    f"sequences[{place}] contains {step!r}; give whole numbers of at least 0. "
+                    "`stepcut.order.sequence(labels)` removes the background.",
+                    setting="sequences",
+                )
     return [[int(step) for step in steps] for steps in done]
-
-
-def _support(found: Precedence, first: np.ndarray, edge: tuple[int, int]) -> Support:
-    kept, broken = int(first[edge]), int(first[edge[::-1]])
-    return Support(kept, kept + broken, contrary_needed(found, edge, kept, broken))
 
 
 def _laid_out(
@@ -176,29 +173,20 @@ def _laid_out(
     """Check one number per segment; without numbers, all are 1."""
     if values is None:
         return [[1.0] * len(sequence) for sequence in done]
+    wanted = f"one number from 0 to {most:g} per entry of sequences"
     try:
         rows = [[float(number) for number in row] for row in values]
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(
-            f"{name} must have one number per entry of sequences ({error}).",
-            setting=name,
-            value=values,
+            f"{name} must have {wanted} ({error}).", setting=name, value=values
         ) from error
-    counts, wanted = [len(row) for row in rows], [len(sequence) for sequence in done]
-    if counts != wanted:
-        raise OptionError(
-            f"{name} must have one number per entry of sequences; got {counts} for {wanted}.",
-            setting=name,
-            value=counts,
-            allowed=wanted,
-        )
+    counts, needed = [len(row) for row in rows], [len(sequence) for sequence in done]
     # The tolerance allows for rounded sums.
-    if wrong := [number for row in rows for number in row if not 0 <= number <= most + 1e-6]:
+    wrong = [number for row in rows for number in row if not 0 <= number <= most + 1e-6]
+    if counts != needed or wrong:
+        seen = f"contains {wrong[0]}" if wrong else f"has {counts} for {needed}"
         raise OptionError(
-            f"{name} contains {wrong[0]}; give numbers from 0 to {most:g}.",
-            setting=name,
-            value=wrong[0],
-            allowed=most,
+            f"{name} {seen}, but must have {wanted}.", setting=name, value=values, allowed=most
         )
     return rows
 

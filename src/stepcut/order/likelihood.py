@@ -210,38 +210,6 @@ def _seen_once(kept: Floats) -> Bools:
     return np.asarray((kept + kept.transpose(0, 2, 1)).sum(axis=0) < 1.5)
 
 
-def contrary_needed(found: Precedence, edge: tuple[int, int], kept: int, broken: int) -> int:
-    """Number of additional contrary videos that would refute an edge.
-
-    These videos do the `edge` in the other order, and everything else right. The result is exact
-    for two steps, and within one or two videos for more. With two steps, the likelihood of
-    sequences decides: it is 1/2 without the edge, and 3/4 or 1/4 with it. With more steps, EM
-    decides: the edge must be likelier than "free" at the start, and at the error rate with these
-    videos.
-    """
-    steps, more = len(found.closed), np.arange(1, kept + 2)
-    if steps == 2:
-        refuted = (
-            kept * np.log(1.5) - (broken + more) * np.log(2)
-            <= np.log(2 * (kept + broken + more)) / 2
-        )
-    else:
-        edges, pairs = reduce_order(found.closed), steps * (steps - 1)
-        chances, others = (
-            (kept + broken) * edges.sum() + 1,
-            _elsewhere(edges[None].astype(float))[0][edge],
-        )
-        error = (found.error * chances + more) / (chances + more * edges.sum())
-        rate = np.clip(PRIOR * steps * error / (PRIOR * steps + others), LOWEST, HIGHEST)
-        share_free = (pairs - 2 * found.closed.sum() + 2) / (pairs + 6)
-        lead = [
-            kept * np.log1p(-r) + (broken + more) * np.log(r) + np.log((1 - free) / 2 / free)
-            for r, free in ((STARTS["careless videos"][-1], SHARE_FREE), (rate, share_free))
-        ]
-        refuted = np.minimum(*lead) < betaln(kept + 1, broken + more + 1)
-    return int(more[refuted][0]) if refuted.any() else int(more[-1])
-
-
 def _elsewhere(amount: Floats) -> Floats:
     """Sum of amounts (V, K, K) over edges that share no step with the pair (a, b)."""
     both = amount + amount.transpose(0, 2, 1)

@@ -72,18 +72,7 @@ class Orders:
     """Whether steps are sorted by their first occurrence instead of their mean time."""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the orders as JSON values.
-
-        Returns
-        -------
-        list of dict
-            Step numbers and videos of each order.
-
-        Examples
-        --------
-        >>> proc.orders.to_json()[0]["order"]
-        [0, 1, 2]
-        """
+        """Return the step numbers and videos of each order, as JSON values."""
         return [{"order": list(order), "videos": videos} for order, videos in self.ranked]
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:

@@ -37,19 +37,11 @@ class Support(NamedTuple):
 
     kept: int
     together: int
-    refuted_by: int = 1
-    """Number of additional contrary videos that would refute the edge (`contrary_needed`)."""
 
     @property
     def share(self) -> float:
         """Share of videos that keep the edge, 0 to 1."""
         return self.kept / self.together if self.together else 0.0
-
-    @property
-    def refutation(self) -> str:
-        """A sentence such as `2 more videos in the other order would refute it`."""
-        what = "video" if self.refuted_by == 1 else "videos"
-        return f"{self.refuted_by} more {what} in the other order would refute it"
 
     def __str__(self) -> str:
         return f"{self.kept} of {self.together}"
@@ -125,28 +117,7 @@ class Relations:
         return [step for step in self.steps if all(before != step for before, _ in self.edges)]
 
     def before(self, step: int) -> set[int]:
-        """Return all direct and indirect preconditions of a step.
-
-        Parameters
-        ----------
-        step
-            A step number.
-
-        Returns
-        -------
-        set of int
-            Step numbers.
-
-        Raises
-        ------
-        OptionError
-            If the graph does not contain the step.
-
-        Examples
-        --------
-        >>> proc.graph.before(2)
-        {0, 1}
-        """
+        """Return all direct and indirect preconditions of a step."""
         if step not in self.steps:
             raise OptionError(
                 f"step={step!r} is not in this graph. Choose from {list(self.steps)}.",
@@ -156,67 +127,18 @@ class Relations:
         return set(self.all_before[step])
 
     def after(self, step: int) -> set[int]:
-        """Return all steps that need a step, directly or indirectly.
-
-        Parameters
-        ----------
-        step
-            A step number.
-
-        Returns
-        -------
-        set of int
-            Step numbers.
-
-        Examples
-        --------
-        >>> proc.graph.after(0)
-        {1, 2}
-        """
+        """Return all steps that need a step, directly or indirectly."""
         return {other for other in self.steps if step in self.all_before[other]}
 
     def usual_times(self, step: int) -> int:
-        """Return how often a step is usually done.
-
-        Parameters
-        ----------
-        step
-            A step number.
-
-        Returns
-        -------
-        int
-            The median number of repetitions in videos that show the step.
-
-        Examples
-        --------
-        >>> proc.graph.usual_times(0)
-        1
-        """
+        """Return how often a step is usually done: the median over videos that show it."""
         return median_low(self.times[step])
 
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
-        """Predict the next step.
+        """Predict the next step: (step, probability), most probable first.
 
-        Parameters
-        ----------
-        done
-            Steps done so far, in order of time. With a set, the last step is unknown.
-
-        Returns
-        -------
-        list of (step, probability)
-            Most probable first. The rest up to 1 is the probability that nothing follows.
-
-        Raises
-        ------
-        OptionError
-            `done` are not step numbers.
-
-        Examples
-        --------
-        >>> proc.graph.next([0])[0][0]
-        1
+        `done` are the steps so far, in order of time; with a set, the last step is unknown. The
+        rest of the probabilities up to 1 is that nothing follows.
         """
         steps = as_items(
             "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"
@@ -228,58 +150,15 @@ class Relations:
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
     def name(self, step: int) -> str:
-        """Return the name of a step.
-
-        Parameters
-        ----------
-        step
-            A step number.
-
-        Returns
-        -------
-        str
-            The name, or `step 3`.
-
-        Examples
-        --------
-        >>> proc.graph.name(2)
-        'add jam'
-        """
+        """Return the name of a step, or `step 3`."""
         return name_of(step, self.names)
 
     def renamed(self, names: Sequence[str]) -> Self:
-        """Return the same graph with other step names.
-
-        Parameters
-        ----------
-        names
-            Names by step number.
-
-        Returns
-        -------
-        ProcedureGraph
-            A new graph.
-
-        Examples
-        --------
-        >>> proc.graph.renamed(["cut", "butter", "jam"]).name(2)
-        'jam'
-        """
+        """Return the same graph with other step names, by step number."""
         return replace(self, names=tuple(names))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the graph as JSON values.
-
-        Returns
-        -------
-        dict
-            Steps, edges and counts.
-
-        Examples
-        --------
-        >>> proc.graph.to_json()["videos"]
-        6
-        """
+        """Return the graph as JSON values: steps, edges and counts."""
         return {
             "steps": [
                 {
@@ -307,28 +186,7 @@ class Relations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`.
-
-        Parameters
-        ----------
-        record
-            JSON values.
-
-        Returns
-        -------
-        ProcedureGraph
-            The graph.
-
-        Raises
-        ------
-        ProcedureError
-            The record is damaged.
-
-        Examples
-        --------
-        >>> type(proc.graph).from_json(proc.graph.to_json()).videos
-        6
-        """
+        """Read the result of `to_json`; a damaged record raises `ProcedureError`."""
         try:
             saved = msgspec.convert(record, _Saved)
         except msgspec.ValidationError as error:
@@ -336,10 +194,7 @@ class Relations:
                 f"this is not a procedure graph ({error}); "
                 "give the result of `graph.to_json()`, or learn the procedure again."
             ) from error
-        support = {
-            (one.before, one.after): Support(one.kept, one.together, one.refuted_by)
-            for one in saved.edges
-        }
+        support = {(one.before, one.after): Support(one.kept, one.together) for one in saved.edges}
         return cls(
             steps=tuple(one.step for one in saved.steps),
             edges=set(support),
@@ -395,7 +250,6 @@ class _Edge(msgspec.Struct):
     after: Count
     kept: Count
     together: Count
-    refuted_by: Count = 1
 
 
 class _Saved(msgspec.Struct):
