@@ -314,7 +314,6 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
     ("pred", "true", "options", "words"),
     [
         ([[0]], [[1]], {"protocol": "strct"}, "'strict'?"),
-        ([[0]], [[1]], {"protocol": "legacy"}, "is matched) or 'framewise-steps'"),
         ([[0]], [[1]], {"background": "keep"}, "background='keep'"),
         ([[0], [1]], [[1]], {}, "2 videos"),
         ([[0, 1]], [[1]], {}, "video 0"),
@@ -330,7 +329,7 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names"),
         ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x'"),
         ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0"),
-        ([[0, 1]], [[1, 1]], {"protocol": TWO_TO_ONE}, "two columns"),
+        ([[0, 1]], [[1, 1]], {"protocol": TWO_TO_ONE}, "a row of its own"),
         ([[0]], [[1]], {"protocol": WORD_RATES}, "'own': rate"),
         ([[0]], [[1]], {"protocol": NO_MATCHING}, "'own': match returned None"),
         ([[0]], [[1]], {"protocol": FAR_MATCHING}, "{99: 99}"),

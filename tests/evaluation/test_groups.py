@@ -6,7 +6,8 @@ from kitchen_kit import STEPS, film
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.evaluation.groups import compare_groups, holm
+from stepcut.evaluation.compare import adjust
+from stepcut.evaluation.groups import compare_groups
 from stepcut.procedure.learning import learn
 from stepcut.timeline import Segment, Timeline
 
@@ -51,7 +52,7 @@ def test_rows_without_variation_do_not_weaken_the_others():
     tested = [row for row in table.rows if row[5] is not None]
     assert {row[0] for row in table.rows if row[5] is None} >= {"missing", "repeated"}
     assert len(tested) == 1 + len(STEPS)
-    assert [row[6] for row in tested] == holm([row[5] for row in tested])
+    assert [row[6] for row in tested] == adjust([row[5] for row in tested])
     assert "5 rows" in table.notes[-1]
 
 
@@ -63,8 +64,8 @@ def test_groups_that_do_the_same_are_told():
 
 
 def test_holm_corrects_and_keeps_the_order():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert adjust([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert adjust([0.9, 0.8]) == [1.0, 1.0]
 
 
 def test_steps_that_are_not_asked_for_do_not_count():

@@ -14,6 +14,7 @@ from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names, refuse_clicks
 from stepcut.files.names import match_videos, plain
+from stepcut.matching import best_pairs
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 
@@ -126,14 +127,11 @@ def match_boundaries(
     first: Sequence[float], second: Sequence[float], tolerance: float
 ) -> list[tuple[float, float]]:
     """Pair as many boundaries as possible within the `tolerance`, at the least total distance."""
-    from scipy.optimize import linear_sum_assignment
-
     apart = np.abs(np.subtract.outer(first, second))
     near = apart <= tolerance
     # One more pair is worth more than all distances together.
     reward = 1 + apart[near].max(initial=0.0) * min(apart.shape)
-    chosen = linear_sum_assignment(np.where(near, apart - reward, 0.0))
-    return [(first[i], second[j]) for i, j in zip(*chosen, strict=True) if near[i, j]]
+    return [(first[i], second[j]) for i, j in best_pairs(np.where(near, reward - apart, 0.0))]
 
 
 def match_steps(
@@ -145,8 +143,6 @@ def match_steps(
     the step of the other side with the largest overlap, by the best one-to-one matching. If both
     sides have the same placeholder beside names, it is the same step.
     """
-    from scipy.optimize import linear_sum_assignment
-
     sides = [list(dict.fromkeys(step for pair in pairs for step in pair[i].steps)) for i in (0, 1)]
     unnamed = [{step for step in side if is_unnamed(step)} for side in sides]
     if any(len(found) < len(side) for found, side in zip(unnamed, sides, strict=True)):
@@ -165,11 +161,7 @@ def match_steps(
         for start, end, a, b in stretches(one, other):
             if a in rows and b in columns and (a in unnamed[0] or b in unnamed[1]):
                 shared[rows.index(a), columns.index(b)] += end - start
-    found = [
-        (rows[i], columns[j])
-        for i, j in zip(*linear_sum_assignment(-shared), strict=True)
-        if shared[i, j] > 0
-    ]
+    found = [(rows[i], columns[j]) for i, j in best_pairs(shared)]
     names = [
         {step: f"{step} (no name yet)" for step in side if plain(step) in named[0] | named[1]}
         for side in unnamed

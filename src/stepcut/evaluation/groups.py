@@ -18,6 +18,7 @@ import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.evaluation.budget import error_note, is_unchecked, true_range
+from stepcut.evaluation.compare import adjust
 from stepcut.order.likelihood import count_first
 from stepcut.order.orders import counted, grouped
 from stepcut.tables import Cell, Table
@@ -78,7 +79,7 @@ def compare_groups(
         )
     found.append(_lengths("exchanged pairs", "(order)", *_exchanged(first, second, steps)))
     tested = [one for one in found if one.p is not None]
-    corrected = holm([one.p for one in tested if one.p is not None])
+    corrected = adjust([one.p for one in tested if one.p is not None])
     ranked = sorted(zip(tested, corrected, strict=True), key=lambda row: (row[1], row[0].p))
     same: list[tuple[Difference, float | None]] = [(one, None) for one in found if one.p is None]
     rows: list[list[Cell]] = [[*one, p] for one, p in (*ranked, *same)]
@@ -139,20 +140,6 @@ def _in_words(one: Difference, names: tuple[str, str]) -> str:
         return f"{who} change the order more often"
     verb = "miss" if one.what == "missing" else "repeat"
     return f"{who} {verb} {one.step} more often ({most:.0%} against {least:.0%} of videos)"
-
-
-def holm(chances: Sequence[float]) -> list[float]:
-    """Correct p-values for their number after Holm.
-
-    >>> holm([0.01, 0.5, 0.04])
-    [0.03, 0.5, 0.08]
-    """
-    order = sorted(range(len(chances)), key=lambda place: chances[place])
-    out, largest = [0.0] * len(chances), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(chances) - rank) * chances[place]))
-        out[place] = largest
-    return out
 
 
 def _spent(timeline: Timeline) -> dict[str, float]:

@@ -27,6 +27,7 @@ NO_STEP = 0
 """Column of frames without a predicted step."""
 BACKGROUND_ROW = 0
 """Row of frames that are truly background."""
+NOTHING = Rates(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,13 @@ def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
     """Return the result of `protocol.match`; refuse one that is not a one-to-one matching."""
     matching = protocol.match(counts, rows)
     steps, clusters = map(range, counts.shape)
-    if not isinstance(matching, dict) or any(
-        k not in clusters or s not in steps for k, s in matching.items()
-    ):
-        what = f"match returned {matching!r}, not a dict from column to row."
-        raise OptionError(f"protocol {protocol.name!r}: {what}", setting="match", value=matching)
-    if len(set(matching.values())) < len(matching):
-        what = f"match returned two columns for one row, {matching!r}"
+    inside = isinstance(matching, dict) and all(
+        k in clusters and s in steps for k, s in matching.items()
+    )
+    if not inside or len(set(matching.values())) < len(matching):
         raise OptionError(
-            f"protocol {protocol.name!r}: {what}. Keep one of them, or merge the clusters before.",
+            f"protocol {protocol.name!r}: match returned {matching!r}, not a dict from each matched "
+            "column to a row of its own. Match a row once, or merge the clusters before.",
             setting="match",
             value=matching,
         )
@@ -93,25 +92,17 @@ def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
     figures = protocol.rate(counts, matching)
     numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
     if not numbers or len(figures) != len(Rates._fields):
-        wanted = ", ".join(Rates._fields)
         raise OptionError(
-            f"protocol {protocol.name!r}: rate returned {figures!r}, not Rates({wanted}).",
+            f"protocol {protocol.name!r}: rate returned {figures!r}, not "
+            f"Rates({', '.join(Rates._fields)}).",
             setting="rate",
             value=figures,
-            allowed=Rates._fields,
         )
     return figures
 
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
     """Return the protocol of a name, an entry point or `package.module:NAME`, or the object."""
-    if protocol == "legacy":
-        raise OptionError(
-            "protocol='legacy' has been split: use 'framewise' (background is a class and is "
-            "matched) or 'framewise-steps' (steps only, precision over all frames in clusters).",
-            setting="protocol",
-            value=protocol,
-        )
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
         raise OptionError(
@@ -200,9 +191,16 @@ def match_names(counts: Counts, _rows: Places) -> Matching:
 
 def rate_strict(counts: Counts, matching: Matching) -> Rates:
     """Average over all steps that occur; a step without a cluster scores 0."""
-    figures = each_step(counts, matching)
-    occurring = np.flatnonzero(counts[BACKGROUND_ROW + 1 :].sum(axis=1)) + BACKGROUND_ROW + 1
-    return mean_rates([figures.get(int(step), Rates(0.0, 0.0, 0.0, 0.0)) for step in occurring])
+    steps = counts.copy()
+    steps[BACKGROUND_ROW] = 0
+    return _mean_of(each_step(counts, matching), steps)
+
+
+def _mean_of(figures: dict[int, Rates], counts: Counts) -> Rates:
+    """Average over the rows of `counts` that have frames; a row without figures scores 0."""
+    return mean_rates(
+        [figures.get(s, NOTHING) for s in np.flatnonzero(counts.any(axis=1)).tolist()]
+    )
 
 
 def rate_paper(counts: Counts, matching: Matching) -> Rates:
@@ -217,9 +215,7 @@ def rate_paper(counts: Counts, matching: Matching) -> Rates:
 
 def rate_classes(counts: Counts, matching: Matching) -> Rates:
     """Average over all classes that occur, including background; without a cluster they score 0."""
-    figures = each_step(counts, matching)
-    occurring = np.flatnonzero(counts.sum(axis=1)).tolist()
-    return mean_rates([figures.get(step, Rates(0.0, 0.0, 0.0, 0.0)) for step in occurring])
+    return _mean_of(each_step(counts, matching), counts)
 
 
 def rate_framewise(counts: Counts, matching: Matching) -> Rates:
@@ -240,12 +236,9 @@ def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
 
 def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
     """Return the four scores of every class in `matching`, by its row of `counts`."""
-    frames_of_step, frames_of_cluster = counts.sum(axis=1), counts.sum(axis=0)
     return {
-        step: rates(
-            int(counts[step, cluster]), int(frames_of_cluster[cluster]), int(frames_of_step[step])
-        )
-        for cluster, step in matching.items()
+        step: rates(int(counts[step, k]), int(counts[:, k].sum()), int(counts[step].sum()))
+        for k, step in matching.items()
     }
 
 

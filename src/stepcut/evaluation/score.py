@@ -15,6 +15,7 @@ from stepcut.evaluation.metrics import Labels
 from stepcut.evaluation.protocols import (
     BACKGROUND_ROW,
     NO_STEP,
+    NOTHING,
     Counts,
     Matching,
     Protocol,
@@ -246,7 +247,7 @@ class Score:
         scores = []
         for step in self._occurring:
             if step != BACKGROUND_ROW or self._protocol.background_is_a_class:
-                without = metrics.Rates(0.0, 0.0, 0.0, 0.0) if self._protocol.segmentation else None
+                without = NOTHING if self._protocol.segmentation else None
                 each = [
                     each_step(counts, match).get(step, without)
                     for counts, match in self._matched
@@ -332,13 +333,13 @@ def score(
     rate
         Frames per second, for lengths.
     clusters
-        K, the number of clusters, including empty ones, which `paper`, `paper-per-video` and
-        `framewise` match too. By default the number of true classes. If `pred` has more clusters,
-        K is theirs.
+        K, including empty clusters, which `paper` and `framewise` match too. By default the number
+        of true classes; more if `pred` has more.
 
     Returns
     -------
     Score
+        Figures in percent, and the matching.
 
     Raises
     ------
@@ -400,37 +401,27 @@ def score(
 
 
 def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
+    """Check one array of numbers from `lowest` per video."""
     wanted = "a list with one array of labels per video"
-    videos = as_items(what, labels, object, wanted)
     try:
-        arrays = [np.asarray(video) for video in videos]
+        arrays = [np.asarray(video) for video in as_items(what, labels, object, wanted)]
     except ValueError as error:  # rows of different lengths
-        raise OptionError(
-            f"{what} is not a list of arrays ({error}). Use {wanted}.", setting=what, allowed=wanted
-        ) from error
+        raise OptionError(f"{what} is not {wanted} ({error}).", setting=what) from error
+    if not arrays:
+        raise OptionError(f"{what} contains no video. Use {wanted}.", setting=what)
     for i, array in enumerate(arrays):
+        content = f"{array.dtype} of shape {array.shape}"
         numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
-        if not numbers or array.min() < lowest:
-            content = (
-                f"contains {array.min()}"
-                if numbers
-                else f"contains {array.dtype} of shape {array.shape}"
-            )
+        if numbers:
+            wrong = array[(array < lowest) | (array > LARGEST)]
+            numbers, content = not len(wrong), str(wrong[0]) if len(wrong) else ""
+        if not numbers:
+            nothing = "no step" if lowest < 0 else "background"
             raise OptionError(
-                f"{what}[{i}] {content}, not one integer per frame, at least {lowest} "
-                f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), "
-                "and remove empty videos.",
+                f"{what}[{i}] contains {content}, not one integer per frame, from {lowest} "
+                f"({nothing}) to {LARGEST}. Number steps without gaps, convert them with "
+                "astype(int), and remove empty videos.",
                 setting=what,
                 allowed=wanted,
             )
-        if array.max() > LARGEST:
-            content = f"{what}[{i}] contains {array.max()}"
-            raise OptionError(
-                f"{content}. Number steps and clusters without gaps.",
-                setting=what,
-                value=int(array.max()),
-                allowed=LARGEST,
-            )
-    if not arrays:
-        raise OptionError(f"{what} contains no video. Use {wanted}.", setting=what)
     return [array.astype(np.int64, copy=False) for array in arrays]

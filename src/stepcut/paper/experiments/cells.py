@@ -23,7 +23,7 @@ from safetensors.numpy import load_file, save_file
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.compare import NO_VIDEO, baseline, graph_f1
-from stepcut.evaluation.protocols import PROTOCOLS, find_protocol
+from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
@@ -104,12 +104,8 @@ SCORED = [name for name in PROTOCOLS if name != "named"]
 
 
 def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
-    """Return the protocol called `name`, one of `scored`; `legacy` names its successors."""
-    return (
-        find_protocol(name).name
-        if name == "legacy"
-        else choose("protocol", name, {each: each for each in scored})
-    )
+    """Return the protocol called `name`, one of `scored`."""
+    return choose("protocol", name, {each: each for each in scored})
 
 
 def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> dict[str, str]:
