@@ -281,24 +281,22 @@ class Timeline:
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
     ) -> Self:
-        """Create a timeline from one step number per row, with one segment per run of equal labels.
+        """Create a timeline from one step number per row: `i` covers `[i / rate, (i + 1) / rate)`.
+
+        -1 is background, and -2 (open) becomes background, too. `steps` are the names by number.
+        The confidence of a segment is the mean `confidence` of its rows.
 
         Parameters
         ----------
-        labels
-            (T,) whole numbers: label `i` covers `[i / rate, (i + 1) / rate)`. -1 is background; -2
-            (open) becomes background, too.
-        rate, steps
-            Labels per second, and the step names by number.
-        duration, video
-            The length of the video in seconds, by default that of the labels; and its name.
-        confidence
-            (T,) confidence of every label; that of a segment is the mean.
+        labels, rate, steps
+            (T,) whole numbers, labels per second, and the step names by number.
+        duration, confidence, video
+            The seconds of the video (default: those of the labels), (T,) values, and its name.
 
         Returns
         -------
         Timeline
-            The segments.
+            One segment per run of equal labels.
 
         Raises
         ------
@@ -313,20 +311,13 @@ class Timeline:
         00:00:01.5  00:00:02.0  jam
         """
         numbers = np.asarray(labels)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
+        fits = numbers.ndim == 1 and numbers.dtype.kind in "iuf"
+        if not fits or not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
             raise OptionError(
-                f"labels={labels!r} is not allowed; give one step number per row, -1 for "
-                "background.",
+                f"labels={labels!r} is not allowed; give one whole number per row: a step counted "
+                "from 0, or -1 for background.",
                 setting="labels",
                 value=labels,
-            )
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-        if (wrong := numbers[~whole]).size:
-            raise OptionError(
-                f"labels: {wrong[0]} is not the number of a step; give whole numbers, -1 for "
-                "background.",
-                setting="labels",
-                value=wrong[0].item(),
             )
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
@@ -339,9 +330,7 @@ class Timeline:
         length = len(numbers) / rate if duration is None else duration
         segments = []
         for step, first, last in (run for run in runs(numbers).tolist() if run[0] >= 0):
-            mean = (
-                None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
-            )
+            mean = None if confidence is None else float(np.mean(confidence[first:last]))
             end = min(last / rate, length)  # labels may continue after the end of the video
             if end > first / rate:
                 segments.append(Segment(first / rate, end, steps[step], mean))

@@ -7,7 +7,8 @@ from errors_kit import raises
 from stepcut.cli.main import main
 from stepcut.errors import DataError, FeatureError
 from stepcut.procedure.learning import learn
-from stepcut.procedure.lengths import read_durations
+from stepcut.procedure.lengths import check_lengths, read_durations
+from stepcut.timeline import Segment, Timeline
 
 
 @pytest.fixture
@@ -61,3 +62,14 @@ def test_a_table_of_lengths_that_is_wrong_is_reported_with_its_line(tmp_path):
     (tmp_path / "durations.csv").write_text("name,seconds\nv0,long\n")
     with raises(DataError, path=str(tmp_path / "durations.csv"), line=2, value="long"):
         read_durations(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("share", "videos", "warned"),
+    [(0.5, 3, True), (1 / 60, 1, True), (0.5, 1, False), (0.8, 3, False)],
+)
+def test_labels_far_shorter_than_their_videos_are_reported(share, videos, warned):
+    found = {f"v{n}": Timeline([Segment(0, 50 + n, "a")], 60.0 + n) for n in range(videos)}
+    true = {name: Timeline([Segment(0, one.end * share, "a")]) for name, one in found.items()}
+    notes = check_lengths(found, true)
+    assert any("minutes" in note for note in notes) == warned

@@ -596,6 +596,7 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
         ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "-2 (open)"),
         ({}, "labels="),
         ({ONE: Timeline([], LAST)}, "no step"),
+        ({ONE: Timeline([Segment(0, 9, "a\ud800")])}, "half a character"),
     ],
 )
 def test_labels_that_make_no_sense(learned: sc.Procedure, labels: Any, words: str) -> None:

@@ -22,7 +22,7 @@ from stepcut.formats import read_folder
 from stepcut.order.orders import grouped
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.lengths import check_labels
+from stepcut.procedure.lengths import check_lengths
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.rate import as_rate
@@ -189,7 +189,7 @@ def put_on_one_clock(
 
     Gaps are "no step" in the prediction and background in the annotation. `all_found` names all
     predicted steps, including unused ones. `drop` excludes videos that are background only.
-    `given_rate` and `ignore_lengths` are the `rate` and `ignore` of `check_labels`.
+    `given_rate` and `ignore_lengths` are the `rate` and `ignore` of `check_lengths`.
     """
     check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
@@ -208,7 +208,7 @@ def put_on_one_clock(
     pair = Pair([], [], [], clusters, steps, notes)
     lengths = {ours: true[theirs] for ours, theirs in names}
     refuse_clicks(list(lengths.values()))
-    notes += check_labels(found, lengths, given_rate, ignore_lengths)
+    notes += check_lengths(found, lengths, given_rate, ignore_lengths)
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
         notes += look_at(ours, prediction, truth)

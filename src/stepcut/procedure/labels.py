@@ -5,6 +5,7 @@
 """
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -301,9 +302,10 @@ def first_annotations(
     if labels and numbers is None and names is not None:
         raise OptionError("the labels already name the steps; omit names.", setting="names")
     steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
-    new = _collect(videos, labels, transcripts, recipe, origin, steps)
     fixed = names is not None or bool(numbers)
-    return _merged(videos, {}, steps, Annotations(), new, count, fixed, taught=False)
+    new = _spelled(_collect(videos, labels, transcripts, recipe, origin, steps), steps)
+    _refuse_unknown(new, steps if fixed else [])
+    return _checked(new, steps if fixed else usual_order(new), videos, count)
 
 
 def next_annotations(
@@ -327,36 +329,14 @@ def next_annotations(
     """
     numbers = None if recipe else _count_numbers(videos, labels, transcripts)
     names = [*steps, *map(nameless, range(len(steps), numbers or 0))]
-    new = None
+    named = [name for name in names if numbers is not None or not is_unnamed(name)]
+    old = [name for name in names if name in before.steps]
+    together, new = before, None
     if labels or transcripts or recipe:
-        new = _collect(videos, labels, transcripts, recipe, origin, names)
-    return _merged(videos, shown, names, before, new, count, numbers is not None, taught)
-
-
-def _merged(
-    videos: Videos,
-    shown: Mapping[str, Labels],
-    steps: Sequence[str],
-    before: Annotations,
-    new: Annotations | None,
-    count: int | None,
-    fixed: bool,
-    taught: bool,
-) -> tuple[Annotations, list[str]]:
-    """Merge `new` annotations with those `before`, and name the steps.
-
-    count   the number of steps; by default the number of names
-    fixed   whether the new annotations can only refer to `steps`, by number for example
-    """
-    named = [name for name in steps if fixed or not is_unnamed(name)]
-    old = [name for name in steps if name in before.steps]
-    if new is not None:
-        new = _spelled(new, named)
-        before = before.renamed(_placeholders(old, new.steps))
-        labelled = {one.step for video in new.videos.values() for one in video.segments}
-        _refuse_unknown(new, [*steps, *labelled] if named else [], labelled)
-    together = before if new is None else new.over(before)
-    if new is None or fixed:
+        new = _spelled(_collect(videos, labels, transcripts, recipe, origin, names), named)
+        _refuse_unknown(new, names if named else [])
+        together = new.over(before.renamed(_placeholders(old, new.steps)))
+    if new is None or numbers is not None:
         if not (together.annotated or together.recipe):
             raise OptionError(
                 "there is nothing to learn from: no part of a video is corrected, confirmed or "
@@ -364,26 +344,23 @@ def _merged(
                 "Correct some in stepcut view, or give labels.",
                 setting="labels",
             )
-        return _checked(together, steps, videos, count, quiet=new is None)
-    labelled_now = set(new.steps)
+        return _checked(together, names, videos, count, quiet=new is None)
+    labelled = set(new.steps)
     known = list(dict.fromkeys((*old, *named)))
-    if taught and labelled_now and len(named) == len(steps) and not labelled_now & set(known):
+    if taught and labelled and len(named) == len(names) and not labelled & set(known):
         raise AnnotationError(
-            f"the labelled steps ({', '.join(sorted(labelled_now)[:5])}) are not steps of this "
+            f"the labelled steps ({', '.join(sorted(labelled)[:5])}) are not steps of this "
             f"procedure ({', '.join(known[:5])}). Do the labels belong to another task?",
             setting="labels",
-            value=sorted(labelled_now),
+            value=sorted(labelled),
             allowed=known,
         )
-    names = usual_order(together)
-    room = None if count is None else max(count - len(names), 0)
-    stay = [
-        name
-        for name in _shown_elsewhere(shown, steps, together, videos)
-        if name in named and name not in names
-    ]
-    names += stay[:room] if labelled_now & set(steps) else []
-    return _checked(together, names, videos, count)
+    ordered = usual_order(together)
+    if labelled & set(names):  # named steps that the unlabelled part shows stay, up to `count`
+        shown_too = _shown_elsewhere(shown, names, together, videos)
+        stay = [name for name in shown_too if name in named and name not in ordered]
+        ordered += stay[: None if count is None else max(count - len(ordered), 0)]
+    return _checked(together, ordered, videos, count)
 
 
 def _spelled(new: Annotations, known: Sequence[str]) -> Annotations:
@@ -405,10 +382,20 @@ def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _refuse_unknown(new: Annotations, known: Sequence[str], labelled: Collection[str]) -> None:
-    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one."""
-    choices = known or labelled
+def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
+    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one.
+
+    Refuse names that are not text, too: half a character of a broken file.
+    """
+    labelled = [one.step for video in new.videos.values() for one in video.segments]
+    choices = list(dict.fromkeys((*known, *labelled)))
     for video, one in new.videos.items():
+        for step in one.steps:
+            if re.search("[\ud800-\udfff]", step):
+                raise AnnotationError(
+                    f"{video}: the step name {step!r} contains half a character. Rename the step.",
+                    video=video,
+                )
         for step in one.transcript:
             if step not in choices:
                 error = unknown("step", step, choices)

@@ -113,7 +113,7 @@ def _videos_in(folder: Path) -> list[Path]:
     return [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
 
 
-def check_labels(
+def check_lengths(
     found: Mapping[str, Timeline],
     true: Mapping[str, Timeline],
     rate: Fraction | None = None,
