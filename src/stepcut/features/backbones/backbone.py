@@ -1,12 +1,13 @@
 """The contract of backbones, which turn frames or clips into rows of features, and our own ones.
 
 A built-in network is a function `forward` over folded convolutions, written with the names of
-torch's functions. It runs with torch, or builds a model from the operations of OpenVINO.
+torch's functions. torch runs it, or it builds a model of OpenVINO.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,14 @@ Rows = NDArray[Any]
 Array = NDArray[np.float32]
 Convs = Mapping[str, tuple[Any, Any]]
 """Name -> weight and bias of each convolution, as arrays or tensors."""
-Place = tuple[str, str]
-"""Device and runtime of a network."""
+
+
+class Place(NamedTuple):
+    """Where a network runs."""
+
+    device: str
+    runtime: str
+    """"openvino" or "torch"."""
 
 
 @runtime_checkable
@@ -63,30 +70,24 @@ class Network:
     fingerprint: str
     build: Callable[[], Callable[[Frames], Rows]]
     place: Place
-    load: Callable[..., Backbone] | None = None
-    """Recreates the network in another process."""
 
     def __post_init__(self) -> None:
-        self.device, self.runtime = self.place
+        self.device = self.place.device
         self.clip_frames, self.clip_fps = self.spec.clip_frames or 1, self.spec.clip_fps
         self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
-        self._run: Callable[[Frames], Rows] | None = None
-        self.shape = (
-            *((self.clip_frames,) if self.clip_frames > 1 else ()),
-            self.size,
-            self.size,
-            3,
-        )
+        clip = (self.clip_frames,) if self.clip_frames > 1 else ()
+        self.shape = (*clip, self.size, self.size, 3)
         self.dim = self.dim or self.extract(np.zeros((1, *self.shape), np.uint8)).shape[1]
 
     def __repr__(self) -> str:
         clips = f"clips of {self.clip_frames} " if self.clip_frames > 1 else ""
-        where = f"{self.runtime} on {self.device}"
+        where = f"{self.place.runtime} on {self.device}"
         frame = f"{clips}{self.size} x {self.size}"
         return f"<Backbone {self.name}, {self.dim} numbers from {frame}, {where}>"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return self.load, (self.spec, self.device, self.runtime)
+    @cached_property
+    def _run(self) -> Callable[[Frames], Rows]:
+        return self.build()
 
     def extract(self, frames: Frames) -> Rows:
         """Compute the features of RGB `frames` (n, size, size, 3), or clips, in half precision."""
@@ -99,7 +100,6 @@ class Network:
                 value=frames.shape,
                 allowed=self.shape,
             )
-        self._run = self._run or self.build()
         return self._run(frames)
 
 
@@ -135,32 +135,24 @@ def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[
 
 def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]:
     """Return the function that computes the rows of a `graph` from frames of `size` x `size`."""
-    device, runtime = place
-    if runtime == "openvino":
+    if place.runtime == "openvino":
         openvino = ov.import_openvino()
-        shape = (-1, size, size, 3)
-        frames, x = ov.frames_to(
-            shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32
-        )
-        model = openvino.Model(
-            [graph.forward(ov.functions(), x, graph.convs, **graph.options)], [frames], "stepcut"
-        )
-        return ov.OpenVinoRuntime(model)
+        shape, kind = (-1, size, size, 3), openvino.Type.f32
+        frames, x = ov.frames_to(shape, (0, 3, 1, 2), graph.mean, graph.scale, False, kind)
+        y = graph.forward(ov.functions(), x, graph.convs, **graph.options)
+        return ov.OpenVinoRuntime(openvino.Model([y], [frames], "stepcut"))
     from stepcut.features.backbones import torch_runtime
 
-    convs = torch_runtime.as_tensors(graph.convs, device)
+    convs = torch_runtime.as_tensors(graph.convs, place.device)
 
     def forward(x: Any) -> Any:
         return graph.forward(torch_runtime.FUNCTIONS, x, convs, **graph.options)
 
-    return torch_runtime.TorchRuntime(forward, graph.mean, graph.scale, device)
+    return torch_runtime.TorchRuntime(forward, graph.mean, graph.scale, place.device)
 
 
 def precision(place: Place) -> str:
     """Return the part of a fingerprint that describes the numerical precision at a `place`."""
-    device, runtime = place
-    return (
-        f"openvino-{ov.precision()}"
-        if runtime == "openvino"
-        else f"{runtime}-{device.split(':')[0]}"
-    )
+    if place.runtime == "openvino":
+        return f"openvino-{ov.precision()}"
+    return f"torch-{place.device.split(':')[0]}"

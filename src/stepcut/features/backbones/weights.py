@@ -32,37 +32,27 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
                 names, metadata = opened.keys(), dict(opened.metadata() or {})
                 arrays = {name: opened.get_tensor(name) for name in names}
         except SafetensorError as error:
-            raise OptionError(
-                f"weights='{file}': damaged ({error}). Get the file again.",
-                setting="weights",
-                path=file,
-            ) from error
+            raise _refused(file, f"damaged ({error}). Get the file again.") from error
         except TypeError as error:  # bfloat16 and others that numpy does not support
-            raise OptionError(
-                f"weights='{file}': not readable here ({error}). Save it as float32.",
-                setting="weights",
-                path=file,
-            ) from error
+            what = f"not readable here ({error}). Save it as float32."
+            raise _refused(file, what) from error
     elif file.suffix in (".pth", ".pt"):
         arrays = _read_torch(file)
     else:
-        raise OptionError(
-            f"weights='{file}': unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt.",
-            setting="weights",
-            path=file,
-        )
+        what = f"unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt."
+        raise _refused(file, what)
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
 
 
 def find_weights(path: str | os.PathLike[str]) -> Path:
     """Return `path` if it is a file."""
     if not Path(path).is_file():
-        raise OptionError(
-            f"weights={str(path)!r}: no such file. Use a .safetensors or .pth file. {LOOKED}",
-            setting="weights",
-            path=path,
-        )
+        raise _refused(path, f"no such file. Use a .safetensors or .pth file. {LOOKED}")
     return Path(path)
+
+
+def _refused(path: str | os.PathLike[str], what: str) -> OptionError:
+    return OptionError(f"weights='{path}': {what}", setting="weights", path=path)
 
 
 def fetch_weights(word: str) -> Path:
@@ -87,8 +77,7 @@ def fetch_weights(word: str) -> Path:
                 setting="weights",
                 value=word,
             ) from error
-        seen = hash_file(temporary)
-        if not seen.startswith(digest):
+        if not (seen := hash_file(temporary)).startswith(digest):
             what = f"{address} has the SHA-256 {seen[:16]}..., expected {digest}"
             raise OptionError(
                 f"weights={word!r}: {what}. The download was altered; try another connection.",
@@ -130,10 +119,6 @@ def _read_torch(file: Path) -> dict[str, Any]:
                 arrays[str(name)] = (value.float() if brain else value).detach().numpy()
         return arrays
     except Exception as error:  # anything can happen in a damaged or hostile file
-        reason = str(error).strip().splitlines()[:1]
-        what = f"not a file of plain weights ({' '.join(reason) or type(error).__name__})"
-        raise OptionError(
-            f"weights='{file}': {what}. Save the state_dict() alone, as .safetensors.",
-            setting="weights",
-            path=file,
-        ) from error
+        reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
+        what = f"not a file of plain weights ({reason})"
+        raise _refused(file, f"{what}. Save the state_dict() alone, as .safetensors.") from error
