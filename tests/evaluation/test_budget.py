@@ -39,12 +39,6 @@ def test_clicks_count_and_take_no_time():
     assert rows[2][3] == 4
 
 
-def test_overlaps_count_once_for_the_time_without_a_step():
-    both = Timeline([Segment(0, 6, "pour"), Segment(2, 8, "stir"), Segment(3, 4, "pour")], 10.0)
-    rows = time_budget({"": {"v": both}}).rows
-    assert rows[-1][3] == 2
-
-
 def test_a_video_of_unknown_length_has_no_time_without_a_step():
     table = time_budget({"": {"v": Timeline([Segment(2, 4, "pour")])}})
     assert [row[0] for row in table.rows] == ["pour"]
@@ -78,11 +72,6 @@ def test_only_confirmed_segments_are_counted_where_asked():
     with pytest.raises(OptionError, match="no segment is confirmed") as caught:
         time_budget({"": {"w": ALONE}}, confirmed_only=True)
     assert (caught.value.setting, caught.value.value) == ("confirmed_only", True)
-
-
-def test_nothing_to_count():
-    with pytest.raises(OptionError):
-        time_budget({"": {}})
 
 
 def test_the_plot_has_every_step_and_a_median_that_is_seen_in_both_groups():

@@ -17,7 +17,7 @@ from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.compare import compare_videos
 from stepcut.evaluation.metrics import Rates
 from stepcut.evaluation.protocols import match_f1
-from stepcut.formats import read, read_folder, write, write_folder
+from stepcut.formats import write_folder
 from stepcut.paper.datasets import Task, TaskVideo
 from stepcut.procedure.learning import learn
 from stepcut.tables import Spread
@@ -73,24 +73,6 @@ def test_different_rates_are_compared_in_seconds():
     assert table.score.f1 > 97
 
 
-def test_a_tick_is_what_stands_at_its_middle():
-    found = one((0.0, 0.26, "x"), duration=0.4)
-    pair = put_on_one_clock(found, one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
-    assert pair.true[0][:4].tolist() == [1, 1, 1, 0]
-
-
-def test_uniform_scored_as_ours_is_level_with_uniform():
-    true = truth()
-    parts = {
-        name: Timeline(
-            [Segment(t.end * i / 3, t.end * (i + 1) / 3, f"step {i}") for i in range(3)], t.duration
-        )
-        for name, t in true.items()
-    }
-    table = evaluate(parts, true, clock=10)
-    assert table.rows[0][1] == pytest.approx(table.rows[2][1], abs=0.5)
-
-
 def test_baselines_have_the_length_of_the_annotation_whatever_the_prediction_states():
     true = {name: Timeline(t.segments, steps=STEPS) for name, t in truth().items()}
     found = renamed(true)
@@ -99,15 +81,6 @@ def test_baselines_have_the_length_of_the_annotation_whatever_the_prediction_sta
     for row in range(1, 4):
         assert tables[0].rows[row][1] == tables[1].rows[row][1]
     assert tables[0].notes[0] == tables[1].notes[0]
-
-
-def test_worse_than_the_uniform_baseline_is_said():
-    true = truth()
-    one = {
-        name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c"))
-        for name, t in true.items()
-    }
-    assert " below the uniform baseline" in evaluate(one, true).notes[0]
 
 
 def test_several_seeds_give_mean_and_deviation():
@@ -295,11 +268,6 @@ def test_leftovers_are_named_in_natural_order():
     assert "1 annotated videos without prediction are excluded: c." in text
 
 
-def test_labels_beyond_the_end_of_the_video_are_refused():
-    with raises(AnnotationError, "--ignore-lengths", video="a", setting=None):
-        evaluate(one((0, 10, "x")), one((0, 12.5, "y"), duration=None))
-
-
 def test_labels_a_little_beyond_the_end_are_warned_of():
     assert "a: the labels end at 31.5 s, but the video ends at 30.0 s" in notes(
         one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None)
@@ -377,27 +345,6 @@ def test_k_that_differs_between_videos_is_said():
     )
 
 
-def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path):
-    cameras = {f"cam{number}/a": timeline for number, timeline in enumerate(truth(2).values())}
-    write(
-        tmp_path / "truth.json",
-        {f"/films/{name}.mp4": timeline for name, timeline in cameras.items()},
-    )
-    assert list(read_folder(tmp_path / "truth.json")) == ["cam0/a", "cam1/a"]
-    assert read(tmp_path / "truth.json", video="cam1/a").segments == cameras["cam1/a"].segments
-    with raises(OptionError, "'/films/cam0/a.mp4'", "'/films/cam1/a.mp4'"):
-        read(tmp_path / "truth.json", video="a")  # which of the two?
-    table = evaluate(cameras, tmp_path / "truth.json")
-    assert table.videos == ["cam0/a", "cam1/a"]
-    assert table.rows[0][1] == pytest.approx(100.0)
-
-
-def test_two_truths_of_one_video_are_refused():
-    two = {"a.mp4": Timeline(), "A": Timeline()}
-    with pytest.raises(AnnotationError, match="match one video"):
-        put_on_one_clock(one((0, 5, "x")), two)
-
-
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -429,13 +376,6 @@ def test_wrong_settings(setting, value):
 def test_what_holds_no_timelines_is_told(found, true, words):
     with raises(OptionError, words):
         evaluate(found, true)
-
-
-def test_nothing_to_evaluate():
-    with pytest.raises(OptionError, match="nothing to evaluate"):
-        evaluate([], truth())
-    with raises(AnnotationError, "no step"):
-        evaluate({name: Timeline(duration=t.duration) for name, t in truth().items()}, truth())
 
 
 # ---------------------------------------------------------------------- the command
@@ -532,14 +472,6 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have():
     other = {"v3": renamed(truth())["v3"]}
     with raises(AnnotationError, "in common"):
         evaluate({"few": few, "other": other}, truth())
-
-
-def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals():
-    placed = {f"films/{name.upper()}.mp4": timeline for name, timeline in renamed(truth()).items()}
-    table = evaluate({"placed": placed, "plain": renamed(truth())}, truth())
-    assert any(
-        "placed against plain: +0.0 F1 on the mean of 4 videos" in note for note in table.notes
-    )
 
 
 def test_a_video_of_background_alone_is_left_out_where_background_is_dropped():

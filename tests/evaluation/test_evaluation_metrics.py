@@ -13,7 +13,6 @@ from sklearn.metrics import confusion_matrix, jaccard_score, precision_recall_fs
 
 from stepcut.evaluation import metrics
 from stepcut.evaluation.protocols import each_step
-from stepcut.timeline import runs
 
 labels = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
 
@@ -38,27 +37,6 @@ def test_count_agrees_with_scikit_learn(pairs):
         metrics.count(pred, true, clusters=5, steps=5).tolist()
         == confusion_matrix(true, pred, labels=range(5)).tolist()
     )
-
-
-def test_rates_of_nothing_are_zero_and_not_an_error():
-    assert metrics.rates(0, 0, 0) == (0.0, 0.0, 0.0, 0.0)
-    assert metrics.rates(0, 5, 0) == (0.0, 0.0, 0.0, 0.0)
-
-
-def test_mof_leaves_background_out():
-    pred, true = [1, 1, 2, 2, 0], [0, 1, 2, 1, 0]
-    assert metrics.mof(pred, true) == pytest.approx(2 / 3)
-    assert math.isnan(metrics.mof([1, 1], [0, 0]))
-
-
-@given(st.lists(st.integers(0, 2), max_size=30))
-def test_runs_agree_with_groupby(labels):
-    expected, at = [], 0
-    for label, group in groupby(labels):
-        n = len(list(group))
-        expected.append((label, at, at + n))
-        at += n
-    assert [tuple(run) for run in runs(labels).tolist()] == expected
 
 
 def distance(a, b):
@@ -135,12 +113,6 @@ def test_length_distance_agrees_with_scipy(a, b):
     expected = jensenshannon(np.histogram(a, edges)[0], np.histogram(b, edges)[0], base=2)
     assert metrics.length_distance(a, b) == pytest.approx(expected, abs=1e-7)
     assert metrics.length_distance(a, b) == pytest.approx(metrics.length_distance(b, a))
-
-
-def test_length_distance_at_its_ends():
-    assert metrics.length_distance([3, 5], [3, 5]) == 0.0
-    assert metrics.length_distance([3], [300]) == pytest.approx(1.0)
-    assert math.isnan(metrics.length_distance([], [1]))
 
 
 @given(st.permutations(range(6)), st.permutations(range(6)))

@@ -5,11 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from errors_kit import raises
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepcut.errors import OptionError
 from stepcut.order import (
     find_occurrences,
     graph_of_labels,
@@ -42,10 +40,6 @@ def test_a_step_split_in_two_stands_at_its_mean_time():
     assert sequence([1, 0, 0, 0, 1, 1, 1]) == [1, 0, 1]
 
 
-def test_steps_of_one_mean_time_stand_by_their_number():
-    assert video_order([0, 1, 0, 1, 0]) == [0, 1]
-
-
 def test_cyclic_tasks_are_ordered_by_first_occurrence():
     rng, rounds, once = np.random.default_rng(0), [0, *[1, 2, 3] * 3, 4], [0, 1, 2, 3, 4]
     films = {f"{n}": np.repeat(rounds, rng.integers(3, 9, len(rounds))).tolist() for n in range(12)}
@@ -60,11 +54,6 @@ def test_cyclic_tasks_are_ordered_by_first_occurrence():
     found = orders_of_labels(films, rate=2.0)
     assert [order for order, _ in found] == [(0, 1, 2, 3, 4), (0, 2, 1)]
     assert not found.by_first
-
-
-def test_labels_that_are_no_row_are_refused():
-    with raises(OptionError, "(2, 2)"):
-        video_order(np.array([[0, 1], [1, 0]]))
 
 
 @given(label_lists)

@@ -12,7 +12,6 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import DataError
-from stepcut.evaluation import evaluate
 from stepcut.parallel.local import Local
 from stepcut.procedure.many import learn_tasks
 
@@ -136,14 +135,3 @@ def test_many_videos_are_cut_and_checked_by_workers(root, tmp_path, capsys):
     assert said.out
     assert main(["check", str(tmp_path / "b.proc"), *videos]) == 2
     assert capsys.readouterr().err.count("does not exist") == 1
-
-
-@pytest.mark.slow
-def test_workers_score_as_one_process_does(root):
-    procedure = sc.learn(root / "bread", **QUICK)
-    engine = Local(1)
-    try:
-        there = evaluate(procedure, procedure.timelines, seeds=2, engine=engine)
-    finally:
-        engine.close()
-    assert there.json() == evaluate(procedure, procedure.timelines, seeds=2).json()

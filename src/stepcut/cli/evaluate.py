@@ -6,23 +6,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import label_options, open_engine
+from stepcut.cli.common import label_options
 from stepcut.errors import OptionError
 from stepcut.evaluation import evaluate
 
 
 def run(args: argparse.Namespace) -> int:
     found: Any = named_rows(args.found) or args.found
-    with open_engine(args) as engine:
-        table = evaluate(
-            found[0] if len(args.found) == 1 and isinstance(found, list) else found,
-            args.truth,
-            *(args.protocol, args.seeds, args.background, args.clock, args.seed),
-            engine=engine,
-            ignore_lengths=args.ignore_lengths,
-            per_activity=args.per_activity,
-            reading=label_options(args),
-        )
+    table = evaluate(
+        found[0] if len(args.found) == 1 and isinstance(found, list) else found,
+        args.truth,
+        *(args.protocol, args.seeds, args.background, args.clock, args.seed),
+        ignore_lengths=args.ignore_lengths,
+        per_activity=args.per_activity,
+        reading=label_options(args),
+    )
     parts = ("per_activity", "per_step", "per_video", "confusion")
     more = {name: getattr(table, name)() for name in parts if getattr(args, name)}
     if args.output:

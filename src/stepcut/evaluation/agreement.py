@@ -1,8 +1,8 @@
 """Agreement of two annotators, or of an annotator and a procedure."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, NamedTuple
@@ -30,8 +30,7 @@ class Stretch(NamedTuple):
     second: str
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Agreement in one video, or in several together."""
 
     seconds: float
@@ -45,7 +44,7 @@ class Agreement:
     an end of the video, which does not count."""
     distance: float
     """Median seconds between matched boundaries; nan if there are none."""
-    disagreements: tuple[Stretch, ...]
+    disagreements: list[Stretch]
     """Where they differ, longest first."""
 
 
@@ -60,45 +59,42 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     >>> found.same, found.boundaries, found.distance
     (0.9, 1.0, 1.0)
     """
-    from sklearn.metrics import cohen_kappa_score
-
     check_number("tolerance", tolerance, 0)
-    mass: dict[tuple[str, str], float] = {}
-    matched: list[float] = []
-    boundaries = 0
-    apart: list[Stretch] = []
-    for one, other in pairs:
-        found = stretches(one, other)
-        for start, end, a, b in found:
-            mass[a, b] = mass.get((a, b), 0.0) + end - start
+    mass: dict[tuple[str, str], float] = defaultdict(float)
+    matched, boundaries = list[float](), 0
+    found = [stretches(*pair) for pair in pairs]
+    for video in found:
+        for start, end, first, second in video:
+            mass[first, second] += end - start
         ours, theirs = (
-            [left.end for left, right in pairwise(found) if left[side] != right[side]]
+            [left.end for left, right in pairwise(video) if left[side] != right[side]]
             for side in (2, 3)
         )
         alike = match_boundaries(ours, theirs, tolerance)
-        alone = [
-            *({*ours} - {pair[0] for pair in alike}),
-            *({*theirs} - {pair[1] for pair in alike}),
-        ]
-        boundaries += 2 * len(alike) + sum(
-            tolerance < time < found[-1].end - tolerance for time in alone
-        )
+        alone = {*ours} - {a for a, _ in alike}, {*theirs} - {b for _, b in alike}
+        inside = [t for side in alone for t in side if tolerance < t < video[-1].end - tolerance]
+        boundaries += 2 * len(alike) + len(inside)
         matched += [abs(a - b) for a, b in alike]
-        apart += [stretch for stretch in found if stretch.first != stretch.second]
-    kappa, total = math.nan, sum(mass.values())
-    if len({label for both in mass for label in both}) > 1:
-        kappa = float(
-            cohen_kappa_score(*zip(*mass, strict=True), sample_weight=list(mass.values()))
-        )
-    same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
+    total = sum(mass.values())
+    agreed = sum(seconds for (a, b), seconds in mass.items() if a == b)
+    apart = [each for video in found for each in video if each.first != each.second]
     return Agreement(
         total,
-        same,
-        kappa,
+        agreed / total if total else math.nan,
+        _kappa(mass),
         2 * len(matched) / boundaries if boundaries else math.nan,
         median(matched) if matched else math.nan,
-        tuple(sorted(apart, key=lambda stretch: stretch.start - stretch.end)),
+        sorted(apart, key=lambda each: each.start - each.end),
     )
+
+
+def _kappa(mass: Mapping[tuple[str, str], float]) -> float:
+    """Return Cohen's kappa of pairs of labels with these seconds."""
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({label for both in mass for label in both}) < 2:
+        return math.nan
+    return float(cohen_kappa_score(*zip(*mass, strict=True), sample_weight=list(mass.values())))
 
 
 def stretches(first: Timeline, second: Timeline) -> list[Stretch]:

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,6 @@ from stepcut.files.names import match_videos
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
-
-if TYPE_CHECKING:
-    from stepcut.parallel.engine import Engine
 
 Array = NDArray[np.int64]
 POOLED = {"MoF": False, "MoF all": True}
@@ -177,7 +174,6 @@ class _Rules(NamedTuple):
     clock: float
     random: range
     graph: Iterable[tuple[str, str]] | None
-    engine: Engine | None
     ignore_lengths: bool
 
 
@@ -190,7 +186,6 @@ def evaluate(
     clock: float = CLOCK,
     seed: int = 0,
     graph: Iterable[tuple[str, str]] | None = None,
-    engine: Engine | None = None,
     ignore_lengths: bool = False,
     per_activity: bool = False,
     reading: Mapping[str, Any] = NOTHING,
@@ -219,8 +214,6 @@ def evaluate(
         Samples per second at which timelines are compared.
     graph
         True edges (before, after) between step names; by default those of the data set, if any.
-    engine
-        Scores in its workers; by default this process does.
     ignore_lengths
         Warn, instead of raising an error, if annotations and videos differ in length by over 10 %.
     per_activity
@@ -251,9 +244,7 @@ def evaluate(
     check_number("seeds", seeds, 1, 10_000, whole=True)
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     random = range(seed, seed + seeds)
-    rules = _Rules(
-        find_protocol(protocol), background, clock, random, graph, engine, ignore_lengths
-    )
+    rules = _Rules(find_protocol(protocol), background, clock, random, graph, ignore_lengths)
     known = read_truth(truth, reading)
     opened = open_rows(proc_or_timelines, reading)
     shared, true, notes = share_videos(
@@ -313,7 +304,7 @@ def _evaluate(
         raise AnnotationError(
             "the predictions contain no step, so there is nothing to score. Check the timelines."
         )
-    scores = _score_all(_make_jobs(found, rules), rules.engine)
+    scores = _score_rows(found, rules)
     edges = _find_edges(rules.graph, [known.graphs.get(name) for name in true])
     rows: list[list[Cell]] = []
     for name, each in scores.items():
@@ -343,45 +334,40 @@ def _evaluate(
 def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
     """Join the evaluations of activities: means over them, and MoF over all frames."""
     first = next(iter(parts.values()))
-    # A graph may be known for some of the activities only.
-    columns = [
-        name for name in first.columns if all(name in each.columns for each in parts.values())
+    pooled = {
+        name: [
+            _pool(run) for run in zip(*(each.scores[name] for each in parts.values()), strict=True)
+        ]
+        for name in first.scores
+    }
+    columns = list(pooled["uniform"][0])
+    rows: list[list[Cell]] = [
+        [name, *(spread([own[figure] for own in runs]) for figure in columns)]
+        for name, runs in pooled.items()
     ]
-    rows: list[list[Cell]] = []
-    for name in first.scores:
-        runs = zip(*(each.scores[name] for each in parts.values()), strict=True)
-        figures = [_pool(run) for run in runs]
-        kept = [figure for figure in columns[1:] if figure in figures[0]]
-        rows.append([name, *(spread([own[figure] for own in figures]) for figure in kept)])
-    uniform = dict(zip(kept, rows[[row[0] for row in rows].index("uniform")][1:], strict=True))[
-        "F1"
-    ]
-    explained = []
-    for name, f1 in ((str(row[0]), row[1]) for row in rows if row[0] not in NO_VIDEO):
-        mine = f1 if isinstance(f1, Spread) else Spread(float(f1), 0.0)  # type: ignore[arg-type]
-        explained.append(f"F1 of {name} is {above_uniform(mine, float(uniform))}.")  # type: ignore[arg-type]
+    uniform = pooled["uniform"][0]["F1"]
+    places = {
+        name: above_uniform(Spread.of([own["F1"] for own in runs]), uniform)
+        for name, runs in pooled.items()
+        if name not in NO_VIDEO
+    }
+    explained = [f"F1 of {name} is {place}." for name, place in places.items()]
     explained.append(f"Means over {len(parts)} activities; MoF is the share of all their frames.")
     each = [f"{name}: {note}" for name, part in parts.items() for note in part.notes]
-    caption = f"{len(parts)} activities, each: {first.caption}"
-    return Evaluation(["row", *kept], rows, caption, [*explained, *notes, *each], activities=parts)
+    caption = f"{len(parts)} activities; {next(iter(parts))}: {first.caption}"
+    return Evaluation(
+        ["row", *columns], rows, caption, [*explained, *notes, *each], activities=parts
+    )
 
 
 def _pool(scores: Sequence[Score]) -> dict[str, float]:
-    """Average the figures of activities; those in `POOLED` weigh their frames."""
-    figures = [one.figures for one in scores]
+    """Average the figures of activities that have them; those in `POOLED` weigh their frames."""
     pooled = {}
-    for name in figures[0]:
-        values = np.array([own[name] for own in figures])
-        known = ~np.isnan(values)
-        weights = [
-            one.confusion[0 if POOLED.get(name) else 1 :].sum() if name in POOLED else 1.0
-            for one in scores
-        ]
-        pooled[name] = (
-            float(np.average(values[known], weights=np.array(weights)[known]))
-            if known.any()
-            else math.nan
-        )
+    for name in scores[0].figures:
+        frames = [one.confusion[0 if POOLED.get(name) else 1 :].sum() for one in scores]
+        values = np.ma.masked_invalid([one.figures[name] for one in scores])
+        mean = np.ma.average(values, weights=frames if name in POOLED else None)
+        pooled[name] = math.nan if np.ma.is_masked(mean) else float(mean)
     return pooled
 
 
@@ -392,59 +378,33 @@ def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]
     return None if graph is None else read_edges(graph)
 
 
-def _make_jobs(
-    found: Mapping[str, Sequence[Pair]], rules: _Rules
-) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the arguments of `score` for each row and seed, and for the baselines."""
-    protocol, background, clock = rules.protocol, rules.background, rules.clock
-    named = protocol.name == "named"
+def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str, list[Score]]:
+    """Score each row and seed, and the baselines."""
+    named = rules.protocol.name == "named"
+
+    def judge(pred: Sequence[Array], pair: Pair, protocol: Protocol) -> Score:
+        count = len(pair.clusters)
+        return score(pred, pair.true, protocol, rules.background, pair.steps, rules.clock, count)
+
+    scores = {
+        name: [judge(one.by_name() if named else one.pred, one, rules.protocol) for one in row]
+        for name, row in found.items()
+    }
     # Baselines have no step names, so under `named` they use the matching of `strict`.
-    blindly = find_protocol("strict") if named else protocol
-    jobs: dict[str, list[tuple[Any, ...]]] = {}
-    for name, pairs in found.items():
-        labels = [one.by_name() if named else one.pred for one in pairs]
-        jobs[name] = [
-            (pred, one.true, protocol, background, one.steps, clock, len(one.clusters))
-            for pred, one in zip(labels, pairs, strict=True)
-        ]
+    blindly = find_protocol("strict") if named else rules.protocol
     pair = next(iter(found.values()))[0]
-    count = len(pair.clusters)
     # Of the annotation's length, so that the stated length of a prediction does not change them.
     annotated = [labels[:n] for labels, n in zip(pair.true, pair.lengths, strict=True)]
     for name in NO_VIDEO:
-        jobs[name] = [
-            (
-                _fill(baseline(name, annotated, count, number), pair.true),
-                pair.true,
-                blindly,
-                background,
-                pair.steps,
-                clock,
-                count,
-            )
-            for number in (rules.random if name == "random" else rules.random[:1])
-        ]
-    return jobs
-
-
-def _fill(labels: Sequence[Array], like: Sequence[Array]) -> list[Array]:
-    """Extend `labels` with background to the lengths of the arrays in `like`."""
-    return [
-        np.pad(short, (0, len(whole) - len(short)), constant_values=-1)
-        for short, whole in zip(labels, like, strict=True)
-    ]
-
-
-def _score_all(
-    jobs: Mapping[str, Sequence[tuple[Any, ...]]], engine: Engine | None
-) -> dict[str, list[Score]]:
-    todo = [job for each in jobs.values() for job in each]
-    answers = [_score(one) for one in todo] if engine is None else engine.map(_score, todo)
-    for answer in answers:
-        if isinstance(answer, Exception):
-            raise answer
-    scored: Any = iter(answers)
-    return {name: [next(scored) for _ in each] for name, each in jobs.items()}
+        scores[name] = []
+        for seed in rules.random if name == "random" else rules.random[:1]:
+            labels = baseline(name, annotated, len(pair.clusters), seed)
+            padded = [
+                np.pad(short, (0, len(whole) - len(short)), constant_values=-1)
+                for short, whole in zip(labels, pair.true, strict=True)
+            ]
+            scores[name].append(judge(padded, pair, blindly))
+    return scores
 
 
 def _figures(score: Score, edges: set[tuple[str, str]] | None) -> dict[str, float]:
@@ -515,10 +475,6 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
             f"{', '.join(labelled[:5])}{' ...' if len(labelled) > 5 else ''}."
         )
     return notes + [note for pair in pairs for note in pair.notes]
-
-
-def _score(args: tuple[Any, ...]) -> Score:
-    return score(*args)
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:

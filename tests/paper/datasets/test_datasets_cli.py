@@ -53,14 +53,6 @@ def test_check_says_exactly_what_is_missing(capsys, tmp_path):
     )
 
 
-def test_check_of_what_is_complete(capsys, tmp_path):
-    trees.put(tmp_path / "a.mp4", "no video")
-    trees.put(tmp_path / "a.csv", "0,1,pour\n")
-    code, out, _ = run(capsys, "check", "folder", "--root", str(tmp_path))
-    assert code == 0
-    assert out.endswith("1 with a timeline, 1 with a video, 0 with features\n  complete.\n")
-
-
 def test_stats(capsys, tmp_path):
     root = str(trees.egoprocel_json(tmp_path))
     code, out, err = run(capsys, "stats", "egoprocel", "--root", root, "--format", "csv")
@@ -94,22 +86,6 @@ def test_tables_are_written_by_suffix(capsys, tmp_path):
     code, _, err = run(capsys, "check", "egoprocel", "--root", root, "-o", str(tmp_path / "c.csv"))
     assert code == 2
     assert "use -o with list, stats or leaderboard" in err
-
-
-def test_stats_of_the_published_tree(capsys, tmp_path):
-    root = str(trees.egoprocel_tree(tmp_path))
-    code, out, err = run(
-        capsys, "stats", "egoprocel", "--root", root, "--view", "top", "--format", "csv"
-    )
-    assert code == 0
-    assert len(out.splitlines()) == 18
-    assert "PC Assembly,1,2,,0.0,0.33" in out  # no video, so no length and no foreground
-    assert "16 videos have no known length" in err
-    trees.put(tmp_path / "durations.csv", "PCAssembly_1,10\n")
-    assert (
-        "PC Assembly,1,2,0.5,0.0,0.33"
-        in run(capsys, "stats", "egoprocel", "--root", root, "--format", "csv")[1]
-    )
 
 
 @pytest.mark.parametrize(

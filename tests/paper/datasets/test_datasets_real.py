@@ -1,12 +1,9 @@
 """The real annotations, if available: published statistics are reproduced, defects reported."""
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
 
-from stepcut.cli.main import main
 from stepcut.paper.datasets import DATASETS, load
 from stepcut.paper.datasets.egoprocel import TASKS
 from stepcut.paper.datasets.statistics import count
@@ -31,22 +28,6 @@ def test_egoprocel_statistics_are_the_published_ones():
             assert counted.missing == pytest.approx(published.missing, abs=0.03), task.name
             assert counted.repeated == pytest.approx(published.repeated, abs=0.03), task.name
     assert count(tasks).hours == pytest.approx(62, abs=2)  # three videos of MECCANO are absent
-
-
-def test_egoprocel_statistics_on_the_command_line(capsys):
-    assert (
-        main(["data", "stats", "egoprocel", "--root", str(SHARED / "egoprocel"), "--format", "csv"])
-        == 0
-    )
-    out, err = capsys.readouterr()
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert list(rows[0]) == ["task", "videos", "steps", "foreground", "missing", "repeated"]
-    assert [row["task"] for row in rows] == [*DATASETS["egoprocel"].tasks, "total"]
-    assert all(float(row["foreground"]) > 0 for row in rows)
-    for title in DEFECT:
-        assert f"stepcut: {title}: " in err
-    assert main(["data", "stats", "egoprocel", "--root", str(SHARED / "egoprocel")]) == 0
-    assert "Salad: same-named key-steps were merged: 6 of 9 are left." in capsys.readouterr().out
 
 
 def test_captaincook4d():

@@ -16,7 +16,6 @@ from stepcut.paper.datasets.dataset import TaskInfo
 from stepcut.paper.datasets.statistics import (
     COLUMNS,
     count,
-    covered,
     leaderboard,
     plot_statistics,
     statistics,
@@ -66,43 +65,6 @@ def test_figures_equal_the_count_by_hand(seed: int) -> None:
     assert (counted.foreground, counted.missing, counted.repeated) == pytest.approx(by_hand(task))
 
 
-def test_the_example_of_the_definition() -> None:
-    """Two videos, three steps: u = 2 and 1, g = 3 and 1, so M = 1 - 3/6 and R = 1 - 3/4."""
-    one = Timeline(
-        [Segment(0, 1, "a"), Segment(2, 3, "b"), Segment(4, 5, "a")], 10.0, ("a", "b", "c")
-    )
-    two = Timeline([Segment(0, 5, "c")], 10.0, ("a", "b", "c"))
-    task = Task("t", [TaskVideo("1", timeline=one), TaskVideo("2", timeline=two)], ("a", "b", "c"))
-    table = statistics([task])
-    assert table.rows[0] == ["t", 2, 3, pytest.approx(0.4), pytest.approx(0.5), pytest.approx(0.25)]
-
-
-def test_overlapping_time_counts_once() -> None:
-    assert (
-        covered(
-            Timeline(
-                [Segment(0, 10, "a"), Segment(2, 4, "b"), Segment(8, 12, "c"), Segment(20, 21, "a")]
-            )
-        )
-        == 13
-    )
-
-
-def test_total_is_over_all_videos() -> None:
-    tasks = [make_task(seed, f"task {seed}") for seed in range(4)]
-    table = statistics(tasks, more=True)
-    total = next(
-        dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "total"
-    )
-    assert total["task"] == "total"
-    assert total["videos"] == sum(len(task) for task in tasks)
-    shares = [by_hand(task)[0] * len(task) for task in tasks]
-    assert total["foreground"] == pytest.approx(sum(shares) / sum(len(task) for task in tasks))
-    lengths = [video.duration or 0.0 for task in tasks for video in task]
-    assert total["hours"] == pytest.approx(sum(lengths) / 3600)
-    assert total["video minutes"] == pytest.approx(sum(lengths) / len(lengths) / 60)
-
-
 def test_videos_without_length_or_timeline() -> None:
     task = Task(
         "t",
@@ -149,12 +111,9 @@ def test_forms() -> None:
     assert table.text().startswith("Tea\ntask ")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "mark"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
-)
-def test_plot(suffix: str, mark: bytes, tmp_path: Path) -> None:
-    plot_statistics(statistics([make_task(1)], r"Tea for $\euro5$"), tmp_path / f"plot{suffix}")
-    assert (tmp_path / f"plot{suffix}").read_bytes().startswith(mark)
+def test_plot(tmp_path: Path) -> None:
+    plot_statistics(statistics([make_task(1)], r"Tea for $\euro5$"), tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_means_over_tasks_and_over_videos_are_both_named() -> None:
