@@ -24,7 +24,6 @@ from time import process_time
 from typing import Any
 
 from shared import arguments, report
-from stepcut.app.home import make_app
 from stepcut.app.server import Running
 from stepcut.app.workspace import Workspace
 from stepcut.colours import colour
@@ -99,7 +98,7 @@ def write_large(folder: Path, film: Path, videos: int, seconds: float) -> None:
 
 def measure(opened: Any, root: Path) -> None:
     """Print the time until the page is ready, and the longest task of scrubbing and scrolling."""
-    running = Running(partial(make_app, Workspace(root))).start()
+    running = Running(Workspace(root)).start()
     page = opened.new_page(viewport={"width": 1280, "height": 800})
     page.goto(running.address)
     page.wait_for_selector("body.ready")
@@ -171,7 +170,7 @@ def photograph(opened: Any, root: Path, shots: Path) -> None:
     today.rename(root / "new" / "today.mp4")
     shutil.rmtree(root / "toy")
     shutil.rmtree(root / "flawed")
-    running = Running(partial(make_app, Workspace(root))).start()
+    running = Running(Workspace(root)).start()
     page = opened.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(300_000)
 

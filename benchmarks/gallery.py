@@ -20,8 +20,9 @@ from typing import Any
 
 import stepcut as sc
 from shared import arguments
-from stepcut.app.server import RunningViewer
-from stepcut.app.state import Beside, Viewer
+from stepcut.app.server import Running
+from stepcut.app.state import Beside
+from stepcut.app.workspace import Workspace
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
@@ -121,7 +122,7 @@ def photograph_report(page: Any, report: Path, images: Path) -> None:
 
 def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> None:
     """Take screenshots of the page, and of one step in all videos."""
-    running = RunningViewer(Viewer(procedure)).start()
+    running = Running(Workspace.around(procedure)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     page.locator("#stage .segments button").nth(1).click()
@@ -138,7 +139,7 @@ def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> No
 
 def photograph_beside(page: Any, procedure: Path, other: Beside, images: Path) -> None:
     """Take a screenshot of two timelines that differ."""
-    running = RunningViewer(Viewer(procedure, beside=other)).start()
+    running = Running(Workspace.around(procedure, beside=other)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     page.keyboard.press("d")

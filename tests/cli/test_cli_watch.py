@@ -24,9 +24,9 @@ from errors_kit import raises
 from packaging.requirements import Requirement
 
 import stepcut
+from stepcut.app.watching import Journal, journal_of
 from stepcut.cli import watch as watching
 from stepcut.cli import webhook
-from stepcut.cli.journal import Journal, journal_of
 from stepcut.cli.main import main
 from stepcut.cli.watch import reopen
 from stepcut.cli.webhook import post

@@ -9,7 +9,7 @@ import pytest
 from errors_kit import raises
 from sklearn.metrics import cohen_kappa_score
 
-from stepcut.app.server import RunningViewer
+from stepcut.app.server import Running
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
@@ -155,10 +155,8 @@ def test_two_annotators_of_one_export_are_compared_where_both_have_worked(tmp_pa
 
 def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
-    shown: list[RunningViewer] = []
-    monkeypatch.setattr(
-        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
-    )
+    shown: list[Running] = []
+    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
     for words in (

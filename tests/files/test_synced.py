@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stepcut as sc
-from stepcut.cli.journal import Journal
+from stepcut.app.watching import Journal
 from stepcut.features.files import save_rows
 from stepcut.files.atomic import write_json
 from stepcut.procedure import folder as folders
@@ -43,7 +43,7 @@ def events(monkeypatch):
     monkeypatch.setattr(
         os, "fsync", then(os.fsync, lambda handle: ("synced", os.fstat(handle).st_ino))
     )
-    monkeypatch.setattr("stepcut.cli.journal.os.open", then(os.open, created))
+    monkeypatch.setattr("stepcut.app.watching.os.open", then(os.open, created))
     return found
 
 

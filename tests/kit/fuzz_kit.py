@@ -172,7 +172,7 @@ def other_targets(folder):
     from features_films import hostile_texts, make_film
     from safetensors.numpy import save_file
 
-    from stepcut.cli.journal import Journal
+    from stepcut.app.watching import Journal
     from stepcut.features.files import load_features
     from stepcut.features.video.probe import probe
     from stepcut.features.video.sample import sample_frames

@@ -10,7 +10,7 @@ from errors_kit import raises
 from features_films import make_film
 
 import stepcut as sc
-from stepcut.app.state import Viewer
+from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.edits import Edits
@@ -73,7 +73,11 @@ def test_the_viewer_marks_changed_features(place, files):
 
 
 def shown_as_changed(place):
-    return [video["name"] for video in Viewer(place).state()["videos"] if video["changed"]]
+    return [
+        video["name"]
+        for video in Workspace.around(place).only.state()["videos"]
+        if video["changed"]
+    ]
 
 
 def test_a_renamed_video_is_found_by_its_content(place, files):

@@ -10,7 +10,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ import pytest
 from show_fixtures import write_procedure
 from show_kit import Served, ask, wait
 
-from stepcut.app.home import make_app
 from stepcut.app.server import Running
-from stepcut.app.watching import Watching
+from stepcut.app.watching import EVERY, Watching, journal_of
 from stepcut.app.workspace import Workspace, read_steps
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
@@ -45,7 +43,7 @@ def root(kitchen: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(root: Path) -> Iterator[Served]:
-    with Served(Running(partial(make_app, Workspace(root)))) as served:
+    with Served(Running(Workspace(root))) as served:
         yield served
 
 
@@ -54,12 +52,18 @@ def videos(app: Served, path: str = "kitchen") -> list[str]:
     return [video["path"] for video in found if video["name"] != "broken.mp4"]
 
 
+def keys_of(app: Served) -> list[str]:
+    """The keys of the videos of the only procedure."""
+    procedure = app.get("api/home").json()["procedures"][0]["id"]
+    return [video["key"] for video in app.get(f"p/{procedure}/api/state").json()["videos"]]
+
+
 def test_the_start_page_shows_procedures_with_pictures(app: Served) -> None:
     assert app.get("").status == 200
     (one,) = app.get("api/home").json()["procedures"]
     assert (one["title"], one["steps"], one["videos"]) == ("breakfast", 3, 2)
-    assert (one["path"], one["thumbs"]) == ("breakfast.proc", ["0", "1"])
-    assert app.get(f"p/{one['id']}/poster/0").content.startswith(b"\xff\xd8")
+    assert (one["path"], one["thumbs"]) == ("breakfast.proc", keys_of(app))
+    assert app.get(f"p/{one['id']}/poster/{one['thumbs'][0]}").content.startswith(b"\xff\xd8")
     assert app.get(f"p/{one['id']}/").status == 200
     assert app.get(f"p/{one['id']}/api/state").json()["home"] is True
     assert app.get("p/nothing/api/state").status == 404
@@ -160,7 +164,7 @@ def test_stepcut_alone_opens_the_app_on_a_desktop_only(
 @pytest.mark.slow
 def test_a_job_outlives_the_server_that_started_it(root: Path) -> None:
     def served() -> Served:
-        return Served(Running(partial(make_app, Workspace(root))))
+        return Served(Running(Workspace(root)))
 
     with served() as app:
         procedure = app.get("api/home").json()["procedures"][0]["id"]
@@ -234,7 +238,9 @@ def test_an_interrupted_upload_leaves_nothing(app: Served, root: Path) -> None:
     name, port = app.host.split(":")
     with socket.create_connection((name, int(port))) as line:
         line.sendall(head.encode())
-        wait_until(lambda: list((root / "uploads").glob("*.mp4")))
+        wait_until(lambda: list((root / "uploads").glob(".*.part")))
+        listed = app.get("api/folder?path=uploads").json()["videos"]
+        assert (listed, list((root / "uploads").glob("*.mp4"))) == ([], [])
     wait_until(lambda: not list((root / "uploads").iterdir()))
 
 
@@ -245,33 +251,36 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_new_videos_in_a_watched_folder_are_checked(app: Served, root: Path) -> None:
+def test_new_videos_in_a_watched_folder_are_checked_once(app: Served, root: Path) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     place = f"p/{procedure}/api/watch"
-    assert app.get(place).json() == {"folder": None}
+    assert app.get(place).json() == {"folder": None, "problem": None}
     assert app.post(place, {"folder": "../secret"}).status == 422
     (root / "line").mkdir()
-    assert app.post(place, {"folder": "line"}).json() == {"folder": "line"}
-    watching = Watching(Workspace(root))
+    assert app.post(place, {"folder": "line"}).json()["folder"] == "line"
     shutil.copy(root / "kitchen" / "broken.mp4", root / "line" / "new.mp4")
-    started = []
-    for _ in range(3):
-        watching._clock += 2.0
-        watching.look()
-        started.append(len([job for job in watching.workspace.jobs.all() if job.kind == "check"]))
-    assert started == [0, 0, 1]  # once, after it has stopped growing
-    watching.look()
-    assert len(watching.workspace.jobs.all()) == 1
-    assert app.post(place, {"folder": None}).json() == {"folder": None}
-    watching.workspace.jobs.close()
+
+    def checks() -> list[Any]:
+        return [job for job in app.get("api/jobs").json()["jobs"] if job["kind"] == "check"]
+
+    wait_until(checks)
+    (job,) = checks()
+    assert wait(app, job, state=None)["state"] in ("done", "failed")
+    time.sleep(3 * EVERY)
+    assert [one["id"] for one in checks()] == [job["id"]]
+    journal = journal_of(root / "line", root / "breakfast.proc").read_text()
+    assert "new.mp4" in journal
+    assert '"error"' in journal
+    assert app.post(place, {"folder": None}).json()["folder"] is None
 
 
 def test_two_groups_are_compared(app: Served) -> None:
     procedure = app.get("api/home").json()["procedures"][0]["id"]
     place = f"p/{procedure}/api/compare"
-    assert "group A" in app.post(place, {"a": ["0"], "b": ["1"]}).json()["error"]
-    assert app.post(place, {"a": ["0", "9"], "b": ["1", "0"]}).status == 422
-    answer = app.post(place, {"a": ["0", "1"], "b": ["1", "0"]}).json()
+    one, two = keys_of(app)
+    assert "group A" in app.post(place, {"a": [one], "b": [two]}).json()["error"]
+    assert app.post(place, {"a": [one, "9"], "b": [two, one]}).status == 422
+    answer = app.post(place, {"a": [one, two], "b": [two, one]}).json()
     assert "A" in answer["words"]
     assert {row[0] for row in answer["budget"]["rows"]} == {"A", "B"}
 
@@ -323,15 +332,11 @@ def cells(line: str) -> list[str]:
 
 
 def test_every_call_is_documented(root: Path) -> None:
-    from stepcut.app.home import HomeRoutes
-    from stepcut.app.routes import viewer_routes
-    from stepcut.app.state import Viewer
+    from stepcut.app.routes import HomeRoutes, procedure_routes
 
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
-    routes = [
-        *HomeRoutes(Workspace(root)).routes(),
-        *viewer_routes(Viewer(root / "breakfast.proc")),
-    ]
+    space = Workspace(root)
+    routes = [*HomeRoutes(space).routes(), *procedure_routes(space, Watching(space))]
     missing = [route.path for route in routes if f"`{route.path}`" not in page]
     assert missing == ["/"]
     documented = set(re.findall(r"`(/[^`]*)`", page))

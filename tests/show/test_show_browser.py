@@ -9,7 +9,7 @@ from show_kit import Page as Served
 from show_kit import parts_of
 
 import stepcut as sc
-from stepcut.app.server import RunningViewer
+from stepcut.app.server import Running
 from stepcut.procedure.edits import Edits
 
 pytestmark = pytest.mark.browser
@@ -400,11 +400,13 @@ def test_a_lost_server_is_reported(browser, place):
     tab.locator("#export-view [name=csv]").check()
     until(tab, "document.querySelector('.preview').textContent.includes('does not answer')")
     port = int(served.host.rpartition(":")[2])
-    again = RunningViewer(served.viewer, port).start()  # at the same place, and with another token
+    again = Running(
+        served.running.workspace, port
+    ).start()  # at the same place, and with another token
     tab.keyboard.press("F2")
     name_of(tab, 0).fill("cut")
     name_of(tab, 0).press("Enter")
-    wait_saved(tab, "Use the address that stepcut view printed. Nothing was saved.")
+    wait_saved(tab, "Use the address that stepcut printed. Nothing was saved.")
     again.close()
     tab.close()
 

@@ -14,7 +14,7 @@ from errors_kit import raises
 from show_kit import Page
 
 import stepcut as sc
-from stepcut.app.server import RunningViewer
+from stepcut.app.server import Running
 from stepcut.cli.main import main
 from stepcut.errors import ProcedureError
 
@@ -54,7 +54,7 @@ def test_a_port_that_is_taken(place, capsys):
     ],
 )
 def test_wrong_arguments(place, words, message, capsys, monkeypatch):
-    monkeypatch.setattr(RunningViewer, "run", lambda *_: None)
+    monkeypatch.setattr(Running, "run", lambda *_: None)
     assert main(["view", str(place), *words, "--no-browser"]) == 2
     assert message in capsys.readouterr().err
 
@@ -86,20 +86,18 @@ def test_looking_loads_what_reads_videos_and_no_model(place):
     """Threads that answer requests find PyAV and Pillow already loaded."""
     code = f"""
 import pathlib, sys
+from stepcut.app.workspace import Workspace
 import stepcut.app.routes
-from stepcut.app.state import Viewer
 assert {{'av.video', 'PIL.Image'}} <= set(sys.modules)
-Viewer(pathlib.Path({str(place)!r})).state()
+Workspace.around(pathlib.Path({str(place)!r})).only.state()
 assert 'torch' not in sys.modules
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, monkeypatch, capsys):
-    shown: list[RunningViewer] = []
-    monkeypatch.setattr(
-        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
-    )
+    shown: list[Running] = []
+    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     (tmp_path / "ONE.csv").write_text("start,end,step\n0,1,pour\n")
     words = ["view", str(place), "--at", "One.mp4@5", "--beside", str(tmp_path / "ONE.csv")]
     words += ["--no-browser"]
@@ -110,10 +108,8 @@ def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, m
 
 def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, monkeypatch, capsys):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
-    shown: list[RunningViewer] = []
-    monkeypatch.setattr(
-        RunningViewer, "run", lambda self: (shown.append(self), self._socket.close())
-    )
+    shown: list[Running] = []
+    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     labels = str(kitchen / "annotations")
     words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos")]
     words += ["--no-browser"]

@@ -1,8 +1,9 @@
 """The app and the viewer: web pages that learn, show, annotate, check, compare and export.
 
-server.py      start and stop; security.py access control; routes.py and home.py the calls
-workspace.py   the folder of the app; state.py one procedure; checks.py checked videos
-jobs.py        slow work in separate processes; worker.py such a process; tasks.py its work
+server.py      start and stop; security.py access control; routes.py, answers.py the calls
+workspace.py   the procedures of a folder; folder.py which files may be touched
+state.py       one procedure; checks.py its checked videos; watching.py new videos
+jobs.py        slow work in separate processes; tasks.py, export.py their work
 static/        the pages: plain modules without a build; strings.js has every text
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepcut.app.server import RunningViewer
+    from stepcut.app.server import Running
     from stepcut.procedure.procedure import Procedure
 
 __all__ = ["view"]
@@ -26,7 +27,7 @@ def view(
     port: int = 0,
     browser: bool = True,
     block: bool | None = None,
-) -> RunningViewer:
+) -> Running:
     """Show a procedure in the browser, and correct it there: `stepcut.view("sandwich.proc")`.
 
     Edits are saved in the procedure's folder. A procedure without a folder is saved to the cache
@@ -45,7 +46,7 @@ def view(
 
     Returns
     -------
-    RunningViewer
+    Running
         The server, with an `address` and a `close()` method.
 
     Raises
@@ -60,11 +61,11 @@ def view(
     True
     >>> viewer.close()
     """
-    from stepcut.app.server import RunningViewer, kept
-    from stepcut.app.state import Viewer
+    from stepcut.app.server import Running, kept
+    from stepcut.app.workspace import Workspace
 
     folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
-    running = RunningViewer(Viewer(folder), port)
+    running = Running(Workspace.around(folder), port)
     if block is None:
         block = "ipykernel" not in sys.modules
     if browser:

@@ -1,4 +1,4 @@
-"""Shared parts of routes: static files, JSON bodies, error responses, and the routes of jobs."""
+"""Shared parts of routes: pages and their files, JSON bodies, and error responses."""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +10,12 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from stepcut.app.jobs import Job, Jobs
-from stepcut.errors import OptionError, OutputError, StepcutError
+from stepcut.errors import OptionError, OutputError, StepcutError, in_words, printable
 
 TYPES = {
     ".html": "text/html",
@@ -87,54 +85,28 @@ def imports(script: str) -> set[str]:
 
 
 class Json(Response):
-    """A JSON response that encodes large states quickly."""
+    """A JSON response; bytes of file names that are not UTF-8 are escaped."""
 
     media_type = "application/json"
 
+    def __init__(
+        self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(content, status, headers)
+
     def render(self, content: Any) -> bytes:
-        return msgspec.json.encode(content)
+        try:
+            return msgspec.json.encode(content)
+        except UnicodeEncodeError:
+            return msgspec.json.encode(_readable(msgspec.to_builtins(content)))
 
 
-class JobRoutes:
-    """Routes that show, cancel and resume jobs; the token gives access to all jobs."""
-
-    def __init__(self, jobs: Jobs) -> None:
-        self.jobs = jobs
-
-    def show_all(self, _: Request) -> Response:
-        """Return all jobs, oldest first."""
-        return JSONResponse({"jobs": [job.to_json() for job in self.jobs.all()]})
-
-    def show(self, request: Request) -> Response:
-        return JSONResponse(self._job(request).to_json())
-
-    async def change(self, request: Request) -> Response:
-        """Cancel, resume or forget a job."""
-        await read_body(request)
-        verbs = {
-            "cancel": self.jobs.cancel,
-            "resume": self.jobs.resume,
-            "forget": self.jobs.forget,
-        }
-        verb = verbs.get(request.path_params["verb"])
-        if verb is None:
-            raise HTTPException(404, "A job can be cancelled, resumed or forgotten.")
-        job = await run_in_threadpool(self._job, request)
-        await run_in_threadpool(verb, job)
-        return JSONResponse(job.to_json())
-
-    def _job(self, request: Request) -> Job:
-        job = self.jobs.get(request.path_params["id"])
-        if job is None:
-            raise HTTPException(404, "No such job.")
-        return job
-
-    def routes(self) -> list[Route]:
-        return [
-            Route("/api/jobs", self.show_all),
-            Route("/api/jobs/{id}", self.show),
-            Route("/api/jobs/{id}/{verb}", self.change, methods=["POST"]),
-        ]
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_readable(key): _readable(one) for key, one in value.items()}
+    return [_readable(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -164,12 +136,14 @@ def attachment(name: str, data: bytes) -> Response:
 
 
 async def error_response(_: Request, error: Exception) -> Response:
-    """Return an error as a JSON message."""
+    """Return an error as a JSON message; any other than those of stepcut is a bug, and a 500."""
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-    return JSONResponse(
-        {"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422
-    )
+        return Json({"error": error.detail}, error.status_code, error.headers)
+    status = 507 if isinstance(error, OutputError) else 422
+    words = " ".join(in_words(error).split())
+    if not isinstance(error, StepcutError):
+        status, words = 500, f"This is a bug in stepcut; please report it ({words})."
+    return Json({"error": words}, status)
 
 
-HANDLERS: dict[Any, Any] = {HTTPException: error_response, StepcutError: error_response}
+HANDLERS: dict[Any, Any] = dict.fromkeys((HTTPException, StepcutError, Exception), error_response)

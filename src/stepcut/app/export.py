@@ -1,15 +1,19 @@
 """Export labels, clips, the time budget, the report and the plan into one folder."""
 
+import io
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from stepcut.errors import OptionError, as_items, choose
+from stepcut.app.folder import Folder
+from stepcut.errors import OptionError, ProcedureError, as_items, choose
 from stepcut.evaluation.budget import time_budget
-from stepcut.files.atomic import write_json, write_text
+from stepcut.files.atomic import output_errors, write_json, write_text
 from stepcut.formats import FORMATS, write, write_folder
 from stepcut.formats.registry import choose_format
 from stepcut.procedure.loading import load
@@ -98,18 +102,59 @@ FILES = {
 }
 
 
+def check_target(target: Path, files: Iterable[str]) -> None:
+    """Refuse to write `files` into `target` through links, which may lead elsewhere."""
+    places = Folder(target.parent)
+    for file in files:
+        places.place(target.name, *PurePosixPath(file).parts)
+
+
 def write_export(
     folder: Path,
     videos: Mapping[str, str | None],
     request: ExportRequest,
     target: Path,
+    token: str,
     trust: bool = False,
     progress: Hook = silent,
+    fingerprint: str | None = None,
 ) -> dict[str, Any]:
-    """Export the procedure in `folder` into `target`; return the files and the problems."""
-    what, formats, rate = check_request(request)
+    """Export the procedure in `folder` into `target`; return the files and the problems.
+
+    The files are made in a folder beside it, named with a `token`, and moved when they are whole.
+    """
+    check_request(request)
     procedure = load(folder, trust=trust)
+    if fingerprint not in (None, procedure.config.get("fingerprint", "")):
+        raise ProcedureError(
+            f"{folder}: this procedure was learned again after the export was requested. "
+            "Export again.",
+            path=folder,
+        )
     procedure.videos = {**procedure.videos, **videos}
+    title = folder.resolve().name.removesuffix(".proc")
+    fresh = target.with_name(f".{target.name}.{token}.part")
+    shutil.rmtree(fresh, ignore_errors=True)  # of an earlier start of this job
+    try:
+        with output_errors(target):
+            fresh.mkdir()
+        written, problems = _write_all(procedure, request, fresh, title, progress)
+        files = [file.relative_to(fresh).as_posix() for file in written]
+        check_target(target, files)
+        with output_errors(target):
+            for file in files:
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(fresh / file, target / file)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return {"folder": str(target), "files": files, "problems": problems}
+
+
+def _write_all(
+    procedure: Procedure, request: ExportRequest, target: Path, title: str, progress: Hook
+) -> tuple[list[Path], list[str]]:
+    """Write everything that was requested; return the files and the problems."""
+    what, formats, rate = check_request(request)
     timelines, written, problems = procedure.timelines, list[Path](), list[str]()
     with Stage(progress, "export", total=len(what), unit="files") as stage:
         for thing in what:
@@ -131,12 +176,10 @@ def write_export(
                 elif thing == "plan":
                     write_json(file, procedure.plan())
                 else:
-                    title = folder.resolve().name.removesuffix(".proc")
                     write_text(file, make_report(procedure, title=title))
                 written.append(file)
             stage.advance(item=thing)
-    files = [file.relative_to(target).as_posix() for file in written]
-    return {"folder": str(target), "files": files, "problems": problems}
+    return written, problems
 
 
 def write_labels(
@@ -164,12 +207,13 @@ def write_labels(
 def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
     """Return name and bytes of a download: the only exported file, or a zip of all."""
     folder, files = Path(result["folder"]), list(result["files"])
+    places = Folder(folder.parent)
     if len(files) == 1:
-        return Path(files[0]).name, (folder / files[0]).read_bytes()
-    with tempfile.TemporaryDirectory() as temporary:
+        with places.open(folder / files[0]) as source:
+            return Path(files[0]).name, source.read()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
-            copy = Path(temporary, "files", file)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(folder / file, copy)
-        packed = shutil.make_archive(f"{temporary}/packed", "zip", f"{temporary}/files")
-        return f"{folder.name}.zip", Path(packed).read_bytes()
+            with places.open(folder / file) as source, archive.open(file, "w") as copy:
+                shutil.copyfileobj(source, copy)
+    return f"{folder.name}.zip", packed.getvalue()

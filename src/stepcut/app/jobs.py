@@ -23,10 +23,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, in_words
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.cache import cache_dir
 from stepcut.parallel.engine import isolated
+from stepcut.progress import Event
 
 FINISHED = ("done", "failed", "cancelled")
 MOST_STARTS = 3
@@ -36,7 +37,9 @@ KEPT = 50
 GRACE = 3.0
 """Seconds that a cancelled process has to stop by itself."""
 TICK = 0.1
-_CODE = "from stepcut.app.worker import main; main(sys.argv[1])"
+UPDATE = 0.25
+"""Seconds between two progress updates."""
+_CODE = "from stepcut.app.jobs import main; main(sys.argv[1])"
 
 
 class Job:
@@ -134,7 +137,7 @@ class Jobs:
             there = {path.name for path in self.folder.glob("*") if (path / "job.json").exists()}
             self._known = {name: job for name, job in self._known.items() if name in there}
             for name in there - self._known.keys():
-                with contextlib.suppress(OSError, ValueError, KeyError):
+                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                     job = Job(self.folder / name)
                     if Path(job.request["about"]).is_relative_to(self.about):
                         self._known[name] = job
@@ -148,17 +151,20 @@ class Jobs:
         """Stop a job; finished parts are kept, and it can be resumed."""
         if job.state["state"] in FINISHED:
             raise OptionError(f"this job is {job.state['state']} and cannot be cancelled.")
-        (job.folder / "cancel").touch()
-        self.tend()
+        with self._lock:
+            (job.folder / "cancel").touch()
+            self.tend()
 
     def resume(self, job: Job) -> None:
         """Continue a job that was cancelled or has failed."""
         if job.state["state"] not in ("cancelled", "failed"):
             raise OptionError(f"this job is {job.state['state']} and cannot be resumed.")
-        job.write_state("waiting", starts=0, error="")
-        (job.folder / "cancel").unlink(missing_ok=True)
-        self._over.discard(job.id)
-        self.tend()
+        with self._lock:
+            job.write_state("waiting", starts=0, error="")
+            (job.folder / "cancel").unlink(missing_ok=True)
+            self._over.discard(job.id)
+            self._signalled.pop(job.id, None)
+            self.tend()
 
     def forget(self, job: Job) -> None:
         """Remove a finished job from the list."""
@@ -254,9 +260,14 @@ class Jobs:
                 del self._signalled[job.id]
 
     def _prune(self) -> None:
+        """Delete finished jobs that a later one of the same kind follows, and the oldest."""
         finished = [job for job in self.all() if job.state["state"] in FINISHED]
-        for job in finished[:-KEPT]:
-            shutil.rmtree(job.folder, ignore_errors=True)
+        last = {(job.kind, job.request["about"]): job for job in self.all()}
+        for place, job in enumerate(finished):
+            # What could not be copied is known from all earlier jobs.
+            outdated = job.kind != "copies" and last[job.kind, job.request["about"]] is not job
+            if outdated or place < len(finished) - KEPT:
+                shutil.rmtree(job.folder, ignore_errors=True)
 
 
 def _read(path: Path) -> Any:
@@ -273,3 +284,58 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+# ---------------------------------------------------------------------- the process of a job
+
+
+class Terminated(BaseException):
+    """SIGTERM: the job was cancelled, or the server stops."""
+
+
+def run(folder: Path) -> None:
+    """Run the job in this folder, unless another process runs it already."""
+    job = Job(folder)
+    with contextlib.suppress(Timeout), FileLock(folder / "lock", timeout=0):
+        signal.signal(signal.SIGTERM, _terminate)
+        starts = int(job.state.get("starts", 0)) + 1
+        job.write_state("running", pid=os.getpid(), starts=starts, share=0.0, stage="", item="")
+        try:
+            from stepcut.app.tasks import TASKS  # slow imports
+
+            args = {**job.request["args"], "job": job.id}
+            result = TASKS[job.kind](args, _Progress(job))
+            write_json(folder / "result.json", result)
+            job.write_state("done", share=1.0)
+        except Terminated:  # the file `cancel` says whether it continues
+            job.write_state("waiting", starts=starts - 1)
+        except Exception as error:  # the page must always see that the job has ended
+            job.write_state("failed", error=" ".join(in_words(error).split()))
+
+
+class _Progress:
+    """Progress hook that writes the state of the job a few times per second."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.last, self.stage = job, 0.0, ""
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if now - self.last < UPDATE and event.stage == self.stage:
+            return
+        self.last, self.stage = now, event.stage
+        share = min(event.done / event.total, 1.0) if event.total else 0.0
+        self.job.write_state("running", share=round(share, 3), stage=event.stage, item=event.item)
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
+def main(folder: str) -> None:
+    """Be the process of the job in this folder."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)  # keeps the page responsive
+    run(Path(folder))
+    # Exit at once: decoder threads would crash during a normal interpreter shutdown.
+    os._exit(0)

@@ -1,9 +1,8 @@
-"""Routes of one procedure. Requests name videos by key, so their paths never reach the disk."""
+"""All calls: about the workspace, its jobs, and one procedure, whose videos go by key."""
 
-import mimetypes
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from stepcut.app.answers import (
     HANDLERS,
-    JobRoutes,
     Json,
     attachment,
     file_routes,
@@ -24,18 +23,19 @@ from stepcut.app.answers import (
     read_body,
     text_of,
 )
-from stepcut.app.choice import below, upload
-from stepcut.app.export import check_request, pack, preview
+from stepcut.app.export import check_request, check_target, pack, preview
 from stepcut.app.jobs import FINISHED, Job
-from stepcut.app.security import Guard
+from stepcut.app.security import MEDIA, Guard
 from stepcut.app.state import Viewer
+from stepcut.app.watching import Watching
+from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, VideoError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.evaluation.groups import compare_groups
 
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.probe import probe
-from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.files.names import safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
 from stepcut.show.video import KINDS, proxy_of
@@ -43,100 +43,210 @@ from stepcut.show.video import KINDS, proxy_of
 A_WHILE = {"cache-control": "private, max-age=3600"}
 NEXT = 3
 """Number of suggested videos."""
+MOST_PROBED = 50
+"""Maximum number of videos per request."""
+BEGINNINGS = (
+    (0, b"\x1a\x45\xdf\xa3", "video/webm"),  # also .mkv, which browsers play under this name
+    (0, b"OggS", "video/ogg"),
+    (8, b"AVI ", "video/x-msvideo"),
+    (0, b"FLV", "video/x-flv"),
+    (0, b"\x30\x26\xb2\x75", "video/x-ms-wmv"),
+    (0, b"\x00\x00\x01\xba", "video/mpeg"),
+    (0, b"\x47", "video/mp2t"),
+)
+"""Content type by the bytes at an offset; all others are sent as video/mp4."""
+
+
+@lru_cache(maxsize=4096)
+def media_type(path: str, _: tuple[int, ...]) -> str:
+    """Content type of a video, from its content; VideoError for a file that is not a video."""
+    probe(path)
+    with open(path, "rb") as file:
+        head = file.read(16)
+    return next(
+        (kind for at, begin, kind in BEGINNINGS if head[at:].startswith(begin)), "video/mp4"
+    )
+
+
+def viewer_of(request: Request) -> Viewer:
+    """The procedure of a request below /p/ID/."""
+    viewer: Viewer = request.scope["viewer"]
+    return viewer
+
+
+class HomeRoutes:
+    """Calls about the folder of the app, and the jobs in it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.jobs = workspace, workspace.jobs
+
+    def home(self, _: Request) -> Response:
+        space = self.workspace
+        opened = {str(folder): space.id_of(folder) for folder in space.folders()}
+        jobs = [
+            {**job.to_json(), "procedure": opened.get(str(job.request["about"]))}
+            for job in self.jobs.all()
+        ]
+        return Json(
+            {
+                "folder": str(space.files.root),
+                "procedures": space.procedures(),
+                "jobs": jobs,
+            }
+        )
+
+    def folder(self, request: Request) -> Response:
+        """List one folder for the file picker."""
+        return Json(self.workspace.listing(request.query_params.get("path", "")))
+
+    async def probe(self, request: Request) -> Response:
+        names = as_items("videos", (await read_body(request)).get("videos", ()), str, "paths")
+        if len(names) > MOST_PROBED:
+            raise OptionError(
+                f"videos has {len(names)} entries; send at most {MOST_PROBED}.",
+                setting="videos",
+                value=len(names),
+                allowed=MOST_PROBED,
+            )
+        return Json({"videos": await run_in_threadpool(self.workspace.probe, names)})
+
+    async def learn(self, request: Request) -> Response:
+        body = await read_body(request)
+        job = await run_in_threadpool(self.workspace.learn, body)
+        return Json(job.to_json())
+
+    def all_jobs(self, _: Request) -> Response:
+        """All jobs, oldest first."""
+        return Json({"jobs": [job.to_json() for job in self.jobs.all()]})
+
+    def job(self, request: Request) -> Response:
+        return Json(self._job(request).to_json())
+
+    async def change_job(self, request: Request) -> Response:
+        """Cancel, resume or forget a job."""
+        await read_body(request)
+        verbs = {
+            "cancel": self.jobs.cancel,
+            "resume": self.jobs.resume,
+            "forget": self.jobs.forget,
+        }
+        verb = verbs.get(request.path_params["verb"])
+        if verb is None:
+            raise HTTPException(404, "A job can be cancelled, resumed or forgotten.")
+        job = await run_in_threadpool(self._job, request)
+        await run_in_threadpool(verb, job)
+        return Json(job.to_json())
+
+    def _job(self, request: Request) -> Job:
+        job = self.jobs.get(request.path_params["id"])
+        if job is None:
+            raise HTTPException(404, "No such job.")
+        return job
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/home", self.home),
+            Route("/api/folder", self.folder),
+            Route("/api/probe", self.probe, methods=["POST"]),
+            Route("/api/learn", self.learn, methods=["POST"]),
+            *self.job_routes(),
+        ]
+
+    def job_routes(self) -> list[Route]:
+        return [
+            Route("/api/jobs", self.all_jobs),
+            Route("/api/jobs/{id}", self.job),
+            Route("/api/jobs/{id}/{verb}", self.change_job, methods=["POST"]),
+        ]
 
 
 class Routes:
-    def __init__(self, viewer: Viewer) -> None:
-        self.viewer, self.jobs = viewer, viewer.jobs
+    """Calls about one procedure."""
+
+    def __init__(self, workspace: Workspace, watching: Watching) -> None:
+        self.jobs, self.watching = workspace.jobs, watching
 
     # ------------------------------------------------------------------ document
 
-    def show_state(self, request: Request) -> Response:
+    def state(self, request: Request) -> Response:
         """Return the whole state as JSON; nothing if its stamp is the one that is `known`."""
-        self.viewer.edits.refresh()
-        known = request.query_params.get("known") == self.viewer.stamp
-        return Json({} if known else self.viewer.state())
+        viewer = viewer_of(request)
+        known = request.query_params.get("known") == viewer.stamp
+        return Json({} if known else viewer.state())
 
     async def edit(self, request: Request) -> Response:
         """Apply, undo or redo one edit, or set a step's severity; answers when it is on disk."""
         body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
-        edits = self.viewer.edits
-        severity = partial(
-            edits.do, {"do": "severity", "step": body.get("step"), "severity": body.get("severity")}
-        )
+        viewer = viewer_of(request)
+        edits = viewer.edits
+        severity = {"do": "severity", "step": body.get("step"), "severity": body.get("severity")}
         changes: dict[str, Callable[[str], str]] = {
             "undo": edits.undo,
             "redo": edits.redo,
-            "severity": severity,
+            "severity": partial(edits.do, severity),
+            "edit": partial(edits.do, body.get("edit", {})),
         }
-        change = changes.get(verb, partial(edits.do, body.get("edit", {})))
         try:
-            words = await run_in_threadpool(change, str(body.get("revision")))
+            words = await run_in_threadpool(changes[verb], str(body.get("revision")))
         except StaleEdit:
             sentence = "Another window changed the procedure, so your change was not saved."
-            state = await run_in_threadpool(self.viewer.state)
-            return JSONResponse({"error": sentence, "state": state}, 409)
-        return Json({"words": words, "state": await run_in_threadpool(self.viewer.state)})
+            state = await run_in_threadpool(viewer.state)
+            return Json({"error": sentence, "state": state}, 409)
+        return Json({"words": words, "state": await run_in_threadpool(viewer.state)})
 
     async def teach(self, request: Request) -> Response:
         """Start a job that learns from the annotations."""
         await self._check_revision(request)
-        return self._start("teach", {})
+        return self._start(viewer_of(request), "teach", {})
 
     async def suggest(self, request: Request) -> Response:
         """Start a job that suggests which videos to annotate next."""
         await read_body(request)
-        revision = self.viewer.edits.revision  # the suggestion depends on the annotations
-        return self._start("suggest", {"count": NEXT, "revision": revision})
+        viewer = viewer_of(request)
+        revision = viewer.edits.revision  # the suggestion depends on the annotations
+        return self._start(viewer, "suggest", {"count": NEXT, "revision": revision})
 
     async def back(self, request: Request) -> Response:
         """Restore the procedure as it was before it learned from annotations."""
         await self._check_revision(request)
-        await run_in_threadpool(take_back, self.viewer.folder)
-        await run_in_threadpool(self.viewer.edits.refresh)
-        checked = [video.path for video in self.viewer.checks.all() if Path(video.path).is_file()]
+        viewer = viewer_of(request)
+        await run_in_threadpool(take_back, viewer.folder)
+        await run_in_threadpool(viewer.refresh)
+        checked = [video.path for video in viewer.checks.all() if Path(video.path).is_file()]
         if checked:
-            self._start("check", {"videos": checked})
-        state = await run_in_threadpool(self.viewer.state)
-        return JSONResponse({"words": "what was learned from annotations", "state": state})
+            self._start(viewer, "check", {"videos": checked})
+        state = await run_in_threadpool(viewer.state)
+        return Json({"words": "what was learned from annotations", "state": state})
 
     async def _check_revision(self, request: Request) -> None:
         """Refuse requests to an outdated state."""
-        await run_in_threadpool(self.viewer.edits.refresh)
-        if (await read_body(request)).get("revision") != self.viewer.edits.revision:
+        if (await read_body(request)).get("revision") != viewer_of(request).edits.revision:
             raise HTTPException(
                 409, "Another window changed the procedure. Reload the page, then try again."
             )
 
     # ------------------------------------------------------------------ videos
 
-    async def video(self, request: Request) -> Response:
-        """Send a video, or a range of its bytes."""
+    def video(self, request: Request) -> Response:
+        """Send a video, or a range of its bytes; untrusted procedures may name any file."""
         path = self._path(request)
-        if path.resolve().suffix.lower() not in VIDEO_SUFFIXES:
-            await run_in_threadpool(probe, path)  # untrusted procedures may name any file
-        kind = mimetypes.guess_type(path.name)[0] or "video/mp4"
-        return FileResponse(path, media_type=kind, headers=A_WHILE)
+        state = path.stat()
+        kind = media_type(str(path), (state.st_ino, state.st_size, state.st_mtime_ns))
+        return FileResponse(path, media_type=kind, headers={**A_WHILE, **MEDIA})
 
     def about(self, request: Request) -> Response:
         """Return the frame rate of a video."""
-        return JSONResponse({"rate": float(probe(self._path(request)).rate or 25)})
+        return Json({"rate": float(probe(self._path(request)).rate or 25)})
 
     def poster(self, request: Request) -> Response:
         """Send a small picture from early in the video."""
-        path, key = self._path(request), request.path_params["key"]
-        return Response(
-            self.viewer.picture(str(path), self.viewer.poster_time(key)),
-            media_type="image/jpeg",
-            headers=A_WHILE,
-        )
+        picture = viewer_of(request).poster(request.path_params["key"], self._path(request))
+        return Response(picture, media_type="image/jpeg", headers=A_WHILE)
 
     def signals(self, request: Request) -> Response:
         """Return the curves of a recording without a video, if its features are available."""
-        key = request.path_params["key"]
-        names = {str(place): name for place, name in enumerate(self.viewer.videos)}
-        curves = self.viewer.curves(names[key]) if key in names else None
-        return JSONResponse(curves or {"names": [], "curves": [], "every": 1.0})
+        curves = viewer_of(request).curves(request.path_params["key"])
+        return Json(curves or {"names": [], "curves": [], "every": 1.0})
 
     async def copies(self, request: Request) -> Response:
         """Start a job that makes copies of videos that the browser cannot play.
@@ -149,18 +259,19 @@ class Routes:
         choose("kind", kind, KINDS)
         codecs = as_items("codecs", body.get("codecs", []), str, "a list of codecs, as h264")
         forced = as_items("videos", body.get("videos", []), str, "a list of keys")
-        return JSONResponse(await run_in_threadpool(self._copies, kind, codecs, forced))
+        work = partial(self._copies, viewer_of(request), kind, frozenset(codecs), forced)
+        return Json(await run_in_threadpool(work))
 
-    def _copies(self, kind: str, codecs: list[str], forced: list[str]) -> dict[str, Any]:
-        there = {
-            key: path for key, path in self.viewer.paths.items() if path and Path(path).is_file()
-        }
+    def _copies(
+        self, viewer: Viewer, kind: str, codecs: frozenset[str], forced: list[str]
+    ) -> dict[str, Any]:
+        there = {key: path for key, path in viewer.paths().items() if path and Path(path).is_file()}
         needed = [key for key in forced if key in there]
         for key, path in there.items():
             try:
-                if key not in needed and not self.viewer.playable(path, frozenset(codecs)):
+                if key not in needed and not viewer.is_playable(path, codecs):
                     needed.append(key)
-            except VideoError:
+            except (VideoError, OSError):
                 continue  # no copy is possible either; the page shows the error on opening it
         ready = [key for key in needed if proxy_of(there[key], kind).exists()]
         earlier = [job for job in self.jobs.all() if job.kind == "copies"]
@@ -183,64 +294,65 @@ class Routes:
         )
         if missing and job is None:
             about = {"videos": missing, "kind": kind}
-            job = self.jobs.start("copies", about, self.viewer.folder, self.viewer.title)
+            job = self.jobs.start("copies", about, viewer.folder, viewer.title)
         made = job.to_json() if missing and job else None
         return {"needed": needed, "ready": ready, "failed": failed, "job": made}
 
-    async def copy(self, request: Request) -> Response:
+    def copy(self, request: Request) -> Response:
         copy = proxy_of(self._path(request), request.path_params["kind"])
         if not copy.exists():
             raise HTTPException(404, "The copy is not ready.")
-        return FileResponse(copy, headers=A_WHILE)
+        return FileResponse(copy, headers={**A_WHILE, **MEDIA})
 
     # ------------------------------------------------------------------ check and compare
 
     async def check(self, request: Request) -> Response:
         """Start a job that checks videos, given by key or by path below the folder of the app."""
-        body = await read_body(request)
+        body, viewer = await read_body(request), viewer_of(request)
         keys = as_items("keys", body.get("keys", []), str, "a list of keys")
         names = as_items("videos", body.get("videos", []), str, "a list of paths")
-        paths = [str(self._path_of(key)) for key in keys]
-        paths += [str(below(self.viewer.root, name)) for name in names]
+        paths = [str(_path_of(viewer, key)) for key in keys]
+        paths += [str(viewer.files.find(name)) for name in names]
         if not paths:
             raise OptionError("no video was selected. Choose one or more.", setting="videos")
-        return self._start("check", {"videos": paths})
+        return self._start(viewer, "check", {"videos": paths})
 
     async def forget(self, request: Request) -> Response:
         await read_body(request)
-        self.viewer.checks.remove(request.path_params["key"])
-        return JSONResponse({"state": await run_in_threadpool(self.viewer.state)})
+        viewer = viewer_of(request)
+        viewer.checks.remove(request.path_params["key"])
+        return Json({"state": await run_in_threadpool(viewer.state)})
 
     async def upload(self, request: Request) -> Response:
         """Save an uploaded video; return its path."""
-        name = request.query_params.get("name", "")
-        return JSONResponse({"path": await upload(self.viewer.root, name, request)})
+        name, files = request.query_params.get("name", ""), viewer_of(request).files
+        length = int(request.headers.get("content-length", "0"))
+        return Json({"path": await files.receive(name, length, request.stream())})
 
     async def watch(self, request: Request) -> Response:
         """GET returns the watched folder; POST sets it, or stops watching with null."""
+        viewer = viewer_of(request)
         if request.method == "POST":
-            folder = (await read_body(request)).get("folder")
-            chosen = None if folder is None else below(self.viewer.root, str(folder), folder=True)
-            self.viewer.checks.watched = chosen
-        watched = self.viewer.checks.watched
-        name = None if watched is None or self.viewer.root is None else str(watched)
-        return JSONResponse({"folder": name and self.viewer.shown(name)})
+            name = (await read_body(request)).get("folder")
+            viewer.checks.watched = None if name is None else viewer.files.find(str(name), True)
+        watched = None if viewer.files.closed else viewer.checks.watched
+        problem = self.watching.problems.get(viewer.folder)
+        return Json({"folder": watched and viewer.files.shown(watched), "problem": problem})
 
     async def compare(self, request: Request) -> Response:
         """Compare two groups of videos by key; return sentences, a table and the time budget."""
-        body = await read_body(request)
-        timelines = self.viewer.timelines
+        body, viewer = await read_body(request), viewer_of(request)
+        timelines, steps = viewer.timelines, [step.name for step in viewer.edits.document.steps]
         groups = {}
         for name in ("a", "b"):
             keys = as_items(name, body.get(name, []), str, "a list of keys")
             for key in keys:
                 choose(name, key, timelines)
             groups[name.upper()] = {key: timelines[key] for key in keys}
-        steps = [step.name for step in self.viewer.edits.document.steps]
         first, second = (list(group.values()) for group in groups.values())
         table = await run_in_threadpool(compare_groups, first, second, steps)
         budget = time_budget(groups, steps, per_video=True)
-        return JSONResponse(
+        return Json(
             {
                 "words": table.caption,
                 "columns": table.columns,
@@ -253,30 +365,31 @@ class Routes:
 
     async def export(self, request: Request) -> Response:
         """Start an export job; with `preview`, list the files instead."""
-        body = await read_body(request)
+        body, viewer = await read_body(request), viewer_of(request)
         check_request(body)
-        folder = self.viewer.folder.resolve()
-        name = text_of(body, "folder", f"{self.viewer.title}-export")
+        name = text_of(body, "folder", f"{viewer.title}-export")
         if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
             raise OptionError(
-                f"folder={name!r} is not a plain name. Give a name without slashes.",
+                f"folder={name[:200]!r} is not a plain name. Give a name without slashes.",
                 setting="folder",
                 value=name,
             )
-        target = folder.parent / name
+        target = viewer.folder.resolve().parent / name
         if (target / "config.json").exists():
             raise OptionError(
                 f"folder={name!r} is a procedure. Choose another name.",
                 setting="folder",
                 value=name,
             )
-        await run_in_threadpool(self.viewer.edits.refresh)
-        outline, videos = self.viewer.edits.outline, self.viewer.videos
+        outline, videos = viewer.edits.outline, viewer.videos
         files = await run_in_threadpool(preview, outline, videos, body)
+        check_target(target, [file["path"] for file in files])
         if body.get("preview"):
-            return JSONResponse({"folder": self.viewer.shown(str(target)), "files": files})
-        options = {key: body[key] for key in ("what", "formats", "rate") if key in body}
-        return self._start("export", {"wish": options, "target": str(target), "videos": videos})
+            return Json({"folder": viewer.files.shown(target), "files": files})
+        wish = {key: body[key] for key in ("what", "formats", "rate") if key in body}
+        of = str(outline.config.get("fingerprint", ""))
+        args = {"wish": wish, "target": str(target), "videos": videos, "fingerprint": of}
+        return self._start(viewer, "export", args)
 
     def download(self, request: Request) -> Response:
         """Send the files of an export as one file."""
@@ -287,24 +400,17 @@ class Routes:
 
     # ------------------------------------------------------------------ shared
 
-    def _start(self, kind: str, args: dict[str, Any]) -> Response:
-        viewer = self.viewer
+    def _start(self, viewer: Viewer, kind: str, args: dict[str, Any]) -> Response:
         own = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
-        job: Job = self.jobs.start(kind, {**own, **args}, viewer.folder, viewer.title)
-        return JSONResponse(job.to_json())
+        job = self.jobs.start(kind, {**own, **args}, viewer.folder, viewer.title)
+        return Json(job.to_json())
 
     def _path(self, request: Request) -> Path:
-        return self._path_of(request.path_params["key"])
-
-    def _path_of(self, key: str) -> Path:
-        path = self.viewer.paths.get(key)
-        if path is None or not Path(path).is_file():
-            raise HTTPException(404, "This video is missing.")
-        return Path(path)
+        return _path_of(viewer_of(request), request.path_params["key"])
 
     def routes(self) -> list[Route]:
         return [
-            Route("/api/state", self.show_state),
+            Route("/api/state", self.state),
             *(
                 Route(f"/api/{verb}", self.edit, methods=["POST"])
                 for verb in ("edit", "undo", "redo", "severity")
@@ -328,27 +434,62 @@ class Routes:
         ]
 
 
-def viewer_routes(viewer: Viewer) -> list[Route]:
-    """All routes of one procedure: page, API and jobs; the app serves the static files."""
+def _path_of(viewer: Viewer, key: str) -> Path:
+    path = viewer.paths().get(key)
+    if path is None or not Path(path).is_file():
+        raise HTTPException(404, "This video is missing.")
+    return Path(path)
+
+
+def procedure_routes(workspace: Workspace, watching: Watching) -> list[Route]:
+    """All routes below /p/ID/: calls, jobs and the page."""
     return [
-        *Routes(viewer).routes(),
-        *JobRoutes(viewer.jobs).routes(),
-        *page_routes("app", "api/state", "../../" if viewer.root else ""),
+        *Routes(workspace, watching).routes(),
+        *HomeRoutes(workspace).job_routes(),
+        *page_routes("app", "api/state", "../../"),
     ]
 
 
-def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
-    """Return the guarded application of `stepcut view`."""
+def home_page(workspace: Workspace) -> list[Route]:
+    """The start page; with a single procedure, the address of its page."""
+    if workspace.only is None:
+        return page_routes("home", "api/home")
+    place = f"p/{workspace.id_of(workspace.only.folder)}/"
+    return [Route("/", lambda _: RedirectResponse(place))]
+
+
+class Procedures:
+    """Find the procedure of each request, and read what other programs have changed in it."""
+
+    def __init__(self, workspace: Workspace, router: Router) -> None:
+        self.workspace, self.router = workspace, router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        viewer = await run_in_threadpool(self.workspace.viewer, scope["path_params"]["procedure"])
+        if viewer is None:
+            raise HTTPException(404, "This procedure no longer exists.")
+        await self.router({**scope, "viewer": viewer}, receive, send)
+
+
+def make_app(workspace: Workspace, token: str, host: str = "127.0.0.1") -> Guard:
+    """The guarded application: `stepcut app`, or `stepcut view` with one procedure open."""
+    watching = Watching(workspace)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        viewer.jobs.open()
+        workspace.open()
+        watching.open()
         yield
-        await run_in_threadpool(viewer.jobs.close)
+        await run_in_threadpool(watching.close)
+        await run_in_threadpool(workspace.jobs.close)
 
-    app = Starlette(
-        routes=[*viewer_routes(viewer), *file_routes()],
-        exception_handlers=dict(HANDLERS),
-        lifespan=lifespan,
+    router = Router(routes=procedure_routes(workspace, watching))
+    routes = [
+        Mount("/p/{procedure}", app=Procedures(workspace, router)),
+        *HomeRoutes(workspace).routes(),
+        *home_page(workspace),
+        *file_routes(),
+    ]
+    return Guard(
+        Starlette(routes=routes, exception_handlers=dict(HANDLERS), lifespan=lifespan), token, host
     )
-    return Guard(app, token, host)

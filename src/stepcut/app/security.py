@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stepcut.app.answers import Json
 
 OWN, NONE = (
     ("script", "style", "img", "media", "connect"),
@@ -30,9 +31,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
+MEDIA = {"content-security-policy": "sandbox; default-src 'none'; media-src 'self'"}
+"""Headers of videos, which strangers may have made: opened alone, they can do nothing."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-LARGEST = 64 * 1024
-"""Maximum bytes of a JSON body."""
+LARGEST = 4 * 2**20
+"""Maximum bytes of a JSON body: the paths of some thousand videos."""
 UPLOAD = "application/octet-stream"
 """Content type of uploads; their route limits the size."""
 PATIENCE = 5.0
@@ -90,13 +93,13 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
         refusal = self.refuse(scope)
         if refusal is not None:
-            await PlainTextResponse(refusal, status_code=403)(scope, receive, send_safely)
+            await Json({"error": refusal}, 403)(scope, receive, send_safely)
             return
         rest = scope["path"][len(self.token) + 1 :]
         inner: dict[str, Any] = {**scope, "path": rest, "raw_path": rest.encode()}
@@ -107,7 +110,7 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self.accepts_host(host):
-            return "Unknown host name. Use the address that stepcut view printed."
+            return "Unknown host name. Use the address that stepcut printed."
         asks_only = scope["method"] in ("GET", "HEAD")
         own = headers.get("origin", f"http://{host}" if asks_only else "") == f"http://{host}"
         fetched = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
@@ -117,7 +120,7 @@ class Guard:
             return "Requests from other pages are refused."
         prefix = scope["path"][1 : len(self.token) + 2]
         if not secrets.compare_digest(prefix.encode(), f"{self.token}/".encode()):
-            return "Wrong token. Use the address that stepcut view printed."
+            return "Wrong token. Use the address that stepcut printed."
         if not asks_only:
             length = headers.get("content-length", "0")
             kind = headers.get("content-type", "").partition(";")[0]

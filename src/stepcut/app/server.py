@@ -4,28 +4,32 @@ import contextlib
 import hashlib
 import json
 import math
+import os
+import re
 import secrets
 import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepcut.annotations import refuse_overlaps
 from stepcut.app.routes import make_app
 from stepcut.app.state import Viewer
+from stepcut.app.watching import state_folder
+from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.probe import probe
+from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
 from stepcut.procedure.procedure import Procedure
@@ -36,6 +40,7 @@ PATIENCE = 5.0
 """Seconds for a connection to send a complete request."""
 
 
+TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
 REDIRECT = """<!doctype html><meta charset="utf-8"><title>stepcut</title>
 <meta http-equiv="refresh" content="0; url=ADDRESS"><p><a href="ADDRESS">Open stepcut</a></p>
 """
@@ -69,18 +74,19 @@ class Patient(H11Protocol):
 
 
 class Running:
-    """A server with an `address` and a `close()` method."""
+    """The server of a workspace, with an `address` and a `close()` method."""
 
-    def __init__(
-        self, make: Callable[[str, str], ASGIApp], port: int = 0, host: str = "127.0.0.1"
-    ) -> None:
-        """Listen at `port`, 0 for a free one; `make(token, host)` returns the application."""
-        token = secrets.token_urlsafe(24)  # 192 bits
-        self._socket = _listen(host, port)
+    def __init__(self, workspace: Workspace, port: int = 0, host: str = "127.0.0.1") -> None:
+        """Listen at `port`; 0 takes the one of the last time, or a free one."""
+        self.workspace = workspace
+        only = workspace.only
+        page = "" if only is None else f"p/{workspace.id_of(only.folder)}/"
+        place = (only.folder if only else workspace.files.root).resolve()
+        self._socket, token = _listen_again(place, host, port)
         shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
+        self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/{page}"
         config = uvicorn.Config(
-            make(token, host),
+            make_app(workspace, token, host),
             http=Patient,
             log_config=None,
             access_log=False,
@@ -90,8 +96,28 @@ class Running:
         self._thread: threading.Thread | None = None
         self._redirect: Path | None = None
 
+    @property
+    def viewer(self) -> Viewer:
+        """The procedure that `stepcut view` shows."""
+        if self.workspace.only is None:
+            raise AttributeError("the app has many procedures; see workspace.viewer(id).")
+        return self.workspace.only
+
+    @property
+    def folder(self) -> Path:
+        return self.viewer.folder
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {self.address}>"
+        if self.workspace.only is None:
+            return f"<App at {self.address}, in {self.workspace.files.root}>"
+        return f"<Viewer at {self.address}, edits are saved in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """Show a link in notebooks."""
+        link = (
+            f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
+        )
+        return f"<p>{link}; edits are saved in {escape(str(self.folder))}</p>"
 
     def open_browser(self, place: str = "") -> None:
         """Open the page in the browser without waiting, at a `place` such as `#video@5`.
@@ -131,22 +157,32 @@ class Running:
             self._thread.join()
 
 
-class RunningViewer(Running):
-    """A running viewer of one procedure."""
+def _listen_again(place: Path, host: str, port: int) -> tuple[socket.socket, str]:
+    """Listen where the last server of this `place` did, so that open pages find it again.
 
-    def __init__(self, viewer: Viewer, port: int = 0, host: str = "127.0.0.1") -> None:
-        super().__init__(partial(make_app, viewer), port, host)
-        self.viewer, self.folder = viewer, viewer.folder
-
-    def __repr__(self) -> str:
-        return f"<Viewer at {self.address}, edits are saved in {self.folder}>"
-
-    def _repr_html_(self) -> str:
-        """Show a link in notebooks."""
-        link = (
-            f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
-        )
-        return f"<p>{link}; edits are saved in {escape(str(self.folder))}</p>"
+    Its port and token are in a private file of the user's state folder.
+    """
+    digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
+    file = state_folder() / "app" / f"{digest}.json"
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        if file.lstat().st_mode & 0o077 == 0 and not file.is_symlink():
+            known = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    token, before = known.get("token"), known.get("port")
+    if not isinstance(token, str) or not TOKEN.fullmatch(token):
+        token = secrets.token_urlsafe(24)  # 192 bits
+    if port == 0 and isinstance(before, int):
+        try:
+            return _listen(host, before), token
+        except OptionError:  # another server of this place runs
+            return _listen(host, 0), token
+    listening = _listen(host, port)
+    with contextlib.suppress(OSError):  # without a state folder, every start is new
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(0o600)
+        now = {"port": listening.getsockname()[1], "token": token}
+        write_bytes(file, msgspec.json.encode(now), follow=False)
+    return listening, token
 
 
 def _listen(host: str, port: int) -> socket.socket:

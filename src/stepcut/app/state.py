@@ -1,15 +1,17 @@
 """State of the page: the procedure with its corrections, its videos, and checked videos."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepcut.app.checks import CheckedVideo, Checks, judged
+from stepcut.app.folder import Folder
 from stepcut.app.jobs import Jobs
 from stepcut.app.signals import changed_features, curves_of, read_features
 from stepcut.checking.expectations import Expectations
@@ -21,18 +23,44 @@ from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
+from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back
 from stepcut.show.video import is_playable, picture_at
 from stepcut.timeline import Segment, Timeline
 
 
-def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
-    """Map the steps of a checked video to current steps; drop those merged into background."""
-    now = [(part, document.stands_for(part.step)) for part in parts]
+def _parts_now(video: CheckedVideo, document: Document, fingerprint: str) -> list[Part]:
+    """Segments of a checked video in current steps; those merged into background are dropped.
+
+    Another revision of the procedure numbered its steps differently, so its names count.
+    """
+    if video.fingerprint == fingerprint:
+        now = [(part, document.stands_for(part.step)) for part in video.parts]
+    else:
+        names = {step["step"]: step["name"] for step in video.report.get("steps", ())}
+        number = {step.name: step.number for step in document.steps}
+        now = [(part, number.get(names.get(part.step, ""))) for part in video.parts]
     return [
         part._replace(step=step) for part, step in now if step is not None and document.step(step)
     ]
+
+
+class Recording(NamedTuple):
+    """A training video of one revision of the procedure."""
+
+    name: str
+    path: str | None
+
+
+def recordings(outline: Procedure) -> dict[str, Recording]:
+    """The training videos by key; a key names the recording, not its place in the list."""
+    found = {}
+    for name, path in outline.videos.items():
+        content = f"{name}\n{path}\n{outline.digests.get(name)}".encode(errors="replace")
+        key = hashlib.blake2b(content, digest_size=8).hexdigest()
+        found[f"v{key}"] = Recording(name, path)
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,47 +121,68 @@ def read_reference(folder: Path, fingerprint: str) -> list[str]:
 
 
 class Viewer:
-    """One procedure with its edits, videos, checked videos and jobs."""
+    """One procedure with its edits, videos, checked videos and jobs.
+
+    Everything it shows belongs to the revision that `refresh` has read. Keys of videos change
+    with the recording, so an old page never gets the video of another revision.
+    """
 
     def __init__(
         self,
         folder: Path,
-        checked: Sequence[CheckedVideo] = (),
+        files: Folder,
+        jobs: Jobs,
         trust: bool = False,
+        checked: Sequence[CheckedVideo] = (),
         videos: Mapping[str, str | None] | None = None,
         beside: Beside | None = None,
-        jobs: Jobs | None = None,
-        root: Path | None = None,
     ) -> None:
         """Read the `folder` of a procedure; `trust` allows it to run custom code.
 
-        `checked` adds checked videos, and `beside` other timelines. `videos` gives new paths of
-        videos, by name. Videos below `root` can be selected for checks.
+        Videos in `files` can be selected for checks. `checked` adds checked videos, and `beside`
+        other timelines. `videos` gives new paths of videos, by name.
         """
-        self.folder, self.trust, self.beside, self.root = folder, trust, beside, root
+        self.folder, self.files, self.jobs, self.trust = folder, files, jobs, trust
+        self.beside = beside
         self.edits = Edits(folder)
         self.title = str(
             self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc"))
         )
-        self.videos = {**self.edits.outline.videos, **(videos or {})}
+        before = self.edits.outline.videos
+        self.moved = {(name, before.get(name)): path for name, path in (videos or {}).items()}
         self.checks = Checks(folder)
         for video in checked:
             self.checks.add(video)
-        self.jobs = jobs or Jobs(folder)
-        self.picture = lru_cache(maxsize=256)(partial(picture_at, height=200))
-        self.playable = lru_cache(maxsize=4096)(is_playable)
+        self._picture = lru_cache(maxsize=256)(lambda path, _, time: picture_at(path, time, 200))
+        self._playable = lru_cache(maxsize=4096)(lambda path, _, codecs: is_playable(path, codecs))
         self._curves: tuple[str, dict[str, dict[str, Any]]] | None = None
         self._changed: tuple[str, set[str]] | None = None
+
+    def refresh(self) -> None:
+        """Read what other programs have changed: edits, or a procedure learned again."""
+        self.edits.refresh()
+
+    def recordings(self, outline: Procedure | None = None) -> dict[str, Recording]:
+        """The training videos by key, where they are now."""
+        found = recordings(outline or self.edits.outline)
+        return {
+            key: Recording(name, self.moved.get((name, path), path))
+            for key, (name, path) in found.items()
+        }
+
+    @property
+    def videos(self) -> dict[str, str | None]:
+        """Path of each training video by name."""
+        return dict(self.recordings().values())
 
     @property
     def fingerprint(self) -> str:
         """Fingerprint of the learned model."""
         return str(self.edits.outline.config.get("fingerprint", ""))
 
-    @property
     def paths(self) -> dict[str, str | None]:
-        """Path of each video by key; the key of a training video is its index."""
-        learned = {str(place): path for place, path in enumerate(self.videos.values())}
+        """Path of each video by key."""
+        learned = {key: path for key, (_, path) in self.recordings().items()}
         return {**learned, **{video.key: video.path for video in self.checks.all()}}
 
     @property
@@ -156,7 +205,7 @@ class Viewer:
             "redo": self.edits.next_redo,
             "taught": can_take_back(self.folder, self.fingerprint),
             "learned": outline.config["method"] != LABELS,
-            "home": self.root is not None,
+            "home": not self.files.closed,
             "beside": self.beside.name if self.beside else None,
             "quality": {
                 "kind": quality.kind,
@@ -178,7 +227,7 @@ class Viewer:
                 }
                 for place, step in enumerate(document.steps)
             ],
-            "videos": [*self._learned_videos(document), *self._checked_videos(document)],
+            "videos": [*self._learned_videos(outline), *self._checked_videos(document)],
             "formats": [
                 {
                     "name": form.name,
@@ -189,18 +238,18 @@ class Viewer:
             ],
         }
 
-    def _learned_videos(self, document: Document) -> list[dict[str, Any]]:
-        learned = self.edits.outline.learned
+    def _learned_videos(self, outline: Procedure) -> list[dict[str, Any]]:
+        learned, document = outline.learned, outline.document
         beside = self.beside.rows(document) if self.beside else {}
         normal = read_reference(self.folder, self.fingerprint)
         unusual = [name for name in normal if name not in document.mistakes][:3]
         changed = self.changed()
         return [
             {
-                "key": str(place),
+                "key": key,
                 "name": name,
                 "duration": document.durations[name],
-                "there": _is_there(self.videos.get(name)),
+                "there": _is_there(path),
                 "changed": name in changed,
                 "parts": document.parts[name],
                 "editable": True,
@@ -219,7 +268,7 @@ class Viewer:
                 "mistake": name in document.mistakes if name in normal else None,
                 "unusual": name in unusual,
             }
-            for place, name in enumerate(self.videos)
+            for key, (name, path) in self.recordings(outline).items()
             if name in document.parts
         ]
 
@@ -230,12 +279,12 @@ class Viewer:
                 "name": new.name,
                 "duration": new.duration,
                 "there": _is_there(new.path),
-                "parts": _as_they_stand(new.parts, document),
+                "parts": _parts_now(new, document, self.fingerprint),
                 "editable": False,
                 "clicks": (),
                 "check": judged(new.report, document.fine),
                 "stale": new.fingerprint != self.fingerprint,
-                "where": self.shown(new.path),
+                "where": self.files.shown(Path(new.path)),
                 "mistake": None,
             }
             for new in self.checks.all()
@@ -256,16 +305,10 @@ class Viewer:
 
     def _compare(self, changed: set[str]) -> None:
         outline = self.edits.outline
-        for name, path in self.videos.items():
+        for name, path in self.recordings(outline).values():
             changed.update(outline.changed_videos({name: path}))
         with suppress(StepcutError, OSError):
             changed.update(changed_features(outline))
-
-    def shown(self, path: str) -> str:
-        """Path relative to `root`, or the full path."""
-        if self.root is not None and Path(path).is_relative_to(self.root):
-            return Path(path).relative_to(self.root).as_posix()
-        return path
 
     @property
     def timelines(self) -> dict[str, Timeline]:
@@ -274,34 +317,39 @@ class Viewer:
         names = {step.number: step.name for step in document.steps}
         learned = document.timelines()
         found = {
-            str(place): learned[name] for place, name in enumerate(self.videos) if name in learned
+            key: learned[name] for key, (name, _) in self.recordings().items() if name in learned
         }
         for video in self.checks.all():
-            parts = _as_they_stand(video.parts, document)
+            parts = _parts_now(video, document, self.fingerprint)
             segments = [Segment(p.start, p.end, names[p.step], p.confidence) for p in parts]
             found[video.key] = Timeline(
                 segments, video.duration, tuple(names.values()), video=video.name
             )
         return found
 
-    def curves(self, name: str) -> dict[str, Any] | None:
+    def curves(self, key: str) -> dict[str, Any] | None:
         """Signals of a recording without a video, if its features are available."""
-        if self._curves is None or self._curves[0] != self.fingerprint:
+        outline = self.edits.outline
+        name = self.recordings(outline).get(key, Recording("", None)).name
+        fingerprint = str(outline.config.get("fingerprint", ""))
+        if self._curves is None or self._curves[0] != fingerprint:
             try:
-                features = read_features(self.edits.outline)
+                features = read_features(outline)
             except (StepcutError, OSError):
                 features = []
-            self._curves = (self.fingerprint, curves_of(features) if features else {})
+            self._curves = (fingerprint, curves_of(features) if features else {})
         return self._curves[1].get(name)
 
-    def poster_time(self, key: str) -> float:
-        """The middle of the first segment."""
-        parts: Sequence[Part] = ()
-        if key.isdecimal():
-            name = list(self.videos)[int(key)]
-            parts = self.edits.outline.learned.parts.get(name, ())
-        first = parts[0] if parts else Part(0, 2, 0)
-        return (first.start + first.end) / 2
+    def poster(self, key: str, path: Path) -> bytes:
+        """A small picture from the middle of the first segment."""
+        outline = self.edits.outline
+        name = self.recordings(outline).get(key, Recording("", None)).name
+        first = next(iter(outline.learned.parts.get(name, ())), Part(0, 2, 0))
+        return self._picture(str(path), path.stat().st_mtime_ns, (first.start + first.end) / 2)
+
+    def is_playable(self, path: str, codecs: frozenset[str]) -> bool:
+        """Whether a browser that decodes these `codecs` plays the video itself."""
+        return self._playable(path, Path(path).stat().st_mtime_ns, codecs)
 
 
 def _is_there(path: str | None) -> bool:

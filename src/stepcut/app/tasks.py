@@ -1,13 +1,16 @@
 """Tasks of jobs: learn, teach, check, suggest, make copies for browsers, export."""
 
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stepcut.app.checks import Checks, look
-from stepcut.app.choice import without_path
 from stepcut.app.export import write_export
-from stepcut.errors import StepcutError
+from stepcut.app.folder import Folder, without_path
+from stepcut.errors import OptionError, StepcutError
+from stepcut.procedure.folder import read_fingerprint
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
@@ -20,20 +23,41 @@ Args = Mapping[str, Any]
 
 def _learn(args: Args, progress: Hook) -> dict[str, Any]:
     """Learn a procedure; finished features and restarts are reused."""
-    options = {key: args[key] for key in ("labels", "recipe", "rate") if args.get(key)}
-    steps = args["steps"]
+    options = {key: args[key] for key in ("labels", "recipe") if args.get(key)}
+    steps, output = args["steps"], Path(args["output"])
+    files = Folder(Path(args.get("root", output.parent)))
+    if args.get("labels"):
+        files.check_links(Path(args["labels"]))  # links may have come since the request
     procedure = learn(
-        args["videos"],
+        [files.find(path) for path in args["videos"]],
         steps=tuple(steps) if isinstance(steps, list) else steps,
-        output=args["output"],
         progress=progress,
         **options,
     )
+    _put_in_place(procedure, output, args["job"][-8:])
     return {
         "steps": procedure.steps,
         "videos": len(procedure.timelines),
         "skipped": procedure.config["skipped"],
     }
+
+
+def _put_in_place(procedure: Procedure, output: Path, token: str) -> None:
+    """Save a new procedure; one that has got this name in the meantime is never replaced."""
+    fresh = output.with_name(f".{output.name}.{token}.part")
+    shutil.rmtree(fresh, ignore_errors=True)  # of an earlier start of this job
+    try:
+        procedure.save(fresh)
+        if not os.path.lexists(output):
+            os.rename(fresh, output)  # fails if something else comes first
+        elif output.is_symlink() or read_fingerprint(output) != procedure.config["fingerprint"]:
+            raise OptionError(
+                f"{output.name} was made by something else in the meantime, and stays as it is. "
+                "Learn again under another name; finished work is reused.",
+                path=output,
+            )
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _teach(args: Args, progress: Hook) -> dict[str, Any]:
@@ -112,7 +136,14 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
 def _export(args: Args, progress: Hook) -> dict[str, Any]:
     target = Path(args["target"])
     return write_export(
-        Path(args["folder"]), args["videos"], args["wish"], target, args["trust"], progress
+        Path(args["folder"]),
+        args["videos"],
+        args["wish"],
+        target,
+        args["job"][-8:],
+        args["trust"],
+        progress,
+        args.get("fingerprint"),
     )
 
 

@@ -1,26 +1,265 @@
-"""Watched folders: check each new video once it has stopped growing."""
+"""Watch folders: find each new video once it has stopped growing, and keep a journal of them."""
 
+import hashlib
+import json
+import os
+import stat
+import sys
 import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Self
 
+from stepcut.app.checks import Checks
+from stepcut.app.jobs import FINISHED, Job
 from stepcut.app.workspace import Workspace
+from stepcut.errors import OptionError, OutputError, in_words
+from stepcut.features.find import all_files
+from stepcut.files.atomic import output_errors, sync_folder
 from stepcut.files.names import VIDEO_SUFFIXES
+from stepcut.files.sparse import is_hole
+from stepcut.procedure.folder import OURS, read_fingerprint
 
+Stamp = tuple[int, int, int]
+"""(size in bytes, mtime in ns, ctime in ns)."""
 EVERY = 2.0
+"""Seconds between two looks of the app into its watched folders."""
 SETTLED = 3.0
-"""Seconds without a change after which a file counts as complete."""
+"""Seconds without a change after which the app checks a file."""
+
+LATEST = 253402300799.0
+"""The last second of the year 9999, which the time of a file may exceed."""
+
+
+def wall_clock(seconds: float | None = None) -> str:
+    """Return a time in seconds since 1970, or the present, in UTC.
+
+    >>> wall_clock(1)
+    '1970-01-01T00:00:01+00:00'
+    """
+    moment = time.time() if seconds is None else min(max(seconds, 0.0), LATEST)
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def state_folder() -> Path:
+    """Return the folder for data that cannot be recomputed: `STEPCUT_STATE` or the platform's."""
+    if chosen := os.environ.get("STEPCUT_STATE"):
+        return Path(chosen)
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(home) / "stepcut" / "state"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "stepcut"
+
+
+def journal_of(folder: Path, procedure: Path | None = None) -> Path:
+    """Return the journal of a watched `folder`, outside of it, since others may write there.
+
+    The app has one for each `procedure`.
+    """
+    places = [folder.resolve(), *([procedure.resolve()] if procedure else [])]
+    digest = hashlib.sha256(b"\n".join(map(os.fsencode, places))).hexdigest()[:16]
+    return state_folder() / "watch" / f"{digest}.jsonl"
+
+
+class Journal:
+    """An append-only file of JSON lines that only this user can change.
+
+    `done` maps finished videos to their verdicts. A file that cannot be written, is a link, or that
+    another user owns or can change, raises an `OutputError`.
+    """
+
+    def __init__(self, path: Path, make_folder: bool = False) -> None:
+        self.path = path
+        self.done: dict[tuple[str | int, ...], str] = {}
+        """Verdict by (path, basis, size, mtime in ns); for a failed video also the ctime in ns."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            if make_folder:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.is_symlink():  # where the system has no O_NOFOLLOW
+                raise self._refused("is a symbolic link, which stepcut does not follow")
+            handle = os.open(path, flags, 0o600)
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise self._refused(f"cannot be written ({error.strerror})") from error
+        self.file = os.fdopen(handle, "r+b", buffering=0)
+        try:
+            self._check_owner(os.fstat(handle))
+        except OutputError:
+            self.close()
+            raise
+        sync_folder(self.path.parent)
+        for entry in self._read():
+            self._take(entry)
+
+    def lock(self) -> None:
+        """Refuse to run beside another watch with this journal, which would report twice."""
+        with suppress(ImportError):  # Windows has no such locks
+            import fcntl
+
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                why = "another watch uses this journal. End it, or use another journal"
+                raise OutputError(
+                    f"{self.path}: {why} with --journal FILE.", path=self.path
+                ) from error
+            except OSError:
+                pass  # some network disks have no locks
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Append one line with its wall-clock time, and wait until it is on disk."""
+        with output_errors(self.path):
+            self.file.write(json.dumps({"time": wall_clock(), **entry}).encode() + b"\n")
+            os.fsync(self.file.fileno())
+        self._take(entry)
+
+    def close(self) -> None:
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        with suppress(KeyError, TypeError):  # another kind of line
+            self.done[tuple(entry["stamp"])] = str(entry["verdict"])
+
+    def _read(self) -> Iterator[Mapping[str, Any]]:
+        content = self.file.read()
+        if content and not content.endswith(b"\n"):  # a watch was killed while writing
+            self.file.write(b"\n")
+        for line in content.decode(errors="replace").splitlines():
+            with suppress(ValueError, RecursionError):  # an incomplete or a hostile line
+                yield json.loads(line)
+
+    def _check_owner(self, state: os.stat_result) -> None:
+        if not stat.S_ISREG(state.st_mode) or is_hole(state):
+            raise self._refused("is not a regular file")
+        if sys.platform == "win32":
+            return
+        if state.st_uid != os.geteuid():
+            raise self._refused("belongs to another user, who could hide videos from the watch")
+        if state.st_nlink != 1:
+            raise self._refused("has a second name (a hard link), whose file it would change")
+        if state.st_mode & 0o022:
+            raise self._refused("can be changed by other users (chmod 600 prevents that)")
+
+    def _refused(self, why: str) -> OutputError:
+        return OutputError(
+            f"{self.path}: the journal {why}. Name another with --journal FILE.", path=self.path
+        )
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return size, mtime and ctime of a regular file; None for anything else."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return (
+        (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if stat.S_ISREG(state.st_mode)
+        else None
+    )
+
+
+class Arrivals:
+    """The videos of a `folder` and its sub-folders as they arrive.
+
+    A video is ready once it has not changed for `settle` seconds. The `journal` records which
+    videos are finished, and on which `basis`: what determines the result, such as a fingerprint of
+    the procedure and the options.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        journal: Journal,
+        settle: float = 5.0,
+        basis: Callable[[], str] = str,
+        suffixes: Collection[str] = VIDEO_SUFFIXES,
+    ) -> None:
+        self.folder, self.settle, self.journal = folder, settle, journal
+        self.basis, self.suffixes = basis, suffixes
+        self.seen: dict[tuple[Path, Stamp], float] = {}
+
+    def ready(self) -> Iterator[tuple[Path, Stamp]]:
+        """Yield every new video that has stopped growing, in order of arrival."""
+        now, waiting = time.monotonic(), self.waiting()
+        self.seen = {each: self.seen.get(each, now) for each in waiting}
+        for path, stamp in waiting:
+            # The clock of a camera or of another machine may be ahead of this one.
+            still = time.monotonic() - self.seen[path, stamp]
+            if time.time_ns() - stamp[1] < self.settle * 1e9 and still < self.settle:
+                continue
+            if stamp_of(path) == stamp:  # it did not change while others were checked
+                yield path, stamp
+
+    def finish(self, path: Path, stamp: Stamp, record: Mapping[str, Any]) -> None:
+        """Write the `record` of a video, with its verdict, to the journal."""
+        # A failed video is tried again when anything changes, including its permissions.
+        version = stamp if "error" in record else stamp[:2]
+        done = (str(path.absolute()), self.basis(), *version)
+        self.journal.write({"stamp": done, **record})
+
+    def waiting(self) -> list[tuple[Path, Stamp]]:
+        """Return the videos not yet checked in their current version, in order of arrival."""
+        found = [(path, stamp) for path, stamp, verdict in self._videos() if not verdict]
+        return sorted(found, key=lambda each: each[1][1])
+
+    def verdicts(self) -> list[str]:
+        return [verdict for _, _, verdict in self._videos() if verdict]
+
+    def _videos(self) -> Iterator[tuple[Path, Stamp, str]]:
+        """Yield each video, its version, and its current verdict or ""."""
+        basis, done = self.basis(), self.journal.done
+        # Includes folders that look like a procedure, so that such files cannot hide a video.
+        for path in map(Path, map(str, all_files(self.folder, procedures=True))):
+            # Their model.safetensors and loss.csv are not recordings.
+            fits = path.suffix.lower() in self.suffixes and path.name not in OURS
+            if fits and not path.name.startswith(".") and (stamp := stamp_of(path)):
+                whole = (str(path.absolute()), basis, *stamp)
+                yield path, stamp, done.get(whole) or done.get(whole[:4]) or ""
+
+
+class Watched(Arrivals):
+    """The watched folder of one procedure of the app."""
+
+    def __init__(self, procedure: Path, folder: Path, settle: float) -> None:
+        journal = Journal(journal_of(folder, procedure), make_folder=True)
+        super().__init__(folder, journal, settle)
+        self.running: dict[str, list[tuple[Path, Stamp]]] = {}
+        """Videos of each check that was started, by the job's id."""
+        self.refused: dict[Path, str] = {}
+        """Why a file is not checked."""
+        try:
+            journal.lock()
+        except OutputError:
+            journal.close()
+            raise
 
 
 class Watching:
-    """Watch the folders of all procedures until it is closed."""
+    """Check new videos in the watched folders of all procedures, until it is closed.
 
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace = workspace
-        self._sizes: dict[Path, tuple[tuple[int, int], float]] = {}
-        self._requested: set[tuple[str, Path, tuple[int, int]]] = set()
+    A problem with one procedure, folder or video stops no other.
+    """
+
+    def __init__(self, workspace: Workspace, settle: float = SETTLED) -> None:
+        self.workspace, self.settle = workspace, settle
+        self.problems: dict[Path, str] = {}
+        """What prevents watching, by the folder of the procedure."""
+        self._watched: dict[Path, Watched] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self._clock = 0.0
 
     def open(self) -> None:
         self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-watch")
@@ -30,48 +269,86 @@ class Watching:
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
+        for one in self._watched.values():
+            one.journal.close()
 
     def _run(self) -> None:
         while not self._ending.wait(EVERY):
-            self._clock += EVERY
-            try:
+            with suppress(OSError):  # the disk may be unavailable for a moment
                 self.look()
-            except OSError:
-                continue  # the disk may be unavailable for a moment
 
     def look(self) -> None:
-        """Start checks of new videos."""
-        space = self.workspace
-        for folder in space.folders():
-            viewer = space.viewer(space.id_of(folder))
-            watched = viewer.checks.watched if viewer else None
-            if viewer is None or watched is None or not watched.is_dir():
-                continue
-            if not watched.resolve().is_relative_to(space.root):
-                continue
-            checked = {video.path for video in viewer.checks.all()}
-            fresh = [
-                path
-                for path in sorted(watched.iterdir())
-                if path.suffix.lower() in VIDEO_SUFFIXES
-                and str(path.resolve()) not in checked
-                and self._is_settled(viewer.title, path)
-            ]
-            if fresh:
-                args = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
-                paths = [str(path.resolve()) for path in fresh]
-                space.jobs.start("check", {**args, "videos": paths}, viewer.folder, viewer.title)
+        """Start checks of new videos, and note the results of earlier ones."""
+        if self.workspace.files.closed:
+            return
+        folders = self.workspace.folders()
+        for gone in self._watched.keys() - set(folders):
+            self._watched.pop(gone).journal.close()
+        for procedure in folders:
+            try:
+                if refused := self._look_at(procedure):
+                    self.problems[procedure] = " ".join(refused)
+                else:
+                    self.problems.pop(procedure, None)
+            except Exception as error:
+                self._complain(procedure, " ".join(in_words(error).split()))
 
-    def _is_settled(self, title: str, path: Path) -> bool:
-        """Whether a file has stopped growing, and no check was requested before."""
-        state = path.stat()
-        stamp = (state.st_size, state.st_mtime_ns)
-        before, since = self._sizes.get(path, (stamp, self._clock))
-        self._sizes[path] = (stamp, since if before == stamp else self._clock)
-        if before != stamp or self._clock - since < SETTLED:
-            return False
-        request = (title, path, stamp)
-        if request in self._requested:
-            return False
-        self._requested.add(request)
-        return True
+    def _complain(self, procedure: Path, problem: str) -> None:
+        """Show a problem in the page, and write it once to the journal."""
+        watched = self._watched.get(procedure)
+        if self.problems.get(procedure) != problem and watched is not None:
+            with suppress(OSError):
+                watched.journal.write({"procedure": str(procedure), "problem": problem})
+        self.problems[procedure] = problem
+
+    def _look_at(self, procedure: Path) -> list[str]:
+        """Look into the folder of one procedure; return why some of its files are not checked."""
+        folder, jobs = Checks(procedure).watched, self.workspace.jobs
+        before = self._watched.get(procedure)
+        if before is not None and before.folder != folder:
+            self._watched.pop(procedure).journal.close()
+        if folder is None:
+            return []
+        if not self.workspace.files.holds(folder):
+            raise OptionError(f"{folder}: this watched folder is not in the folder of the app.")
+        if procedure not in self._watched:
+            self._watched[procedure] = Watched(procedure, folder, self.settle)
+        watched, checks = self._watched[procedure], Checks(procedure)
+        for name in list(watched.running):
+            job = jobs.get(name)
+            if job is None or job.state["state"] in FINISHED:
+                for path, stamp in watched.running.pop(name):
+                    watched.finish(path, stamp, _result(job, path, checks))
+        if not folder.is_dir():
+            raise OptionError(f"{folder}: this watched folder does not exist. Create it again.")
+        read_fingerprint(procedure)  # a damaged procedure cannot check
+        busy = {path for started in watched.running.values() for path, _ in started}
+        fresh = []
+        for path, stamp in watched.ready():
+            if not self.workspace.files.holds(path):
+                why = f"{path.name} is a link that leaves the folder of the app; it is not checked."
+                if path not in watched.refused:
+                    watched.journal.write({"path": str(path), "problem": why})
+                watched.refused[path] = why
+            elif path not in busy:
+                fresh.append((path, stamp))
+        if fresh:
+            viewer = self.workspace.viewer(self.workspace.id_of(procedure))
+            title = procedure.name.removesuffix(".proc") if viewer is None else viewer.title
+            paths = [str(path.resolve()) for path, _ in fresh]
+            args = {"folder": str(procedure), "trust": self.workspace.trust, "videos": paths}
+            watched.running[jobs.start("check", args, procedure, title).id] = fresh
+        return [why for path, why in watched.refused.items() if path.is_symlink()]
+
+
+def _result(job: Job | None, path: Path, checks: Checks) -> dict[str, Any]:
+    """The record of a video whose check has ended."""
+    whole, record = str(path.resolve()), {"path": str(path)}
+    state = job.state if job else {"state": "cancelled"}
+    error = (job.result or {}).get("failed", {}).get(whole) if job else None
+    if state["state"] != "done":
+        error = state.get("error") or "the check was cancelled."
+    if error:
+        return {**record, "verdict": "error", "error": error}
+    report = next((video.report for video in checks.all() if video.path == whole), {})
+    return {**record, "verdict": str(report.get("verdict", "checked"))}

@@ -5,22 +5,24 @@ import hashlib
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from stepcut.app.choice import below, without_path
-from stepcut.app.jobs import Job, Jobs
-from stepcut.app.state import Viewer
-from stepcut.errors import OptionError, StepcutError, as_items
+from stepcut.app.folder import UPLOADS, Folder, without_path
+from stepcut.app.jobs import FINISHED, Job, Jobs
+from stepcut.app.state import Viewer, recordings
+from stepcut.errors import OptionError, StepcutError, as_items, in_words, printable
 from stepcut.features.find import natural
 from stepcut.features.video.probe import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import as_step_count
-from stepcut.procedure.folder import check_output, is_procedure
+from stepcut.procedure.folder import check_output, folder_here, is_procedure
 from stepcut.procedure.labels import read_labels
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.naming import read_recipe
 
+VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}
+"""Names of folders that do not say what their videos show."""
 DEEPEST = 3
 """Depth of the search for procedures."""
 THUMBS = 3
@@ -28,28 +30,48 @@ LABEL_SUFFIXES = {form.suffix.lower() for form in FORMATS.values()}
 
 
 class Workspace:
-    """Everything below the folder `root`; nothing outside it is shown or used."""
+    """Everything below the folder `root`; nothing outside it is listed or written."""
 
     def __init__(self, root: Path, trust: bool = False) -> None:
         if not root.is_dir():
             raise OptionError(
                 f"{root}: no such folder. Create it, or choose another one.", path=root
             )
-        self.root, self.trust = root.resolve(), trust
-        self.jobs = Jobs(self.root)
+        self.files, self.trust = Folder(root), trust
+        self.jobs = Jobs(self.files.root)
+        self.only: Viewer | None = None
         self._viewers: dict[str, Viewer] = {}
         self._read: dict[Path, tuple[float, dict[str, Any]]] = {}
+
+    @classmethod
+    def around(cls, folder: Path, trust: bool = False, **shown: Any) -> Self:
+        """A workspace of the procedure in `folder` alone; `shown` goes to `Viewer`."""
+        place = folder_here(folder).resolve()
+        space = cls(place.parent if place.parent.is_dir() else Path(place.anchor), trust)
+        space.files.closed, space.jobs = True, Jobs(place)
+        space.only = Viewer(folder, space.files, space.jobs, trust, **shown)
+        return space
+
+    def open(self) -> None:
+        """Run jobs, and remove what killed servers left."""
+        if not self.files.closed:
+            unfinished = (job for job in self.jobs.all() if job.state["state"] not in FINISHED)
+            self.files.clear({job.id[-8:] for job in unfinished})
+        self.jobs.open()
 
     # ------------------------------------------------------------------ procedures
 
     def folders(self) -> list[Path]:
         """Folders of all procedures, last changed first."""
+        if self.only is not None:
+            return [self.only.folder.resolve()]
         found = []
-        for folder, inner, files in os.walk(self.root):
+        for folder, inner, files in os.walk(self.files.root):
             path = Path(folder)
-            depth = len(path.relative_to(self.root).parts)
+            depth = len(path.relative_to(self.files.root).parts)
             inner[:] = [name for name in inner if not name.startswith(".") and depth < DEEPEST]
-            if "config.json" in files and path != self.root and is_procedure(path):
+            named = path.suffix == ".proc"  # a damaged one is listed with its problem
+            if "config.json" in files and depth and (named or is_procedure(path)):
                 found.append(path)
                 inner.clear()
         return sorted(found, key=lambda path: -_changed(path))
@@ -63,14 +85,14 @@ class Workspace:
             about: dict[str, Any] = {
                 "id": self.id_of(folder),
                 "title": folder.name.removesuffix(".proc"),
-                "path": folder.relative_to(self.root).as_posix(),
+                "path": self.files.shown(folder),
                 "changed": stamp,
             }
             try:
                 outline = read_outline(folder)
                 there = [
-                    str(place)
-                    for place, path in enumerate(outline.videos.values())
+                    key
+                    for key, (_, path) in recordings(outline).items()
                     if path and Path(path).is_file()
                 ]
                 about |= {
@@ -79,53 +101,55 @@ class Workspace:
                     "seconds": sum(timeline.end for timeline in outline.learned_timelines.values()),
                     "thumbs": there[:THUMBS],
                 }
-            except (StepcutError, OSError, ValueError, KeyError) as error:
-                about["error"] = " ".join(str(error).split())
+            except Exception as error:  # one damaged procedure must not hide the others
+                about["error"] = " ".join(in_words(error).split())
             self._read[folder] = (stamp, about)
         return self._read[folder][1]
 
     def id_of(self, folder: Path) -> str:
         """A short, stable id of a procedure."""
-        name = folder.resolve().relative_to(self.root).as_posix()
+        name = folder.resolve().relative_to(self.files.root).as_posix()
         return hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()
 
     def viewer(self, name: str) -> Viewer | None:
-        """The viewer of a procedure by id, or None."""
-        open_viewer = self._viewers.get(name)
-        if open_viewer is not None and (open_viewer.folder / "config.json").exists():
-            return open_viewer
-        folder = next((path for path in self.folders() if self.id_of(path) == name), None)
-        if folder is None:
+        """The procedure of this id as it is on disk now, or None."""
+        found = self.only or self._viewers.get(name)
+        if self.only is not None and name != self.id_of(self.only.folder):
             return None
-        self._viewers[name] = Viewer(folder, trust=self.trust, jobs=self.jobs, root=self.root)
-        return self._viewers[name]
+        if found is None or not (found.folder / "config.json").exists():
+            folder = next((path for path in self.folders() if self.id_of(path) == name), None)
+            if folder is None:
+                self._viewers.pop(name, None)
+                return None
+            found = Viewer(folder, self.files, self.jobs, self.trust)
+            self._viewers[name] = found
+        found.refresh()
+        return found
 
     # ------------------------------------------------------------------ files
 
     def listing(self, name: str) -> dict[str, Any]:
         """List one folder for the file picker."""
-        here = below(self.root, name or ".", folder=True)
+        files, here = self.files, self.files.find(name or ".", folder=True)
         folders, videos, labels = [], [], []
         for entry in sorted(here.iterdir(), key=natural):
-            if entry.name.startswith(".") or not entry.resolve().is_relative_to(self.root):
+            if entry.name.startswith(".") or not files.holds(entry):
                 continue
-            path = entry.relative_to(self.root).as_posix()
+            shown = {"name": printable(entry.name), "path": files.shown(entry)}
             if entry.is_dir():
                 if not is_procedure(entry):
                     counts = {
                         "videos": _count_files(entry, VIDEO_SUFFIXES),
                         "labels": _count_files(entry, LABEL_SUFFIXES),
                     }
-                    folders.append({"name": entry.name, "path": path, **counts})
+                    folders.append({**shown, **counts})
             elif entry.suffix.lower() in VIDEO_SUFFIXES:
-                videos.append({"name": entry.name, "path": path})
+                videos.append(shown)
             elif entry.suffix.lower() in LABEL_SUFFIXES:
-                labels.append({"name": entry.name, "path": path})
-        shown = here.relative_to(self.root).as_posix()
-        parent = here.parent if here != self.root else here
+                labels.append(shown)
         return {
-            "path": "" if shown == "." else shown,
-            "parent": "" if parent == self.root else parent.relative_to(self.root).as_posix(),
+            "path": "" if here == files.root else files.shown(here),
+            "parent": "" if files.root in (here, here.parent) else files.shown(here.parent),
             "folders": folders,
             "videos": videos,
             "labels": labels,
@@ -135,12 +159,12 @@ class Workspace:
         """Duration of each video, or its problem."""
         found = []
         for name in names:
+            answer: dict[str, Any] = {"path": name, "duration": None, "problem": None}
             try:
-                info = probe(below(self.root, name))
-                found.append({"path": name, "duration": info.duration, "problem": None})
+                answer["duration"] = probe(self.files.find(name)).duration
             except StepcutError as error:
-                problem = without_path(error, self.root / name)
-                found.append({"path": name, "duration": None, "problem": problem})
+                answer["problem"] = without_path(error, self.files.root / name)
+            found.append(answer)
         return found
 
     # ------------------------------------------------------------------ learning
@@ -148,31 +172,37 @@ class Workspace:
     def learn(self, request: Mapping[str, Any]) -> Job:
         """Start to learn a procedure. Errors in the request are raised before any work."""
         videos = as_items("videos", request.get("videos", ()), str, "a list of videos")
-        paths = [below(self.root, name) for name in videos]
+        paths = [self.files.find(name) for name in videos]
         if len(paths) < 2:
             raise OptionError(
                 f"videos has {len(paths)} entries; choose at least two videos of the same task.",
                 setting="videos",
                 value=videos,
             )
-        name = str(request.get("name") or paths[0].parent.name)
+        name = str(request.get("name") or _name_of(paths[0]))
         plain = safe_name(name.replace("/", "_")).name.removesuffix(".proc")
-        output = self.root / f"{plain}.proc"
+        output = self.files.place(f"{plain}.proc")
         check_output(output)
-        if output.exists():
+        busy = [job for job in self.jobs.all() if job.request["about"] == str(output)]
+        learning = any(job.state["state"] not in FINISHED for job in busy)
+        if os.path.lexists(output):
             raise OptionError(
-                f"name={name!r} already exists. Choose another name.", setting="name", value=name
+                f"name={name[:200]!r} already exists. Choose another name.",
+                setting="name",
+                value=name,
             )
         args: dict[str, Any] = {
             "videos": [str(path) for path in paths],
             "output": str(output),
+            "root": str(self.files.root),
             "steps": read_steps(request.get("steps")),
             "labels": None,
             "recipe": None,
         }
         if labels := request.get("labels"):
-            path = (self.root / str(labels)).resolve()
-            args["labels"] = str(below(self.root, str(labels), folder=path.is_dir()))
+            path = self._labels(str(labels))
+            self.files.check_links(path)
+            args["labels"] = str(path)
             read_labels(args["labels"])
         if recipe := [
             line for line in str(request.get("recipe") or "").splitlines() if line.strip()
@@ -183,7 +213,20 @@ class Workspace:
             raise OptionError(
                 "recipe and labels cannot be combined; give one of them.", setting="recipe"
             )
+        if learning and all(job.request["args"] != args for job in busy):
+            raise OptionError(
+                f"name={name[:200]!r} is being learned now. Choose another name, or cancel that "
+                "job first.",
+                setting="name",
+                value=name,
+            )
         return self.jobs.start("learn", args, output, plain)
+
+    def _labels(self, name: str) -> Path:
+        try:
+            return self.files.find(name, folder=True)
+        except OptionError:
+            return self.files.find(name)
 
 
 def read_steps(value: Any) -> Any:
@@ -202,6 +245,12 @@ def read_steps(value: Any) -> Any:
         ) from error
     count = as_step_count(numbers)
     return list(count) if isinstance(count, tuple) else count
+
+
+def _name_of(video: Path) -> str:
+    """The name of a procedure without one: that of the nearest folder with a telling name."""
+    telling = (folder.name for folder in video.parents if folder.name.lower() not in VAGUE)
+    return next(telling, "") or "procedure"
 
 
 def _count_files(folder: Path, suffixes: Collection[str]) -> int:

@@ -5,8 +5,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepcut.app.checks import look
-from stepcut.app.server import RunningViewer, kept, outline_of
-from stepcut.app.state import Beside, Viewer
+from stepcut.app.server import Running, kept, outline_of
+from stepcut.app.state import Beside
+from stepcut.app.workspace import Workspace
 from stepcut.cli import say
 from stepcut.cli.common import (
     find_moved,
@@ -54,9 +55,8 @@ def run(args: argparse.Namespace) -> int:
     if args.at and shown is None:
         raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
-    running = RunningViewer(
-        Viewer(folder, checked, args.trust, videos, beside), args.port, args.host
-    )
+    space = Workspace.around(folder, args.trust, checked=checked, videos=videos, beside=beside)
+    running = Running(space, args.port, args.host)
     place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
     print(running.address + place, flush=True)
     if not args.no_browser:

@@ -4,29 +4,24 @@ import argparse
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stepcut.app.watching import Arrivals, Journal, journal_of, stamp_of, wall_clock
 from stepcut.checking.report import EXIT_CODES
 from stepcut.cli import say
 from stepcut.cli.check import OPERATIONAL, chosen_limits, worst
-from stepcut.cli.journal import Journal, journal_of, wall_clock
 from stepcut.cli.main import explain
 from stepcut.cli.webhook import Deliveries, check_webhook
 from stepcut.errors import OptionError, in_words
-from stepcut.features.find import FEATURE_SUFFIXES, all_files
+from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.procedure.folder import OURS
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
-
-Stamp = tuple[int, int, int]
-"""(size in bytes, mtime in ns, ctime in ns)."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,26 +152,11 @@ def suffixes_of(spec: FeatureSpec | None) -> Collection[str]:
     return VIDEO_SUFFIXES
 
 
-def stamp_of(path: Path) -> Stamp | None:
-    """Return size, mtime and ctime of a regular file; None for anything else."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return (
-        (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        if stat.S_ISREG(state.st_mode)
-        else None
-    )
+class Watch(Arrivals):
+    """Check the videos of a folder as they arrive.
 
-
-class Watch:
-    """The videos of a `folder` and its sub-folders as they arrive.
-
-    `check` returns a report as plain values. It runs once a file has not changed for `settle`
-    seconds. The `journal` records which videos are finished, and on which `basis`: a fingerprint of
-    the procedure and the options. Every record names the `procedure`. An error is reported and the
-    watch continues, unless nothing can be written.
+    `check` returns a report as plain values; it runs once a video is ready. Every record names the
+    `procedure`. An error is reported and the watch continues, unless nothing can be written.
     """
 
     def __init__(
@@ -189,22 +169,12 @@ class Watch:
         suffixes: Collection[str] = VIDEO_SUFFIXES,
         procedure: str = "",
     ) -> None:
-        self.procedure = procedure
-        self.folder, self.check, self.settle, self.journal = folder, check, settle, journal
-        self.basis, self.suffixes = basis, suffixes
-        self.seen: dict[tuple[Path, Stamp], float] = {}
+        super().__init__(folder, journal, settle, basis, suffixes)
+        self.check, self.procedure = check, procedure
 
     def poll(self) -> Iterator[dict[str, Any]]:
-        """Check every new video that has stopped growing; yield its record after journaling it."""
-        now, waiting = time.monotonic(), self.waiting()
-        self.seen = {each: self.seen.get(each, now) for each in waiting}
-        for path, stamp in waiting:
-            # The clock of a camera or of another machine may be ahead of this one.
-            still = time.monotonic() - self.seen[path, stamp]
-            if time.time_ns() - stamp[1] < self.settle * 1e9 and still < self.settle:
-                continue
-            if stamp_of(path) != stamp:  # it changed or disappeared while others were checked
-                continue
+        """Check every video that is ready; yield its record after journaling it."""
+        for path, stamp in self.ready():
             began = time.monotonic()
             try:
                 found = self.check(path)
@@ -222,27 +192,5 @@ class Watch:
                 "procedure": self.procedure,
                 "took": round(time.monotonic() - began, 3),
             }
-            # A failed video is tried again when anything changes, including its permissions.
-            version = stamp if "error" in record else stamp[:2]
-            done = (str(path.absolute()), self.basis(), *version)
-            self.journal.write({"stamp": done, **record})
+            self.finish(path, stamp, record)
             yield record
-
-    def waiting(self) -> list[tuple[Path, Stamp]]:
-        """Return the videos not yet checked in their current version, in order of arrival."""
-        found = [(path, stamp) for path, stamp, verdict in self._videos() if not verdict]
-        return sorted(found, key=lambda each: each[1][1])
-
-    def verdicts(self) -> list[str]:
-        return [verdict for _, _, verdict in self._videos() if verdict]
-
-    def _videos(self) -> Iterator[tuple[Path, Stamp, str]]:
-        """Yield each video, its version, and its current verdict or ""."""
-        basis, done = self.basis(), self.journal.done
-        # Includes folders that look like a procedure, so that such files cannot hide a video.
-        for path in map(Path, map(str, all_files(self.folder, procedures=True))):
-            # Their model.safetensors and loss.csv are not recordings.
-            fits = path.suffix.lower() in self.suffixes and path.name not in OURS
-            if fits and not path.name.startswith(".") and (stamp := stamp_of(path)):
-                whole = (str(path.absolute()), basis, *stamp)
-                yield path, stamp, done.get(whole) or done.get(whole[:4]) or ""
