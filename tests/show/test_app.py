@@ -382,7 +382,7 @@ def test_every_stage_of_a_job_has_a_text() -> None:
         for file in (folder / part).rglob("*.py")
         for stage in re.findall(r"""Stage\(progress, "(\w+)\"""", file.read_text("utf-8"))
     }
-    assert {"look", "features", "quality"} <= stages
+    assert {"look", "features", "export"} <= stages
     assert stages - {"tasks"} <= set(re.findall(r"(\w+):", texts[1]))  # tasks: --tasks only
 
 
