@@ -50,7 +50,9 @@ class Table:
     """Rows of results with a caption above and notes below.
 
     A `Spread` in a cell is a mean with its standard deviation. `digits` are the decimals of floats
-    in text and LaTeX; CSV and JSON keep all.
+    in text and LaTeX; CSV and JSON keep all. LaTeX and Markdown show the cells in `bold`, pairs of
+    row and column, in bold. In LaTeX, `groups` are the heads of adjacent columns, each with its
+    number of columns, and `label` is what `\\ref` finds.
 
     Examples
     --------
@@ -66,6 +68,9 @@ class Table:
     caption: str = ""
     notes: list[str] = field(default_factory=list)
     digits: int = 1
+    bold: frozenset[tuple[int, int]] = frozenset()
+    groups: Sequence[tuple[str, int]] = ()
+    label: str = ""
 
     def column(self, name: str) -> list[Cell]:
         """Return the cells of a column.
@@ -138,18 +143,48 @@ class Table:
         """Return a LaTeX booktabs table with its caption."""
         aligned = "".join("r" if self._numeric(i) else "l" for i in range(len(self.columns)))
         lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
-        lines += [_tex_line(self.columns), "\\midrule"]
-        lines += [_tex_line(self.show(cell) for cell in row) for row in self.rows]
+        lines += [*self._tex_heads(), "\\midrule"]
+        for number, row in enumerate(self.rows):
+            cells = [_tex(self.show(cell)) for cell in row]
+            for place in range(len(cells)):
+                if (number, place) in self.bold:
+                    cells[place] = f"\\textbf{{{cells[place]}}}"
+            lines.append(" & ".join(cells) + " \\\\")
         lines += ["\\bottomrule", "\\end{tabular}"]
         if self.caption:
             lines.append(f"\\caption{{{_tex(self.caption)}}}")
-        return "\n".join([*lines, "\\end{table}"]) + "\n"
+        if self.label:
+            lines.append(f"\\label{{{self.label}}}")
+        return "\n".join([*lines, "\\end{table}", *(f"% {note}" for note in self.notes)]) + "\n"
+
+    def _tex_heads(self) -> list[str]:
+        """The names of the columns, below those of their groups."""
+        if not self.groups:
+            return [_tex_line(self.columns)]
+        above, rules, below, first = list[str](), list[str](), list[str](), 0
+        for title, span in self.groups:
+            if title:
+                above.append(f"\\multicolumn{{{span}}}{{c}}{{{_tex(title)}}}")
+                rules.append(f"\\cmidrule(lr){{{first + 1}-{first + span}}}")
+            else:
+                above += [""] * span
+            names = self.columns[first : first + span]
+            below += [name.removeprefix(f"{title} ") if title else name for name in names]
+            first += span
+        return [" & ".join(above) + " \\\\", " ".join(rules), _tex_line(below)]
 
     def markdown(self) -> str:
         """Return a Markdown table with the caption above and the notes below."""
         rule = ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
         head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
-        body = [f"| {' | '.join(_md(self.show(cell)) for cell in row)} |" for row in self.rows]
+        body = []
+        for number, row in enumerate(self.rows):
+            cells = [_md(self.show(cell)) for cell in row]
+            marked = [
+                f"**{text}**" if (number, place) in self.bold else text
+                for place, text in enumerate(cells)
+            ]
+            body.append(f"| {' | '.join(marked)} |")
         caption = [f"{_md(self.caption)}", ""] if self.caption else []
         notes = ["", *(f"- {_md(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*caption, *head, *body, *notes]) + "\n"

@@ -11,7 +11,7 @@ from typing import Any
 from stepcut.checking.calibrate import check_false_alarms
 from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
-from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones import choose_device, load_backbone
 from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
@@ -63,7 +63,7 @@ class LearnOptions:
     namer: Namer | None = None
     """Function from pictures (H, W, 3) of a step to name suggestions; they do not rename steps."""
     device: str = "auto"
-    """Where the backbone runs: auto, cpu or cuda."""
+    """Where the backbone runs, and a method that has a `device`: auto, cpu or cuda."""
     cache: AnyPath | None = None
     """The folder for computed features."""
     strict: bool = False
@@ -167,6 +167,7 @@ def learn(
         )
     if output is not None:
         check_output(output)
+    choose_device(run.device)  # fail before any work
     part = find_method(method, output)
     steps = check_steps(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
@@ -212,6 +213,8 @@ def learn(
     elif by_name and steps == "auto":
         steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
+    if hasattr(made, "device"):
+        vars(made)["device"] = run.device
     config = make_config(made, seed, features, failures)
     config |= {"false_alarms": run.false_alarms, "source": inputs.places}
     named = [str(line) for line in by_name] if by_name else names

@@ -19,8 +19,9 @@ import pytest
 from errors_kit import raises
 from openpyxl import load_workbook
 from resnet_weights import resnet_file
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
+import stepcut
 from stepcut.cli.main import main
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.compare import NO_VIDEO
@@ -28,13 +29,15 @@ from stepcut.features.extract import export
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
-from stepcut.methods import METHODS, StepCut
+from stepcut.methods import StepCut
 from stepcut.paper.cnc.method import cut_settings
 from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.datasets import egoprocel
 from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.paper.experiments.cells import Cell, choose_rows, plan
+from stepcut.paper.experiments.cells import choose_rows, plan, read_row
+from stepcut.paper.experiments.figure import draw_correspondences
 from stepcut.paper.experiments.results import read_published
+from stepcut.timeline import Segment, Timeline
 from stepcut.toy import make_kitchen, toy_features
 
 PROTOCOLS = ("strict", "paper", "paper-per-video", "framewise", "framewise-steps")
@@ -61,13 +64,11 @@ def data(tmp_path_factory: pytest.TempPathFactory, labelled_video: Any) -> Path:
 
 
 def test_every_experiment_has_the_uniform_baseline_and_valid_rows() -> None:
-
     for experiment in EXPERIMENTS.values():
-        assert "uniform" in experiment.rows
-        for row in experiment.rows:
-            embedding, segmenter = Cell("tea", row, 7, 0).parts
-            assert segmenter in METHODS
-            assert embedding in ("none", "raw", "smooth", "method", "tcc", "lav", "lav+tcc", "tc3i")
+        rows = [read_row(name) for name in experiment.rows]
+        assert [row.name for row in rows] == list(experiment.rows)
+        assert read_row("uniform").embedding == "none"
+        assert {row.embedding for row in rows if row.trained} <= {"tcc", "lav", "lav+tcc", "tc3i"}
     assert list(EXPERIMENTS) == ["main", "losses", "steps", "cuts", "views", "third-person"]
 
 
@@ -94,14 +95,28 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     assert table.columns == ["row", *figures]
     assert table.column("row")[:5] == ["random", "uniform", "one-cluster", "kmeans", "smooth"]
     assert results.mean("kmeans").mean > results.mean("uniform").mean
-    assert any(
-        note.startswith("kmeans: ") and "above the uniform baseline" in note for note in table.notes
-    )
+    (verdict,) = [note for note in table.notes if note.startswith("kmeans: ")]
+    assert "above the uniform baseline" in verdict
+    assert "on the mean of 6 videos (95 % interval +" in verdict
+    assert len(table.caption.split()) <= 40
+    for words in ("on folder, protocol strict", "K is the true number", "over 2 seeds"):
+        assert words in table.caption
+    assert table.notes[0].startswith("Settings: tasks 2, videos 6, features eyes at 1 per second")
+    latex = table.latex()
     assert (
-        "protocol strict, K = true number, data folder (tasks: 2, videos: 6), features eyes"
-        in table.caption
+        r" & \multicolumn{2}{c}{soup} & \multicolumn{2}{c}{tea} & \multicolumn{2}{c}{mean} \\"
+        in latex
     )
-    assert "\\toprule" in table.latex()
+    assert r"\cmidrule(lr){2-3} \cmidrule(lr){4-5} \cmidrule(lr){6-7}" in latex
+    assert "row & F1 & IoU & F1 & IoU & F1 & IoU" in latex
+    assert r"\label{tab:main}" in latex
+    best = max(results.mean(row).mean for row in results.record["rows"])
+    (bold,) = [row for row, place in table.bold if place == table.columns.index("mean F1")]
+    assert results.mean(str(table.rows[bold][0])).mean == best
+    (tests,) = [
+        note for note in table.notes if note.startswith("p against uniform, adjusted for 3")
+    ]
+    assert "tc3i + procut " in tests
     with raises(OptionError, "strict, paper,", setting="protocol", value="named"):
         again.table("named")  # what is found without labels has no names
     with pytest.raises(OptionError, match="protocol='named' is unknown"):
@@ -331,7 +346,7 @@ def test_what_every_seed_agrees_on_has_no_deviation() -> None:
 def test_many_notes_are_counted_and_kept_in_the_file() -> None:
     results = fake("main", "toy", ["uniform"], ["a"])
     results.record["notes"] = [f"note {number}" for number in range(9)]
-    assert results.table().notes == [
+    assert results.table().notes[1:] == [
         "note 0",
         "note 1",
         "note 2",
@@ -384,7 +399,7 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
         run_experiment("main", tmp_path / "bare", **alone)
     results = run_experiment("main", tmp_path / "bare", rows=["uniform"], **alone)
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
-    assert "features none, encoder none, segmenters none, device CPU" in results.table().caption
+    assert "features none, encoder none, segmenters none, device CPU" in results.table().notes[0]
     for other in (tmp_path / "bare", "toy"):
         with raises(OptionError, "procel and crosstask"):
             run_experiment("third-person", other, seeds=1, folder=tmp_path, jobs=1)
@@ -513,17 +528,17 @@ def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
     assert smooth.mean("tcc + procut", "edit").mean != plain.mean("tcc + procut", "edit").mean
     assert smooth.record["cut"] == {"smoothness": 50, "states": 4}
     published = run_experiment("cuts", data, train=train, as_published=True, **options)
-    assert published.record["as_published"] is True
-    assert "as published" in published.table("strict").caption
+    assert published.record["preset"] == "published"
+    assert "as published" in published.table("strict").notes[0]
     assert any(note.startswith("As published, except for: ") for note in published.record["notes"])
-    words = smooth.table("strict").caption
+    words = smooth.table("strict").notes[0]
     for word in ("iterations 3", "frames 32", "hidden 128", "device CPU"):
         assert word in words
-    assert "smoothness 50, window 0.0, m 1.1, restarts 5, solver exact)" in words
-    words = plain.table("strict").caption
+    assert "smoothness 50, window 0.0, m 1.1, restarts 5, solver exact" in words
+    words = plain.table("strict").notes[0]
     assert "segmenters procut (normalise True, prior 0.0, smoothness 2.0, window 0.0" in words
-    words = published.table("strict").caption
-    assert "window 4.0, m 2.0, restarts 5, solver expansion)" in words
+    words = published.table("strict").notes[0]
+    assert "window 4.0, m 2.0, restarts 5, solver expansion" in words
     names = {each.file_name() for each in (smooth, plain, published)}
     assert len(names) == 3
 
@@ -543,8 +558,8 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
     assert results.record["features"] == "efficientnet-lite0 at 1 per second"
     assert (
         "features efficientnet-lite0 at 1 per second, encoder none, "
-        "segmenters kmeans without encoder (normalise False, prior 0.0, restarts 10), device CPU"
-        in results.table().caption
+        "segmenters kmeans (normalise False, prior 0.0, restarts 10), device CPU"
+        in results.table().notes[0]
     )
     same = run_experiment("main", tmp_path / "tea", spec=spec, **options)
     assert same.mean("kmeans").mean == results.mean("kmeans").mean
@@ -595,18 +610,15 @@ def small_network(tmp_path_factory: pytest.TempPathFactory) -> FeatureSpec:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("maps", ["half", "stream"])
 def test_maps_can_be_made_to_take_less_disk(
-    small_network: FeatureSpec, tmp_path: Path, maps: str, caplog: pytest.LogCaptureFixture
+    small_network: FeatureSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    maps = "stream"
     small = {"videos": 2, "duration": 5.0}
     options = {"steps": 2, "seeds": 1, "toy": small, "rows": ["kmeans"], "spec": small_network}
     results = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=2, **options)
     assert "frames need up to 0.0 GB" in caplog.text
-    kept = list((tmp_path / maps / "maps").rglob("*.safetensors")) if maps == "half" else []
-    assert [load_file(path)["rows"].shape[1:] for path in kept] == [(256, 28, 28)] * len(kept)
-    if maps == "stream":
-        assert not (tmp_path / maps / "maps").exists()
+    assert not (tmp_path / maps / "maps").exists()
     assert results.record["features"].startswith("resnet50 conv2a maps")
     again = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
     assert again.record["cells"] == results.record["cells"]
@@ -742,7 +754,7 @@ def test_as_published_every_loss_has_a_row_of_its_own(tmp_path: Path) -> None:
         as_published=True,
     )
     table = results.table("strict")
-    assert "), as published, segmenters procut (" in table.caption
+    assert "), as published, segmenters procut (" in table.notes[0]
     shown = {str(row[0]): [table.show(cell) for cell in row[1:]] for row in table.rows}
     trained = [row for row in shown if " + " in row]
     assert trained == ["tcc + procut", "lav+tcc + procut", "lav + procut", "tc3i + procut"]
@@ -798,6 +810,82 @@ def test_the_figure_of_a_toy_video_on_conv4c_maps(
     assert "ProCut (PCM)" in picture.read_text()
 
 
+OWN = """
+import numpy as np
+from stepcut.evaluation import Protocol
+from stepcut.evaluation.protocols import match_steps, rate_strict
+from stepcut.methods.method import Method
+
+def slow(embeddings, times, durations, mask):
+    change = (embeddings[:, 1:] - embeddings[:, :-1]).square().mean(dim=2)
+    return change[mask[:, 1:] & mask[:, :-1]].mean() / embeddings[mask].var(dim=0).mean()
+
+class Halves(Method):
+    def segment(self, rows):
+        return np.arange(len(rows)) * 2 // len(rows)
+
+STEPS = Protocol("steps", match_steps, rate_strict)
+"""
+
+
+def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_parts.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    words = ["experiment", "losses", "--data", f"folder:{data}", "--tasks", "tea", "--quiet"]
+    words += ["--seeds", "1", "--steps", "3", "--jobs", "1", "--out", str(tmp_path / "out")]
+    words += ["--set", *(f"train.{name}={value}" for name, value in TINY.items())]
+    rows = ["mine=own_parts:slow + procut", "own_parts:slow + own_parts:Halves"]
+    rows += ["tcc + procut", "wide=tcc + procut; cut.smoothness=50", "raw + asot"]
+    options = ["--rows", *rows, "--protocol", "own_parts:STEPS", "--format", "json"]
+    assert main([*words, *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    shown = {row["row"]: row["tea F1"] for row in record["rows"]}
+    # The rows of the table come first.
+    assert [*shown] == [*NO_VIDEO, "tcc + procut", "mine", rows[1], "wide", "raw + asot"]
+    assert shown["wide"] != shown["tcc + procut"]
+    assert "protocol own_parts:STEPS" in record["caption"]
+    assert "wide: procut (normalise True, prior 0.0, smoothness 50" in record["notes"][0]
+    # The settings of a cut leave the embedding as it is.
+    assert len(list((tmp_path / "out" / "embeddings").iterdir())) == 2
+    for row, said in (
+        ("own_parts:fast + procut", "fast"),
+        ("tci3 + procut", "'tc3i'?"),
+        ("tcc + procutt", "'procut'?"),
+        ("tcc + procut; cut.smothness=5", "'cut.smoothness'?"),
+        ("stepcut; restart=5", "'restarts'?"),
+        ("uniform=tcc + procut", "Choose another name"),
+    ):
+        assert main([*words, "--rows", row]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["learn", "experiment", "figure"])
+def test_a_gpu_that_is_not_there_is_reported_before_any_work(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    words = ["learn", str(data / "tea" / "features" / "eyes"), "-k", "3", "--method", "cnc"]
+    words += ["-o", str(tmp_path / "p.proc")]
+    if command != "learn":
+        name = "losses" if command == "experiment" else "figure"
+        words = ["experiment", name, "--data", f"folder:{data}", "--out", str(tmp_path)]
+        words += ["--plot", str(tmp_path / "figure.svg")]
+    assert main([*words, "--device", "cuda", "--quiet"]) == 2
+    assert "finds no CUDA GPU" in capsys.readouterr().err
+    if command == "experiment":
+        assert main([*words, "--set", "train.device=cuda", "--quiet"]) == 2
+        assert "finds no CUDA GPU" in capsys.readouterr().err
+
+
+def test_the_device_of_learn_is_where_the_embedder_trains(data: Path) -> None:
+    rows = {file.stem: np.load(file) for file in (data / "tea/features/eyes").iterdir()}
+    learned = stepcut.learn(rows, steps=3, method="cnc", device="cpu", train=TINY)
+    assert learned.method.embedder_.device == "cpu"
+
+
 @pytest.mark.slow
 def test_the_figure_of_one_video(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -811,8 +899,47 @@ def test_the_figure_of_one_video(
     drawn = picture.read_text()
     for word in ("truth", "k-means (HC)", "subset selection (SS)", "ProCut (PCM)", "stir"):
         assert word in drawn
+    both = ["--video", "v0", "v2", "--rows", "kmeans", "--out", str(tmp_path)]
+    assert main([*words, *both, "--plot", str(picture)]) == 0
+    assert "v0, v2 of tea" in capsys.readouterr().out
+    drawn = picture.read_text()
+    for word in ("v0: truth", "v0: kmeans", "v2: truth", "v2: kmeans"):
+        assert word in drawn
     assert main(words) == 2
     assert "--plot" in capsys.readouterr().err
+
+
+def test_a_correspondence_figure_joins_the_segments_of_a_step(tmp_path: Path) -> None:
+    made = make_kitchen(tmp_path / "films", videos=2, duration=6.0).videos
+    steps = [Segment(0, 2, "pour"), Segment(2, 3, "stir"), Segment(4, 6, "pour")]
+    timelines = {video.stem: Timeline(steps, duration=6) for video in made}
+    figure = draw_correspondences(timelines, {video.stem: video for video in made})
+    # A line from the longest pour of one video to that of the other, and one for stir.
+    assert len(figure.artists) == 2
+    pictures = [axes for axes in figure.axes if axes.images]
+    assert sorted(axes.get_title() for axes in pictures) == ["1 s", "1 s", "2 s", "2 s"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["pour", "stir"]
+    bare = draw_correspondences(timelines, {})
+    assert not [axes for axes in bare.axes if axes.images]
+
+
+@pytest.mark.slow
+def test_the_correspondence_figure_of_the_toy_kitchen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment", "correspondence", "--data", "toy", "--steps", "3", "--quiet"]
+    words += ["--toy", *(f"{key}={value}" for key, value in TOYS.items())]
+    words += [
+        "--rows",
+        "raw + kmeans",
+        "--out",
+        str(tmp_path),
+        "--plot",
+        str(tmp_path / "same.svg"),
+    ]
+    assert main(words) == 0
+    assert "raw + kmeans " in capsys.readouterr().out
+    assert (tmp_path / "same.svg").read_text().count("<image") >= 2
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stepcut.checks import SEEDS, check_limits, limited
-from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.inputs import build, check_videos, fingerprint, plain_numbers
 from stepcut.paper.cnc.losses import loss_terms
 from stepcut.paper.cnc.network import (
@@ -35,6 +35,7 @@ from stepcut.paper.cnc.settings import (
     Network,
     Training,
     check_groups,
+    find_loss,
     gather,
     spread,
 )
@@ -67,7 +68,7 @@ class Embedder:
     Parameters
     ----------
     loss
-        `tc3i`, `tcc`, `lav`, `lav+tcc`, or a custom function.
+        `tc3i`, `tcc`, `lav`, `lav+tcc`, or a custom function, also as `package.module:function`.
     rate
         Feature rows per second.
     seed
@@ -333,7 +334,7 @@ class Embedder:
             accumulate=chosen.accumulate,
             # A custom loss may read values back; frames do not fit in a CUDA graph.
             record=device.type == "cuda"
-            and self.loss in LOSSES
+            and isinstance(self.loss_, str)
             and self.kind_ != "frames"
             and chosen.accumulate == 1,
         )
@@ -349,10 +350,10 @@ class Embedder:
         times, durations, real = (
             part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
         )
-        if not isinstance(self.loss, str):
-            return {"loss": self.loss(u, times, durations, real)}
+        if not isinstance(self.loss_, str):
+            return {"loss": self.loss_(u, times, durations, real)}
         mask = real if batch.padded else None
-        return loss_terms(self.loss, u, times, durations, mask, self.losses, window)
+        return loss_terms(self.loss_, u, times, durations, mask, self.losses, window)
 
     def _learned(self) -> Encoder:
         network: Encoder | None = getattr(self, "network_", None)
@@ -374,8 +375,7 @@ class Embedder:
 
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Validate the settings and the features; return the features as arrays."""
-        if not callable(self.loss):
-            choose("loss", str(self.loss), dict.fromkeys(LOSSES))
+        self.loss_ = find_loss(self.loss)
         check_limits(self)
         check_groups(self._groups())
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checks import check_number
-from stepcut.errors import OptionError, choose, unknown
+from stepcut.errors import OptionError, unknown
 from stepcut.features.spec import FeatureSpec
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import squared_distances
@@ -32,9 +32,9 @@ from stepcut.methods.learned import Curve
 from stepcut.methods.method import NEEDED, Method, adapt
 from stepcut.paper.cnc.settings import (
     HOME,
-    LOSSES,
     PRESETS,
     choose_preset,
+    find_loss,
     group_settings,
     preset_settings,
 )
@@ -63,7 +63,7 @@ class CnC(Method):
     rate
         Feature rows per second.
     loss
-        `tc3i`, `tcc`, `lav` or `lav+tcc`.
+        `tc3i`, `tcc`, `lav`, `lav+tcc`, a function, or `package.module:function`.
     dim
         Size of an embedding.
     segmenter
@@ -82,6 +82,7 @@ class CnC(Method):
     """
 
     orders_by_mean: ClassVar[bool] = True
+    device = "auto"  # where `learn` trains; a part of the machine, not a setting
 
     loss: str = "tc3i"
     dim: int = 128
@@ -116,14 +117,13 @@ class CnC(Method):
 
     def _make_embedder(self) -> Embedder:
         chosen = self._group("train")
-        if isinstance(self.loss, str):
-            choose("loss", self.loss, dict.fromkeys(LOSSES))
+        find_loss(self.loss)
         for name in chosen:
             if name not in HOME and name not in ("backbone", "device", "loss", "rate", "seed"):
                 raise unknown("setting", name, HOME)
         chosen = {"dim": self.dim, **chosen}
         check_number("dim", chosen["dim"], 1, whole=True)
-        named = {"loss": self.loss, "rate": self.rate, "seed": self.seed}
+        named = {"loss": self.loss, "rate": self.rate, "seed": self.seed, "device": self.device}
         return EMBEDDERS["cnc"].of(**{**named, **self._preset(chosen)[0], **chosen})
 
     @property

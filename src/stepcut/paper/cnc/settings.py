@@ -9,6 +9,7 @@ from typing import Any
 
 from stepcut.checks import check_limits, limited
 from stepcut.errors import OptionError, choose, unknown
+from stepcut.plugins import find, is_own
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -98,6 +99,21 @@ GROUPS: dict[str, type[Network] | type[Training] | type[Losses]] = {
 }
 HOME = {each.name: group for group, kind in GROUPS.items() for each in fields(kind)}
 """The group of every setting."""
+EXTRA = ("device",)
+"""Further settings of the embedder that a command line may set."""
+
+
+def find_loss(loss: Any) -> Any:
+    """Return a loss: a name of `LOSSES`, or the function itself or of `package.module:function`."""
+    if callable(loss):
+        return loss
+    if str(loss) in LOSSES:
+        return str(loss)
+    if not is_own(str(loss)):
+        hint = "Or give a custom loss as package.module:function."
+        raise unknown("loss", str(loss), LOSSES, hint=hint)
+    found: Any = find("loss", loss, {})
+    return found
 
 
 def spelled(name: str) -> str:
@@ -211,11 +227,12 @@ def group_settings(
     the embedder, also without a group.
     """
     known = [*(f"cut.{name}" for name in sorted(cuts)), *map(spelled, HOME)]
+    known += [f"train.{name}" for name in EXTRA]
     train: dict[str, Any] = {}
     cut: dict[str, Any] = {}
     for key, value in settings.items():
         group, dot, name = key.rpartition(".")
-        if (key not in known) if dot else (name not in HOME):
+        if (key not in known) if dot else (name not in (*HOME, *EXTRA)):
             raise unknown("setting", key, known if dot else [*HOME, *known])
         (cut if group == "cut" else train)[name] = value
     return train, cut

@@ -18,13 +18,15 @@ from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.method import cut_settings, tune_backbone
 from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.experiments import EXPERIMENTS, Results, draw_figure, run_experiment
-from stepcut.paper.experiments.cells import choose_protocol
+from stepcut.paper.experiments.cells import SCORED, choose_protocol
+from stepcut.plugins import is_own, registered
+
+FIGURES = ("figure", "correspondence")
 
 
 def run(args: argparse.Namespace) -> int:
-    choose("experiment", args.name, {**EXPERIMENTS, "figure": None})
-    choose_protocol(args.protocol or "strict")  # fail before any work
-    if args.name == "figure":
+    choose("experiment", args.name, {**EXPERIMENTS, **dict.fromkeys(FIGURES)})
+    if args.name in FIGURES:
         return _figure(args)
     if args.from_ is not None:
         results = Results.load(args.from_)
@@ -38,10 +40,12 @@ def run(args: argparse.Namespace) -> int:
                 path=args.from_,
             )
     else:
+        protocols = [args.protocol] if args.protocol and is_custom(args.protocol) else []
+        choose_protocol(args.protocol or "strict", [*SCORED, *protocols])  # fail before any work
         settings = _settings(args)
         jobs = args.workers if args.jobs is None else args.jobs
         more = chosen_options(args, "name", "seeds", "rows", "engine", "address", "maps", "data")
-        results = run_experiment(**settings, **more, jobs=jobs)
+        results = run_experiment(**settings, **more, jobs=jobs, protocols=protocols)
         path = settings["folder"] / results.file_name()
         results.save(path)
         if not args.quiet:
@@ -52,13 +56,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def is_custom(protocol: str) -> bool:
+    """Whether a protocol is an entry point or `package.module:NAME`."""
+    return is_own(protocol) or protocol in registered("protocol")
+
+
 def _figure(args: argparse.Namespace) -> int:
     if not args.plot or len(args.data) != 1 or args.output:
         raise OptionError(
-            "the figure needs one --data and --plot FILE, and has no table for -o. Example: "
-            "--data mine/ --plot figure.svg"
+            f"{args.name} needs one --data and --plot FILE, and has no table for -o. Example: "
+            f"stepcut experiment {args.name} --data mine/ --plot {args.name}.svg"
         )
-    print(draw_figure(args.plot, args.data[0], args.video, **_settings(args)))
+    chosen = {"rows": args.rows, "correspond": args.name == "correspondence"}
+    print(draw_figure(args.plot, args.data[0], args.video, **chosen, **_settings(args)))
     print(f"drawn to {args.plot}")
     return 0
 

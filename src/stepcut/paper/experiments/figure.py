@@ -1,53 +1,58 @@
-"""The paper's qualitative figure: annotated steps above k-means, subset selection and ProCut."""
+"""Figures of the paper on your data: segmentations of videos, and correspondences between them."""
 
+from __future__ import annotations
+
+import io
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.errors import DataError, choose
-from stepcut.evaluation.clock import CLOCK, put_on_one_clock
-from stepcut.evaluation.score import score
+from stepcut.features.backbones import choose_device
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.settings import choose_preset
-from stepcut.paper.experiments.cells import Cell, Work, predict
-from stepcut.paper.experiments.maps import make_maps
-from stepcut.paper.experiments.material import choose_features, find_tasks, make_material
+from stepcut.paper.experiments.cells import Cell, Work, predict, read_row, score_pair, segment
+from stepcut.paper.experiments.material import (
+    Material,
+    choose_features,
+    find_tasks,
+    make_maps,
+    make_material,
+)
 from stepcut.progress import Hook, silent
 from stepcut.rate import Rate
 from stepcut.show import plots
-from stepcut.show.canvas import save
-from stepcut.timeline import Timeline
+from stepcut.show.canvas import save, styled
+from stepcut.show.video import picture_at
+from stepcut.timeline import Segment, Timeline
 
-ROWS = {
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CUTS = {
     "k-means (HC)": "tc3i + kmeans",
     "subset selection (SS)": "tc3i + subset",
     "ProCut (PCM)": "tc3i + procut",
 }
+SHOWN = 4
+"""Videos of a correspondence figure, and at most so many steps."""
 
 
 def draw_figure(
     path: str | os.PathLike[str],
     data: str | os.PathLike[str],
-    video: str | None = None,
-    features: str | None = None,
-    tasks: Sequence[str] | None = None,
+    video: str | Sequence[str] | None = None,
+    rows: Sequence[str] | None = None,
+    correspond: bool = False,
     steps: int | str = 7,
     seed: int = 0,
-    folder: str | os.PathLike[str] | None = None,
-    fps: Rate | None = None,
-    train: Mapping[str, Any] | None = None,
-    cut: Mapping[str, Any] | None = None,
-    toy: Mapping[str, Any] | None = None,
-    progress: Hook = silent,
-    spec: FeatureSpec | None = None,
-    as_published: bool = False,
-    as_released: bool = False,
-    device: str = "auto",
+    **settings: Any,
 ) -> str:
-    """Draw the annotated and the predicted steps of one video.
+    """Draw true and predicted steps of videos, or the same steps across four videos.
 
     Clusters take the names of the annotated steps that they match under `strict` over all videos of
     the task. A cluster without a match keeps its number.
@@ -59,10 +64,16 @@ def draw_figure(
     data
         The folder of a data set, NAME:DIR, or "toy".
     video
-        The video to draw; the first by default.
-    features, tasks, steps, seed, folder, fps, train, cut, toy, progress, spec, as_published, as_released,
-    device
-        As for `run_experiment`.
+        The videos to draw; by default the first one, or the first four with `correspond`.
+    rows
+        The rows that segment, as in `run_experiment`; by default k-means, subset selection and
+        ProCut after TC3I, and only ProCut with `correspond`.
+    correspond
+        Draw the figure of correspondences: the timeline of each video with a frame of each shared
+        step, and lines between the segments of a step.
+    steps, seed, **settings
+        As for `run_experiment`: features, tasks, folder, fps, train, cut, toy, progress, spec,
+        as_published, as_released, device.
 
     Returns
     -------
@@ -87,8 +98,59 @@ def draw_figure(
     >>> text[:35]
     'video1 of sandwich, K = 3, seed 0, '
     """
+    material, work = _open(data, **settings)
+    asked = [video] if isinstance(video, str) else video
+    there = {each: each for each in material.features}
+    default = list(there)[: SHOWN if correspond else 1]
+    names = [choose("video", each, there) for each in asked or default]
+    count = material.steps if steps == "true" else int(steps)
+    wanted = dict(zip(rows, rows, strict=True)) if rows else dict(CUTS)
+    if correspond and not rows:
+        wanted = dict([*CUTS.items()][-1:])
+    found, scores = dict[str, Mapping[str, Timeline]](), list[str]()
+    for title, row in wanted.items():
+        cell = Cell(material.task.name, read_row(row), count, seed, material.view)
+        found[title], f1 = _segment(work(cell), names)
+        scores.append(f"{title} {f1:.1f}")
+    if correspond:
+        films = {each.name: each.path for each in material.task}
+        figure = draw_correspondences(
+            next(iter(found.values())), {name: films.get(name) for name in names}
+        )
+    else:
+        drawn = {
+            title if len(names) == 1 else f"{name}: {title}": timelines[name]
+            for name in names
+            for title, timelines in {"truth": material.truth, **found}.items()
+        }
+        figure = plots.timelines(drawn)
+    save(figure, path)
+    return (
+        f"{', '.join(names)} of {material.task.name}, K = {count}, seed {seed}, features "
+        f"{material.described}; strict F1 over {len(material.features)} videos: {', '.join(scores)}"
+    )
+
+
+def _open(
+    data: str | os.PathLike[str],
+    features: str | None = None,
+    tasks: Sequence[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    fps: Rate | None = None,
+    train: Mapping[str, Any] | None = None,
+    cut: Mapping[str, Any] | None = None,
+    toy: Mapping[str, Any] | None = None,
+    progress: Hook = silent,
+    spec: FeatureSpec | None = None,
+    as_published: bool = False,
+    as_released: bool = False,
+    device: str = "auto",
+) -> tuple[Material, Any]:
+    """The material of the first task, and a function from a cell to its work."""
+    preset = choose_preset(as_published, as_released)
+    choose_device(device)
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
-    _, found = find_tasks([data], tasks, False, place, toy or {}, progress)
+    _, found = find_tasks([data], tasks, False, place, toy or {}, progress, fps=fps)
     kind = choose_features(features, spec, fps, [found[0][1]])
     make = partial(
         make_maps, maps="keep", folder=place, progress=progress, engine=None, device=device
@@ -96,30 +158,107 @@ def draw_figure(
     material = make_material(found[0][1], "", kind, fps, make)
     if material is None or not material.features:
         raise DataError(f"{found[0][1].name}: no video has features and an annotated timeline.")
-    preset = choose_preset(as_published, as_released)
     where = None if device == "auto" else device
-    names_there = {each: each for each in material.features}
-    name = choose("video", video or next(iter(names_there)), names_there)
-    count = material.steps if steps == "true" else int(steps)
-    names = [f"step {number}" for number in range(count)]
-    drawn = {"truth": material.truth[name]}
-    scores = []
-    for title, row in ROWS.items():
-        cell = Cell(material.task.name, row, count, seed, material.view)
-        work = Work(cell, material, place, train or {}, cut or {}, where, preset)
-        segmented = {
-            each: Timeline.from_labels(labels, material.rate, names, material.durations[each])
-            for each, labels in predict(work).items()
-        }
-        pair = put_on_one_clock(segmented, material.truth, all_found=names)
-        result = score(pair.pred, pair.true, "strict", names=pair.steps, rate=CLOCK, clusters=count)
-        matched = {
-            names[cluster]: pair.steps[step - 1] for cluster, step in result.matching.items()
-        }
-        drawn[title] = segmented[name].rename(matched)
-        scores.append(f"{title} {result.f1:.1f}")
-    save(plots.timelines(drawn), path)
-    return (
-        f"{name} of {material.task.name}, K = {count}, seed {seed}, features {material.described}; "
-        f"strict F1 over {len(material.features)} videos: {', '.join(scores)}"
-    )
+    shared = (material, place, train or {}, cut or {}, where, preset)
+    return material, lambda cell: Work(cell, *shared)
+
+
+def _segment(work: Work, names: Sequence[str]) -> tuple[dict[str, Timeline], float]:
+    """The timelines of videos, in the names of the annotated steps, and F1 over all videos."""
+    pair, material = predict(work), work.material
+    result = score_pair(pair, "strict", work.cell.steps)
+    steps = [f"step {number}" for number in range(work.cell.steps)]
+    matched = {steps[cluster]: pair.steps[step - 1] for cluster, step in result.matching.items()}
+    labels = segment(work)
+    found = {
+        name: Timeline.from_labels(
+            labels[name], material.rate, steps, material.durations[name]
+        ).rename(matched)
+        for name in names
+    }
+    return found, result.f1
+
+
+@styled
+def draw_correspondences(
+    timelines: Mapping[str, Timeline], films: Mapping[str, str | os.PathLike[str] | None]
+) -> Figure:
+    """Draw the timelines of videos one below the other, with lines between the segments of a step.
+
+    Parameters
+    ----------
+    timelines
+        Segments by video.
+    films
+        The file of each video; those of None have no pictures.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure: above each timeline a frame of each of the steps that most videos share.
+
+    Examples
+    --------
+    >>> figure = draw_correspondences({"video1": labels, "video2": labels}, {})
+    >>> figure.axes[0].get_ylabel()
+    'video1'
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.image import imread
+    from matplotlib.patches import ConnectionPatch, Patch
+
+    first: dict[str, list[float]] = {}
+    for timeline in timelines.values():
+        for step in timeline.steps:
+            if longest := _longest(timeline, step):
+                first.setdefault(step, []).append(longest.start / timeline.end)
+    often = sorted(first, key=lambda step: -len(first[step]))[:SHOWN]
+    shared = sorted(often, key=lambda step: sum(first[step]) / len(first[step]))
+    paint = {step: colour(number) for number, step in enumerate(shared)}
+    high = 1.2 if any(films.values()) else 0.1  # inches of the pictures
+    count, size = len(timelines), (plots.WIDTH, (high + 0.6) * len(timelines) + 0.4)
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    grid = figure.add_gridspec(2 * count, max(1, len(shared)), height_ratios=[high, 0.4] * count)
+    before: tuple[Any, Timeline] | None = None
+    for number, (name, timeline) in enumerate(timelines.items()):
+        axes = figure.add_subplot(grid[2 * number + 1, :], ylabel=name, xlim=(0, timeline.end))
+        axes.set_yticks([])
+        axes.set_xlabel("seconds" if number == len(timelines) - 1 else "")
+        for part in timeline:
+            fill = paint.get(part.step, BACKGROUND_COLOUR)
+            axes.barh(0, part.duration, left=part.start, height=1, color=fill)
+        axes.set_ylim(-0.5, 0.5)
+        for place, step in enumerate(shared):
+            middle = _longest(timeline, step)
+            if middle is None:
+                continue
+            if before is not None and (other := _longest(before[1], step)):
+                line = ConnectionPatch(
+                    (_centre(other), -0.5),
+                    (_centre(middle), 0.5),
+                    before[0].transData,
+                    axes.transData,
+                    color=paint[step],
+                )
+                line.set_in_layout(False)
+                figure.add_artist(line)
+            if film := films.get(name):
+                picture = figure.add_subplot(grid[2 * number, place])
+                jpeg = io.BytesIO(picture_at(str(film), _centre(middle), 240))
+                picture.imshow(imread(jpeg, format="jpeg"))
+                picture.set_title(f"{_centre(middle):.0f} s", fontsize=7, color=paint[step])
+                picture.axis("off")
+        before = (axes, timeline)
+    marks = [Patch(color=fill) for fill in paint.values()]
+    figure.legend(marks, list(paint), loc="outside lower center", ncols=len(paint) or 1)
+    return figure
+
+
+def _longest(timeline: Timeline, step: str) -> Segment | None:
+    """The longest segment of a step."""
+    segments = [segment for segment in timeline if segment.step == step]
+    return max(segments, key=lambda segment: segment.duration) if segments else None
+
+
+def _centre(segment: Segment) -> float:
+    return (segment.start + segment.end) / 2

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import math
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,12 +15,15 @@ from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
+from stepcut.features.backbones.resnet50 import map_shape
+from stepcut.features.extract import extract
 from stepcut.features.features import Failure, Features
 from stepcut.features.files import content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.cache import cache_dir
 from stepcut.paper.datasets import Task, TaskVideo, all_datasets, load
 from stepcut.paper.datasets.egoprocel import TASKS, VIEWS
+from stepcut.parallel.engine import Engine
 from stepcut.progress import Hook
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -30,6 +35,10 @@ Maker = Callable[[list[Path], FeatureSpec], tuple[list[Features], list[Failure]]
 Found = tuple[dict[str, tuple[Features, float]], list[str]]
 """Features (with their file) and length in seconds by video, and notes."""
 
+MAPS = {
+    "keep": "keep all maps in the cache",
+    "stream": "keep the maps of one task at a time",
+}
 SLACK = 2.0
 """Seconds by which features may miss the end of their video before their rate is rejected."""
 TOY_VIEWS = {"egocentric": "ego", "side": "side"}
@@ -81,13 +90,11 @@ class Material:
         }
         rows = {}
         for name, path in self.features.items():
-            video, kind = existing.get(path, (None, ""))
-            (one,) = (
-                load_features([path], self.rate)
-                if video is None
-                else [video.open_features(kind, self.rate)]
-            )
-            rows[name] = one.rows
+            if path in existing:
+                video, kind = existing[path]
+                rows[name] = video.open_features(kind, self.rate).rows
+            else:
+                rows[name] = load_features([path], self.rate)[0].rows
         return rows
 
 
@@ -339,3 +346,51 @@ def choose_features(
             allowed=existing,
         )
     return existing[0] if existing else as_spec(DEFAULT, fps=fps) if with_video else None
+
+
+# ------------------------------------------------------------------ maps
+
+
+def state_cost(
+    spec: FeatureSpec | str | None, maps: str, tasks: Sequence[Task], folder: Path
+) -> str | None:
+    """Describe the disk space that the maps of `tasks` need, before extracting them.
+
+    Returns None if `spec` gives vectors or features exist. `maps` is a key of `MAPS`. Too little
+    free space raises `DataError`.
+    """
+    if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
+        return None
+    with_video = [[video for video in task if video.path and video.timeline] for task in tasks]
+    seconds = [sum(video.duration or 0.0 for video in videos) for videos in with_video]
+    a_frame = 2 * math.prod(map_shape(spec.layer or "conv4c"))
+    frames = [float(spec.fps) * each for each in seconds]
+    most = a_frame * (max(frames, default=0.0) if maps == "stream" else sum(frames))
+    wanted = cache_dir() if maps == "keep" else folder
+    place = next(each for each in (wanted, *wanted.absolute().parents) if each.exists())
+    free = shutil.disk_usage(place).free
+    cost = (
+        f"maps of {sum(frames):,.0f} frames need up to {most / 1e9:.1f} GB in {place}, where "
+        f"{free / 1e9:.0f} GB are free; a GPU extracts about 500 per second, two CPU cores about 10"
+    )
+    if most > free:
+        raise DataError(
+            f"{cost}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), or --maps "
+            "stream (one task at a time).",
+            path=place,
+        )
+    return cost
+
+
+def make_maps(
+    videos: Sequence[Path],
+    spec: FeatureSpec,
+    maps: str,
+    folder: Path,
+    progress: Hook,
+    engine: Engine | None,
+    device: str,
+) -> tuple[list[Features], list[Failure]]:
+    """Extract the features of `videos`, stored as `maps` specifies; workers share `folder`."""
+    cache = folder / "maps" if maps == "stream" else None if engine is None else folder
+    return extract(list(videos), spec, None, cache, progress, device=device, engine=engine)

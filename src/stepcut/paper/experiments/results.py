@@ -14,7 +14,7 @@ import numpy as np
 
 from stepcut.colours import colour
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.compare import NO_VIDEO, above_uniform
+from stepcut.evaluation.compare import NO_VIDEO, above_uniform, adjust, compare_videos
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.files.names import safe_name
@@ -48,7 +48,7 @@ def read_published() -> list[dict[str, str]]:
 
 
 class Results:
-    """The cells of one experiment with settings, seeds and versions.
+    """The cells of one experiment with settings, seeds and versions; `run_experiment` makes it.
 
     Examples
     --------
@@ -66,42 +66,12 @@ class Results:
         return f"<Results {self.experiment.name} on {data}: {cells} cells>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the results to a file.
-
-        Parameters
-        ----------
-        path
-            The JSON file to write.
-
-        Examples
-        --------
-        >>> Results({"experiment": "main", "data": "kitchen", "cells": []}).save("results.json")
-        """
+        """Write the results to a JSON file."""
         write_json(path, self.record)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read results from a file.
-
-        Parameters
-        ----------
-        path
-            A file that `save` wrote.
-
-        Returns
-        -------
-        Results
-            The results.
-
-        Raises
-        ------
-        DataError
-            The file is damaged, or another version wrote it.
-
-        Examples
-        --------
-        See `run_experiment`.
-        """
+        """Read a file that `save` wrote; one of another version raises `DataError`."""
         try:
             record = read_json(path)
             if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -116,42 +86,37 @@ class Results:
         return cls(record)
 
     def table(self, protocol: str | None = None) -> Table:
-        """Make the table: each row, and below it the published one.
-
-        Parameters
-        ----------
-        protocol
-            Name of a protocol; by default the paper's.
-
-        Returns
-        -------
-        Table
-            The table.
-
-        Examples
-        --------
-        See `run_experiment`.
-        """
+        """Make the table under a protocol (default: the paper's), each row above its published one."""
         shown = self._protocols(protocol)
         several = len(shown) > 1
-        columns = self._columns()
-        ours, body = self.rows(), list[list[Cell]]()
+        columns, figures = self._columns(), self.experiment.figures
+        ours, body, filled = self.rows(), list[list[Cell]](), set[int]()
         for key in self._keys():
             for name in shown:
                 head: list[Cell] = [*([name] if several else []), *key[1:]]
                 if key in ours:
+                    filled.add(len(body))
                     body.append([key[0], *head, *self._figures(ours[key], name, columns)])
                 if known := self._published(key, name, columns):
                     body.append([f"{key[0]} (published)", *head, *known])
-        titles = [
-            *(["protocol"] if several else []),
-            *(["camera"] if self.experiment.views else []),
-        ]
-        titles += ["K"] if self.experiment.steps else []
+        heads = ["row", *(["protocol"] if several else [])]
+        heads += [*(["camera"] if self.experiment.views else [])]
+        heads += ["K"] if self.experiment.steps else []
         named = [*columns, *(["mean"] if len(columns) > 1 else [])]
-        titles += [f"{column} {figure}" for column in named for figure in self.experiment.figures]
-        notes = [*self._verdicts(shown[0]), *self._on_published(body), *self._notes()]
-        return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
+        return Table(
+            [*heads, *(f"{column} {figure}" for column in named for figure in figures)],
+            body,
+            self._caption(" and ".join(shown)),
+            [
+                self._settings(),
+                *self._verdicts(shown[0]),
+                *self._on_published(body),
+                *self._notes(),
+            ],
+            bold=_best(body, filled, len(heads)),
+            groups=[("", len(heads)), *((column, len(figures)) for column in named)],
+            label=f"tab:{self.experiment.name}",
+        )
 
     def file_name(self) -> str:
         """A file name that is unique to settings, data, code and figures."""
@@ -165,9 +130,11 @@ class Results:
         return str(safe_name(f"{self.experiment.name}-{self.record['data']}-{digest[:8]}.json"))
 
     def _columns(self) -> list[str]:
-        """Tasks; for EgoProceL its parts; data sets where the table compares them."""
+        """Tasks; for EgoProceL its parts as the paper orders them; data sets that are compared."""
         here = dict.fromkeys(self._column(task) for task in self.record["tasks"])
-        return list(self.experiment.datasets or here)
+        paper = dict.fromkeys(each["column"] for each in read_published())
+        order = [*(each for each in paper if each in here), *(each for each in here)]
+        return list(self.experiment.datasets or dict.fromkeys(order))
 
     def _keys(self) -> list[Key]:
         """Rows of the table in order: filled and published ones."""
@@ -187,31 +154,7 @@ class Results:
         return [(name, *rest) for name in names for rest in product(*varied)]
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
-        """Return the mean of a figure over tasks, with its standard deviation over seeds.
-
-        Parameters
-        ----------
-        row
-            A row of the table.
-        figure
-            A column of the table.
-        protocol
-            Name of a protocol.
-
-        Returns
-        -------
-        Spread
-            Mean and standard deviation.
-
-        Raises
-        ------
-        OptionError
-            The results have no such row.
-
-        Examples
-        --------
-        See `run_experiment`.
-        """
+        """Return the mean of a figure of a row over tasks, with its sample deviation over seeds."""
         cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         if not cells:
             raise OptionError(f"these results have no row {row!r}.", setting="row", value=row)
@@ -219,27 +162,14 @@ class Results:
 
     @drawn_with(FIXED)
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
-        """Draw the mean F1 of every row (over K if it varies), with deviations over seeds.
-
-        Parameters
-        ----------
-        path
-            The file to write; its suffix chooses PNG, SVG or PDF.
-        protocol
-            Name of a protocol; by default the paper's.
-
-        Examples
-        --------
-        See `run_experiment`.
-        """
+        """Draw the mean F1 of every row (over K if it varies) as PNG, SVG or PDF."""
         from matplotlib.figure import Figure
 
         name = self._protocols(protocol)[0]
         figure = Figure(figsize=(8, 4.5), layout="constrained")
-        axes = figure.add_subplot(
-            title=f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}"
-        )
+        axes = figure.add_subplot(title=f"{self.experiment.name} on {self.record['data']}")
         means = {key: self._average(cells, "F1", name) for key, cells in self.rows().items()}
+        label = f"mean F1 in percent, protocol {name}, ± sample deviation over seeds"
         if self.experiment.steps:
             for number, row in enumerate(dict.fromkeys(key[0] for key in means)):
                 line = {int(key[-1]): mean for key, mean in means.items() if key[0] == row}
@@ -247,15 +177,16 @@ class Results:
                 style: dict[str, Any] = {"color": colour(number), "marker": "o", "capsize": 3}
                 axes.errorbar(list(line), f1, yerr=deviations, label=row, **style)
                 axes.set_xticks(list(line))
-            axes.set_xlabel("K")
-            axes.legend(fontsize="small")
+            axes.set_xlabel("K, the number of steps")
+            axes.set_ylabel(label)
+            figure.legend(loc="outside right upper", fontsize="small")
         else:
             f1, deviations = zip(*means.values(), strict=True)
             places = range(len(means))
-            axes.barh(
-                places, f1, xerr=deviations, color=[colour(number) for number in places], capsize=3
-            )
+            colours = [colour(number) for number in places]
+            axes.barh(places, f1, xerr=deviations, color=colours, capsize=3)
             axes.set_yticks(places, [", ".join(map(str, key)) for key in means])
+            axes.set_xlabel(label)
             axes.invert_yaxis()
         save_figure(figure, path)
 
@@ -268,7 +199,7 @@ class Results:
         ]
         found: dict[Key, Cells] = {}
         for record in self.record["cells"]:
-            cell = {**record["cell"], "figures": record["figures"]}
+            cell = {**record["cell"], **{name: record.get(name) for name in ("figures", "videos")}}
             found.setdefault(tuple(cell[name] for name in varied), []).append(cell)
         order = list(self.experiment.rows)
         order += [str(key[0]) for key in found if key[0] not in order]
@@ -309,7 +240,7 @@ class Results:
         """Mean over columns, as in the paper: every part has the same weight."""
         parts = self._by_column(cells).values()
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
-        return Spread(float(np.mean(seeds)), float(np.std(seeds)))
+        return Spread.of(seeds.tolist())
 
     def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
         """Published figures of this row; empty without any for this data, K and protocol."""
@@ -337,20 +268,26 @@ class Results:
         return cells if known else []
 
     def _caption(self, protocol: str) -> str:
+        record, seeds = self.record, len(self.record["seeds"])
+        fixed = "the true number" if record["steps"] == "true" else str(record["steps"])
+        steps = "" if self.experiment.steps else f" K is {fixed}."
+        over = f" ± is the sample deviation over {seeds} seeds." if seeds > 1 else ""
+        return (
+            f"{self.experiment.name}: {self.experiment.title}, on {record['data']}, protocol "
+            f"{protocol}, in percent.{steps}{over}"
+        )
+
+    def _settings(self) -> str:
+        """What the caption leaves out."""
         record, tasks = self.record, self.record["tasks"]
-        fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
-        videos = sum(task["videos"] for task in tasks)
-        seeds = record["seeds"]
-        encoder = record.get("encoder", "none")
+        seeds, encoder = record["seeds"], record.get("encoder", "none")
         if record.get("preset") and encoder != "none":
             encoder += f", as {record['preset']}"
         return (
-            f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
-            f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
-            f"(tasks: {len(tasks)}, videos: {videos}), features {record['features'] or 'none'}, "
-            f"encoder {encoder}, segmenters {record.get('segmenters', 'none')}, "
-            f"device {record.get('device', 'CPU')}, seeds {seeds[0]} to {seeds[-1]}, "
-            f"stepcut {record['versions']['stepcut']}"
+            f"Settings: tasks {len(tasks)}, videos {sum(task['videos'] for task in tasks)}, features "
+            f"{record['features'] or 'none'}, encoder {encoder}, segmenters "
+            f"{record.get('segmenters', 'none')}, device {record.get('device', 'CPU')}, seeds "
+            f"{seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}."
         )
 
     def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
@@ -375,16 +312,49 @@ class Results:
         )
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
-        """Distance to the uniform baseline, for every row that uses videos."""
-        rows = self.rows()
+        """Compare every row that uses videos with the uniform baseline, also video by video."""
+        rows, tested = self.rows(), dict[str, float]()
         for key, cells in rows.items():
             uniform = rows.get(("uniform", *key[1:]))
             if uniform and key[0] not in NO_VIDEO:
                 where = "".join(
                     f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:]
                 )
-                ours, theirs = (self._average(each, "F1", protocol) for each in (cells, uniform))
-                yield f"{key[0]}{where}: {above_uniform(ours, theirs.mean)}."
+                means = [self._average(each, "F1", protocol) for each in (cells, uniform)]
+                videos = [_by_video(each, protocol) for each in (cells, uniform)]
+                words = f"{key[0]}{where}: {above_uniform(means[0], means[1].mean)}"
+                if videos[0]:
+                    gap = compare_videos(*videos)
+                    tested[f"{key[0]}{where}"] = gap.p
+                    words += f"; {gap}"
+                yield f"{words}."
+        if len(tested) > 1:
+            pairs = zip(tested, adjust([*tested.values()]), strict=True)
+            words = ", ".join(f"{name} {p:.3g}" for name, p in pairs)
+            yield f"p against uniform, adjusted for {len(tested)} tests (Holm): {words}."
+
+
+def _best(body: list[list[Cell]], filled: set[int], first: int) -> frozenset[tuple[int, int]]:
+    """The highest of our figures in every column from `first`."""
+    best = set()
+    for place in range(first, len(body[0]) if len(filled) > 1 else 0):
+        values = {
+            row: cell.mean if isinstance(cell, Spread) else cell
+            for row in filled
+            if isinstance(cell := body[row][place], Spread | float)
+        }
+        if values and max(values.values()) > min(values.values()):
+            best |= {(row, place) for row in values if values[row] == max(values.values())}
+    return frozenset(best)
+
+
+def _by_video(cells: Cells, protocol: str) -> dict[str, float]:
+    """F1 of each video, the mean over seeds; empty in results of version 0.3."""
+    found: dict[str, list[float]] = {}
+    for cell in cells:
+        for video, f1 in ((cell["videos"] or {}).get(protocol) or {}).items():
+            found.setdefault(f"{cell['view']} {cell['task']} {video}", []).append(f1)
+    return {video: float(np.mean(each)) for video, each in found.items()}
 
 
 def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:

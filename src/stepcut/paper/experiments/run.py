@@ -13,20 +13,31 @@ from typing import Any
 from stepcut.checks import SEEDS, check_number
 from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.evaluation.compare import NO_VIDEO
+from stepcut.evaluation.protocols import find_protocol
+from stepcut.features.backbones import choose_device
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.settings import HOME, PRESETS, Training, choose_preset, spelled
 from stepcut.paper.experiments.cells import (
     EXPERIMENTS,
+    SCORED,
+    Row,
     Work,
     choose_rows,
-    describe_cuts,
+    describe_segmenters,
     plan,
     run_cell,
     train_embedder,
 )
-from stepcut.paper.experiments.maps import MAPS, make_maps, state_cost
-from stepcut.paper.experiments.material import Material, choose_features, find_tasks, make_material
+from stepcut.paper.experiments.material import (
+    MAPS,
+    Material,
+    choose_features,
+    find_tasks,
+    make_maps,
+    make_material,
+    state_cost,
+)
 from stepcut.paper.experiments.results import FORMAT, Results
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine, count_cores
@@ -61,6 +72,7 @@ def run_experiment(
     as_released: bool = False,
     device: str = "auto",
     maps: str = "keep",
+    protocols: Sequence[str] = (),
 ) -> Results:
     """Make a table of the paper on any data.
 
@@ -77,8 +89,9 @@ def run_experiment(
     steps
         K, or "true" for the annotated number of steps of each task.
     rows
-        Only these rows of the table. A custom method `package.module:Class` is a further row;
-        `mine=package.module:Class` names it `mine`.
+        Only these rows of the table, and further ones: `[NAME=]WHAT[; KEY=VALUE ...]`, where WHAT is
+        `loss + segmenter` or a method. Each may be custom code: `package.module:function`,
+        `package.module:Class`. The settings hold for this row alone.
     folder
         Stores finished cells and trained embeddings (default: the cache); the same call resumes.
     jobs
@@ -101,8 +114,9 @@ def run_experiment(
     device
         Where the backbone and the embedder run: auto, cpu or cuda.
     maps
-        For the paper's network: "keep" all maps, "half" their width and height (a quarter of the
-        disk space), or "stream" those of one task at a time.
+        For the paper's network: "keep" all maps, or "stream" those of one task at a time.
+    protocols
+        Further protocols that score the cells: entry points, or `package.module:NAME`.
 
     Returns
     -------
@@ -145,20 +159,27 @@ def run_experiment(
         )
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
+    if maps == "half":
+        raise OptionError(
+            "maps='half' is gone; use maps='stream' (--maps stream), one task at a time.",
+            setting="maps",
+            value=maps,
+            allowed=MAPS,
+        )
     choose("maps", maps, MAPS)
     preset = choose_preset(as_published, as_released)
-    wanted = "the folder of a data set (or several), NAME:DIR, or toy"
-    roots = as_items(
-        "data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted
-    )
-    if not roots:
-        raise OptionError(
-            f"data={data!r} is empty; use {wanted}.", setting="data", value=data, allowed=wanted
-        )
+    roots = _roots(data)
     chosen = choose_rows(experiment, rows)
+    more = tuple(dict.fromkeys(each for each in protocols if each not in SCORED))
+    for each in more:
+        find_protocol(each)
+    train, cut = dict(train or {}), dict(cut or {})
+    device = str(train.pop("device", device))
+    on_cluster = engine not in (None, "local")
+    if not on_cluster:
+        choose_device(device)  # fail before any work
     # Absolute, because a worker may have another working folder.
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
-    on_cluster = engine not in (None, "local")
     # Locally, one process with all cores extracts features fastest.
     there = (engine, jobs) if on_cluster else (None, None)
     with open_engine(*there, address) as cluster:
@@ -175,30 +196,12 @@ def run_experiment(
             members = [task for view, task in found if group in (view, "")]
             if cost := state_cost(kind, maps, members, place):
                 log.warning("%s", cost)
+        if None in kinds.values():
+            _need_no_video(chosen, data)
         make = partial(
             make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device
         )
-        train, cut = dict(train or {}), dict(cut or {})
-        notes = []
-        if preset:
-            notes.append(f"As {preset}, except for: {'; '.join(PRESETS[preset])}.")
-        seeing = [row for row in chosen if row not in NO_VIDEO]
-        if None in kinds.values() and seeing:
-            raise DataError(
-                f"{data}: there are neither features nor videos, which {len(seeing)} rows need "
-                f"({', '.join(seeing[:3])} ...). Add features/<name>.npy or videos, or ask for the "
-                f"other rows: --rows {' '.join(NO_VIDEO)}",
-                setting="rows",
-                value=seeing,
-                allowed=NO_VIDEO,
-            )
-        encoded = any(" + " in row for row in chosen)
-        trained_on, where = "CPU", None if device == "auto" else device
-        if encoded and on_cluster and where is None:
-            trained_on = "of each worker"
-        elif encoded:
-            trained_on = _device(device)
-            where = where or ("cpu" if trained_on == "CPU" else "cuda")
+        trained_on, where = _device(device, on_cluster and device == "auto")
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
         works: list[Work] = []
@@ -216,10 +219,8 @@ def run_experiment(
                 for of, m in by_task.items()
             }
             cells = plan(chosen, numbers, range(seed, seed + seeds))
-            work = [
-                Work(cell, by_task[cell.view, cell.task], place, train, cut, where, preset)
-                for cell in cells
-            ]
+            shared = (place, train, cut, where, preset, more)
+            work = [Work(cell, by_task[cell.view, cell.task], *shared) for cell in cells]
             # Train each embedding once, before the cells that share it.
             first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
             size = None if on_cluster else _jobs(jobs, ready)
@@ -238,20 +239,22 @@ def run_experiment(
                 value=data,
             )
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
+    encoded = any(row.trained for row in chosen)
+    notes = [f"As {preset}, except for: {'; '.join(PRESETS[preset])}."] if preset else []
     return Results(
         {
             "format": FORMAT,
             "experiment": name,
             "data": data_name,
             "features": described or None,
-            "rows": list(chosen),
+            "rows": [row.name for row in chosen],
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
             "encoder": describe_encoder(described, train) if encoded else "none",
-            "device": trained_on,
+            "device": trained_on if encoded else "CPU",
             "train": train,
             "cut": cut,
-            "segmenters": describe_cuts(works),
+            "segmenters": describe_segmenters(works),
             "preset": preset,
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -276,6 +279,30 @@ def run_experiment(
     )
 
 
+def _roots(data: Any) -> list[Any]:
+    wanted = "the folder of a data set (or several), NAME:DIR, or toy"
+    roots = [data] if isinstance(data, str | os.PathLike) else data
+    roots = list(as_items("data", roots, (str, os.PathLike), wanted))
+    if not roots:
+        raise OptionError(
+            f"data={data!r} is empty; use {wanted}.", setting="data", value=data, allowed=wanted
+        )
+    return roots
+
+
+def _need_no_video(rows: Sequence[Row], data: Any) -> None:
+    """Refuse rows that need features where there are neither features nor videos."""
+    if seeing := [row.name for row in rows if row.embedding != "none"]:
+        raise DataError(
+            f"{data}: there are neither features nor videos, which {len(seeing)} rows need "
+            f"({', '.join(seeing[:3])} ...). Add features/<name>.npy or videos, or ask for the "
+            f"other rows: --rows {' '.join(NO_VIDEO)}",
+            setting="rows",
+            value=seeing,
+            allowed=NO_VIDEO,
+        )
+
+
 def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
     """Describe the encoder with its iterations, frames and hidden width."""
     on_maps = " maps of " in features
@@ -291,12 +318,17 @@ def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
     return f"{'map encoder' if on_maps else 'vector encoder'} ({', '.join(words)})"
 
 
-def _device(device: str) -> str:
+def _device(device: str, each_chooses: bool) -> tuple[str, str | None]:
+    """The name of the device that trains, and the device for the embedder."""
+    if each_chooses:
+        return "of each worker", None
     if device == "cpu" or find_spec("torch") is None:
-        return "CPU"
+        return "CPU", "cpu"
     import torch
 
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    if not torch.cuda.is_available():
+        return "CPU", "cpu" if device == "auto" else device
+    return torch.cuda.get_device_name(), "cuda" if device == "auto" else device
 
 
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
